@@ -1,0 +1,117 @@
+# Headwater's development commands. `make` alone lists them.
+#
+# Everything is installed into .venv and built into build/; nothing outside this folder changes.
+# Two stamp files keep the set-up quick when nothing has changed: one for the locked tools and
+# libraries, one for the wheel that is built from the working tree.
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+DIST  := build/dist
+LOCK  := requirements/dev.lock
+PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+DEPS  := $(VENV)/.deps-installed
+WHEEL := $(VENV)/.wheel-installed
+
+# Test processes that run side by side.
+JOBS ?= 2
+
+# What the wheel is made of. Folders are listed too, so that a removed file is noticed.
+SOURCES := $(shell find src -name __pycache__ -prune -o -print 2>/dev/null) \
+           pyproject.toml LICENSE $(wildcard README.md)
+
+# The tests are to see the installed wheel, whatever the caller's shell has set.
+unexport PYTHONPATH
+unexport PYTHONHOME
+unexport PIP_USER
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+# ------------------------------------------------------------------------------------- commands
+
+.PHONY: test
+test: lint ## set up, run all the checks, then the tests against the installed wheel
+	$(BIN)/pytest -n $(JOBS)
+
+.PHONY: lint
+lint: setup ## check style, format, types and who imports whom
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(DEPS) ## put the code into the project's format
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+.PHONY: demo
+demo: setup ## set up, then run the demonstration
+	$(BIN)/headwater demo
+
+.PHONY: stress
+stress: setup ## run all the tests and the long randomized ones, with many more examples
+	HEADWATER_STRESS=1 $(BIN)/pytest -n $(JOBS) -m "stress or not stress"
+
+.PHONY: bench
+bench: setup ## run every benchmark in bench/
+	@set -e; for file in bench/*.py; do \
+	  if [ ! -f "$$file" ]; then \
+	    echo "There is no benchmark yet: add one as bench/NAME.py, then run 'make bench' again." >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "$$file"; $(BIN)/python "$$file"; \
+	done
+
+.PHONY: lock
+lock: ## renew the lock after a change to pyproject.toml (LOCK_FLAGS=--upgrade takes newer releases)
+	@$(call make-venv,build/lock-venv)
+	build/lock-venv/bin/python -m pip --disable-pip-version-check --no-input install -q "uv>=0.13,<0.14"
+	build/lock-venv/bin/uv pip compile pyproject.toml --group dev --quiet \
+	  --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  --output-file $(LOCK) $(LOCK_FLAGS)
+
+.PHONY: clean
+clean: ## remove everything that was installed, built or cached
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --------------------------------------------------------------------------------------- set-up
+
+.PHONY: setup
+setup: $(WHEEL) ## only set up: .venv with the locked tools and the wheel
+
+$(WHEEL): $(DEPS) $(SOURCES)
+	@rm -rf $(DIST); mkdir -p $(DIST)
+	$(BIN)/python -m build --wheel --no-isolation --outdir $(DIST) . >build/wheel.log 2>&1 \
+	  || { cat build/wheel.log >&2; exit 1; }
+	$(PIP) install -q --no-index --no-deps --force-reinstall $(DIST)/*.whl
+	@touch $@
+
+$(DEPS): $(LOCK)
+	@$(call make-venv,$(VENV))
+	$(PIP) install -q --require-hashes -r $(LOCK)
+	@touch $@
+
+# $(call make-venv,FOLDER): make a virtual environment, unless a working one is there, with the
+# first Python >= 3.11 found. A candidate is run, not just looked up, because a name on the PATH
+# may be a launcher with nothing behind it. `make PYTHON=...` chooses one.
+make-venv = \
+  if $(1)/bin/python -m pip --version >/dev/null 2>&1; then exit 0; fi; \
+  for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python); do \
+    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+      rm -rf $(1); mkdir -p build; \
+      if "$$python" -m venv $(1) >build/venv.log 2>&1; then exit 0; fi; \
+      rm -rf $(1); cat build/venv.log >&2; \
+      echo "'$$python -m venv' failed: install the venv module of that Python (on Debian and Ubuntu: apt install python3-venv) and run make again." >&2; \
+      exit 1; \
+    fi; \
+  done; \
+  echo "Headwater needs Python 3.11 or newer and found none: install one, or name it with 'make PYTHON=/path/to/python3 ...'." >&2; \
+  exit 1
