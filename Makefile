@@ -43,7 +43,7 @@ lint: setup ## check style, format, types and who imports whom
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 .PHONY: format
 format: $(DEPS) ## put the code into the project's format
