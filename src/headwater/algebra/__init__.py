@@ -1,0 +1,1 @@
+"""Relations as a ring: values, schemas, signed multisets, views, terms, plain evaluation."""

@@ -1,0 +1,178 @@
+"""Typed expressions over named columns, and their evaluation on rows.
+
+Three kinds of node: a literal, a column, a call of an operator. What operators mean stands
+in `operators`, how they are typed in `typing_rules`; this module only holds the tree and
+compiles it to a function of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
+from typing import TypeAlias
+
+from headwater.algebra.operators import CAN_FAIL, LAZY, Evaluator, strict_function
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Row, Type, Value, show
+from headwater.errors import ExpressionError
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Value
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column by its qualified name, `occurrence.column`."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    operator: str
+    arguments: tuple[Expression, ...]
+    type: Type
+
+
+Expression: TypeAlias = Literal | ColumnRef | Call
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    if isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from walk(argument)
+
+
+def columns_of(expression: Expression) -> frozenset[str]:
+    return frozenset(node.name for node in walk(expression) if isinstance(node, ColumnRef))
+
+
+def can_fail(expression: Expression) -> bool:
+    """Whether evaluating it may raise on some row."""
+    return any(isinstance(node, Call) and node.operator in CAN_FAIL for node in walk(expression))
+
+
+@lru_cache(maxsize=4096)
+def compile_expression(expression: Expression, schema: Schema) -> Evaluator:
+    """A function from a row of `schema` to the expression's value there."""
+    evaluate = _compile(expression, schema)
+    if not can_fail(expression):
+        return evaluate
+
+    def guarded(row: Row) -> Value:
+        try:
+            return evaluate(row)
+        except (ArithmeticError, ValueError) as error:
+            shown = ", ".join(
+                f"{name} = {show(row[schema.positions[name]])}"
+                for name in sorted(columns_of(expression))
+            )
+            raise ExpressionError(
+                f"{show_expression(expression)} fails for {shown or 'every row'}: {error}.",
+                "Change the view so that this row does not reach the expression, or the row.",
+            ) from None
+
+    return guarded
+
+
+def _compile(expression: Expression, schema: Schema) -> Evaluator:
+    match expression:
+        case Literal(value=value):
+            return lambda row: value
+        case ColumnRef(name=name):
+            position = schema.positions[name]
+            return lambda row: row[position]
+        case Call(operator=name, arguments=arguments, type=kind):
+            parts = [_compile(argument, schema) for argument in arguments]
+            if name in LAZY:
+                return LAZY[name](parts)
+            function = strict_function(name, [argument.type for argument in arguments], kind)
+            assert function is not None, f"no implementation of {name}"
+            return _strict(function, parts)
+
+
+def _strict(function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
+    if len(parts) == 1:
+        (only,) = parts
+        return lambda row: None if (value := only(row)) is None else function(value)
+    left, right = parts
+
+    def evaluate(row: Row) -> Value:
+        a, b = left(row), right(row)
+        return None if a is None or b is None else function(a, b)
+
+    return evaluate
+
+
+@lru_cache(maxsize=4096)
+def compile_rows(outputs: tuple[Expression, ...], schema: Schema) -> Callable[[Row], Row]:
+    """A function from a row of `schema` to the row of all `outputs`."""
+    if outputs and all(isinstance(output, ColumnRef) for output in outputs):
+        positions = [schema.positions[o.name] for o in outputs if isinstance(o, ColumnRef)]
+        if len(positions) == 1:
+            (at,) = positions
+            return lambda row: (row[at],)
+        return itemgetter(*positions)
+    parts = [compile_expression(output, schema) for output in outputs]
+    return lambda row: tuple([part(row) for part in parts])
+
+
+# Showing
+
+_INFIX = {
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "<=>",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "||",
+    "and",
+    "or",
+    "like",
+}
+
+
+def show_expression(expression: Expression, column: Callable[[str], str] = str) -> str:
+    """The expression in SQL-like words; `column` may shorten column names."""
+    match expression:
+        case Literal(value=value):
+            return show(value)
+        case ColumnRef(name=name):
+            return column(name)
+        case Call(operator="is null", arguments=(only,)):
+            return f"{_operand(only, column)} IS NULL"
+        case Call(operator="not", arguments=(only,)):
+            return f"NOT {_operand(only, column)}"
+        case Call(operator="cast", arguments=(only,), type=kind):
+            return f"CAST({show_expression(only, column)} AS {kind})"
+        case Call(operator="case", arguments=arguments):
+            shown = [show_expression(argument, column) for argument in arguments]
+            pairs = zip(shown[:-1:2], shown[1:-1:2], strict=True)
+            branches = " ".join(f"WHEN {when} THEN {then}" for when, then in pairs)
+            return f"CASE {branches} ELSE {shown[-1]} END"
+        case Call(operator=name, arguments=arguments) if name in _INFIX:
+            return f" {name.upper()} ".join(_operand(argument, column) for argument in arguments)
+        case Call(operator="negate", arguments=(only,)):
+            return f"-{_operand(only, column)}"
+        case Call(operator=name, arguments=arguments):
+            return f"{name}({', '.join(show_expression(a, column) for a in arguments)})"
+
+
+def _operand(expression: Expression, column: Callable[[str], str]) -> str:
+    shown = show_expression(expression, column)
+    composite = isinstance(expression, Call) and expression.operator in _INFIX
+    return f"({shown})" if composite else shown

@@ -1,0 +1,186 @@
+"""Rows: a relation as an element of a ring, a signed multiset held in memory.
+
+A row maps to a count, any integer but zero: `+row` is an insertion, `-row` a deletion.
+Addition sums counts and join multiplies them; both are the ECA paper's section 4.1 and the
+operations that the Rings paper writes as circled plus and times. The canonical form has no
+zero counts, so equal relations are equal values. Values are immutable and hashable.
+
+Assumes canonical rows (`Schema.row`). The same operations on Spark DataFrames obey the
+same law suite.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from headwater.algebra.expressions import Expression, compile_expression, compile_rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Row, Value, show, sort_key, width
+
+Equality: TypeAlias = tuple[Expression, Expression]
+
+
+class Rows:
+    """A signed multiset of rows over a schema."""
+
+    __slots__ = ("_counts", "_hash", "schema")
+
+    def __init__(self, schema: Schema, counts: Mapping[Row, int]) -> None:
+        self.schema = schema
+        self._counts = {row: count for row, count in counts.items() if count}
+        self._hash: int | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, rows: Iterable[Sequence[object]], sign: int = 1) -> Rows:
+        """Each of `rows` once, made canonical, with `sign` as its count."""
+        counts: dict[Row, int] = defaultdict(int)
+        for values in rows:
+            counts[schema.row(values)] += sign
+        return cls(schema, counts)
+
+    @classmethod
+    def empty(cls, schema: Schema) -> Rows:
+        return cls(schema, {})
+
+    @classmethod
+    def sum(cls, schema: Schema, parts: Iterable[Rows]) -> Rows:
+        counts: dict[Row, int] = defaultdict(int)
+        for part in parts:
+            for row, count in part.items():
+                counts[row] += count
+        return cls(schema, counts)
+
+    # Reading
+
+    def items(self) -> Iterable[tuple[Row, int]]:
+        return self._counts.items()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._counts)
+
+    def count(self, row: Row) -> int:
+        return self._counts.get(row, 0)
+
+    def __len__(self) -> int:
+        """How many distinct rows there are."""
+        return len(self._counts)
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Rows):
+            return NotImplemented
+        return self._counts == other._counts and self.schema == other.schema
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self._counts.items()))
+        return self._hash
+
+    @property
+    def byte_count(self) -> int:
+        return sum(sum(map(width, row)) * abs(count) for row, count in self.items())
+
+    def sorted_items(self) -> list[tuple[Row, int]]:
+        return sorted(self.items(), key=lambda item: sort_key(item[0]))
+
+    def __repr__(self) -> str:
+        return show_rows(self)
+
+    # The ring
+
+    def __add__(self, other: Rows) -> Rows:
+        if not other:
+            return self
+        counts = dict(self._counts)
+        for row, count in other.items():
+            counts[row] = counts.get(row, 0) + count
+        return Rows(self.schema, counts)
+
+    def __neg__(self) -> Rows:
+        return self.scaled(-1)
+
+    def __sub__(self, other: Rows) -> Rows:
+        return self + -other
+
+    def scaled(self, factor: int) -> Rows:
+        """Every count times `factor`."""
+        if factor == 1:
+            return self
+        return Rows(self.schema, {row: count * factor for row, count in self.items()})
+
+    # Relational operations
+
+    def select(self, condition: Expression) -> Rows:
+        """The rows for which `condition` is true; NULL counts as not true."""
+        test = compile_expression(condition, self.schema)
+        return Rows(self.schema, {row: n for row, n in self.items() if test(row) is True})
+
+    def project(self, schema: Schema, outputs: Sequence[Expression]) -> Rows:
+        """Each row's `outputs`, duplicates kept by adding their counts."""
+        output = compile_rows(tuple(outputs), self.schema)
+        counts: dict[Row, int] = defaultdict(int)
+        for row, count in self.items():
+            counts[output(row)] += count
+        return Rows(schema, counts)
+
+    def join(self, other: Rows, on: Sequence[Equality] = ()) -> Rows:
+        """The product of both, where each pair of `on` is equal; a NULL joins nothing."""
+        left_key = compile_rows(tuple(left for left, _ in on), self.schema)
+        right_key = compile_rows(tuple(right for _, right in on), other.schema)
+        matches: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
+        for row, count in other.items():
+            matches[right_key(row)].append((row, count))
+        counts = {
+            left + right: left_count * right_count
+            for left, left_count in self.items()
+            if None not in (key := left_key(left))
+            for right, right_count in matches.get(key, ())
+        }
+        return Rows(self.schema + other.schema, counts)
+
+    def key_delete(self, columns: Sequence[str], keys: Iterable[Row]) -> Rows:
+        """Without the rows whose `columns` equal one of `keys` (the papers' key-delete)."""
+        positions = [self.schema.positions[name] for name in columns]
+        gone = frozenset(keys)
+        return self._where(lambda row: tuple(row[at] for at in positions) not in gone)
+
+    def positive(self) -> Rows:
+        """What a reader sees: the rows whose count is above zero."""
+        if all(count > 0 for count in self._counts.values()):
+            return self
+        return Rows(self.schema, {row: count for row, count in self.items() if count > 0})
+
+    def negative(self) -> Rows:
+        return Rows(self.schema, {row: count for row, count in self.items() if count < 0})
+
+    def renamed(self, schema: Schema) -> Rows:
+        """The same rows under other column names."""
+        assert schema.types == self.schema.types
+        renamed = Rows.__new__(Rows)
+        renamed.schema, renamed._counts, renamed._hash = schema, self._counts, self._hash
+        return renamed
+
+    def _where(self, keep: Callable[[Row], bool]) -> Rows:
+        return Rows(self.schema, {row: count for row, count in self.items() if keep(row)})
+
+
+def show_row(row: Sequence[Value]) -> str:
+    return "[" + ", ".join(map(show, row)) + "]"
+
+
+def show_rows(rows: Rows) -> str:
+    """A relation as the papers print it: `([1], [4], -[2])`, each row as often as it counts."""
+    shown = [
+        text
+        for row, count in rows.sorted_items()
+        for text in [("-" if count < 0 else "") + show_row(row)] * abs(count)
+    ]
+    if not shown:
+        return "∅"
+    return shown[0] if len(shown) == 1 else "(" + ", ".join(shown) + ")"

@@ -1,0 +1,92 @@
+"""Schemas: named and typed columns; relations: a schema at a source, with its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from headwater.algebra.values import Row, Type, Value, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class Schema:
+    """An ordered list of columns; names are unique."""
+
+    columns: tuple[Column, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        assert len(self.positions) == len(self.columns), f"duplicate column in {self.names}"
+        object.__setattr__(self, "_hash", hash(self.columns))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @classmethod
+    def of(cls, columns: Iterable[tuple[str, Type]]) -> Schema:
+        return cls(tuple(Column(name, kind) for name, kind in columns))
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        return {column.name: at for at, column in enumerate(self.columns)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(column.type for column in self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __add__(self, other: Schema) -> Schema:
+        return Schema(self.columns + other.columns)
+
+    def qualified(self, alias: str) -> Schema:
+        """The same columns, each named `alias.column`."""
+        return Schema(tuple(Column(f"{alias}.{c.name}", c.type) for c in self.columns))
+
+    def only(self, names: Sequence[str]) -> Schema:
+        return Schema(tuple(self.columns[self.positions[name]] for name in names))
+
+    def row(self, values: Sequence[object]) -> Row:
+        """`values` as a canonical row; ValueError in words when they do not fit."""
+        if len(values) != len(self.columns):
+            names = ", ".join(self.names)
+            raise ValueError(f"{len(values)} values for {len(self.columns)} columns ({names})")
+        return tuple(
+            _fit(value, column) for value, column in zip(values, self.columns, strict=True)
+        )
+
+
+def _fit(value: object, column: Column) -> Value:
+    try:
+        return canonical(value, column.type)
+    except ValueError as error:
+        raise ValueError(f"column {column.name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A base relation at a source. An empty `key` means a bag: duplicates are allowed."""
+
+    name: str
+    source: str
+    schema: Schema
+    key: tuple[str, ...] = ()
+
+    @cached_property
+    def key_positions(self) -> tuple[int, ...]:
+        return tuple(self.schema.positions[name] for name in self.key)
+
+    def key_of(self, row: Row) -> Row:
+        return tuple(row[at] for at in self.key_positions)

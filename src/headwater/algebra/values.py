@@ -1,0 +1,228 @@
+"""Values and their types: one meaning everywhere, Spark SQL's in ANSI mode.
+
+The set of types is closed. A value is canonical when equal values are the same Python
+value, so that a row can be a dictionary key: every NaN is the one object `NAN`, -0.0 is
+0.0, decimals stand at their declared scale, zoned timestamps are in UTC. A column holds
+one type only, so `1` and `true` never meet in one column although Python calls them equal.
+
+This is separate from schemas because sources, frames and the lab all convert values,
+and all must do it through `canonical`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import TypeAlias
+
+Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime | None
+Row: TypeAlias = tuple[Value, ...]
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+NAN = float("nan")
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+MAX_DECIMAL_DIGITS = 38
+_EXACT = Context(prec=80, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One of the closed set of types; only decimals have a precision and a scale."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.precision else self.name
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.name in ("int", "decimal", "float")
+
+
+BOOL = Type("bool")
+INT = Type("int")
+FLOAT = Type("float")
+TEXT = Type("text")
+BYTES = Type("bytes")
+DATE = Type("date")
+TIMESTAMP = Type("timestamp")
+TIMESTAMP_TZ = Type("timestamp_tz")
+VOID = Type("void")
+"""The type of a bare NULL, which fits every other type."""
+
+
+def decimal_type(precision: int, scale: int) -> Type:
+    if not (1 <= precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision):
+        raise ValueError(f"decimal({precision},{scale}) is outside decimal(1,0) to decimal(38,38)")
+    return Type("decimal", precision, scale)
+
+
+_NAMES = {
+    "bool": BOOL,
+    "boolean": BOOL,
+    "int": INT,
+    "int64": INT,
+    "integer": INT,
+    "bigint": INT,
+    "float": FLOAT,
+    "float64": FLOAT,
+    "double": FLOAT,
+    "text": TEXT,
+    "string": TEXT,
+    "bytes": BYTES,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+    "timestamp_tz": TIMESTAMP_TZ,
+}
+TYPE_NAMES = "bool, int, decimal(p,s), float, text, bytes, date, timestamp, timestamp_tz"
+
+
+def parse_type(text: str) -> Type:
+    """The type that `text` names; ValueError says which names exist."""
+    lowered = text.strip().lower()
+    if match := re.fullmatch(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", lowered):
+        return decimal_type(int(match[1]), int(match[2]))
+    if lowered in _NAMES:
+        return _NAMES[lowered]
+    raise ValueError(f"unknown type '{text}'; there are {TYPE_NAMES}")
+
+
+def canonical_float(value: float) -> float:
+    return NAN if value != value else value + 0.0  # adding 0.0 turns -0.0 into 0.0
+
+
+def canonical_decimal(value: Decimal, kind: Type) -> Decimal:
+    """`value` rounded half up to the declared scale; ValueError if it has too many digits."""
+    try:
+        fitted = value.quantize(Decimal(1).scaleb(-kind.scale, _EXACT), context=_EXACT)
+    except InvalidOperation:
+        raise ValueError(f"{value} does not fit {kind}") from None
+    digits = len(fitted.as_tuple().digits)
+    if digits > kind.precision and fitted != 0:
+        raise ValueError(f"{value} does not fit {kind}")
+    return abs(fitted) if fitted == 0 else fitted
+
+
+def canonical(value: object, kind: Type) -> Value:
+    """`value` as the one Python value that stands for it in a column of type `kind`.
+
+    ValueError, in words fit for a message, when it is not a value of that type.
+    """
+    if value is None:
+        return None
+    match kind.name, value:
+        case "bool", bool():
+            return value
+        case "int", int() if not isinstance(value, bool):
+            if INT_MIN <= value <= INT_MAX:
+                return value
+            raise ValueError(f"{value} is outside the range of int (64 bits)")
+        case "float", float() | int() if not isinstance(value, bool):
+            return canonical_float(float(value))
+        case "decimal", Decimal() | int() if not isinstance(value, bool):
+            return canonical_decimal(Decimal(value), kind)
+        case "text", str():
+            return value
+        case "bytes", bytes():
+            return value
+        case "date", date() if not isinstance(value, datetime):
+            return value
+        case "timestamp", datetime() if value.tzinfo is None:
+            return value
+        case "timestamp_tz", datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC)
+    raise ValueError(f"{value!r} is not a value of type {kind}")
+
+
+def from_json(value: Json, kind: Type) -> Value:
+    """Read a value as `to_json` writes it; ValueError in words when it does not fit."""
+    if isinstance(value, str) and kind.name != "text":
+        try:
+            return canonical(_PARSERS[kind.name](value), kind)
+        except (KeyError, ValueError, InvalidOperation):
+            raise ValueError(f"{value!r} is not a value of type {kind}") from None
+    return canonical(value, kind)
+
+
+def _parse_float(text: str) -> float:
+    if text not in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError(text)
+    return float(text)
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "float": _parse_float,
+    "decimal": Decimal,
+    "bytes": bytes.fromhex,
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "timestamp_tz": datetime.fromisoformat,
+}
+
+
+def to_json(value: Value) -> Json:
+    """A JSON value that `from_json` reads back, given the type."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            if math.isfinite(value):
+                return value
+            return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        case Decimal():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case date():
+            return value.isoformat()
+
+
+def width(value: Value) -> int:
+    """How many bytes a value costs on the wire, as the lab counts them."""
+    match value:
+        case None | bool():
+            return 1
+        case str():
+            return len(value.encode("utf-8", "surrogatepass"))
+        case bytes():
+            return len(value)
+        case Decimal():
+            return 16
+        case _:
+            return 8
+
+
+def show(value: Value) -> str:
+    """A value as the papers print it inside a tuple."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case bytes():
+            return f"x'{value.hex()}'"
+        case date():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def sort_key(row: Row) -> tuple[tuple[int, object], ...]:
+    """Order rows for display: NULL first, then by value; total within one schema."""
+    return tuple(_sort_key(value) for value in row)
+
+
+def _sort_key(value: Value) -> tuple[int, object]:
+    if value is None:
+        return (0, 0)
+    if isinstance(value, float) and value != value:
+        return (2, 0)
+    return (1, value)

@@ -1,0 +1,138 @@
+"""Views: sums of joins, each a projection of a selection of a product of relations.
+
+`Join` is the papers' `proj(cond(r1 x ... x rn))` (ECA section 4, Strobe section 5.1); a view
+is a sum of joins (Rings section 2). Inside a join every occurrence of a relation has an
+alias of its own, and columns are named `alias.column`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
+from headwater.algebra.schema import Relation, Schema
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One use of a relation in a join."""
+
+    alias: str
+    relation: Relation
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.relation.schema.qualified(self.alias)
+
+
+@dataclass(frozen=True)
+class Join:
+    """`proj(cond(r1 x ... x rn))`; the condition is a conjunction, kept in parts."""
+
+    occurrences: tuple[Occurrence, ...]
+    condition: tuple[Expression, ...]
+    outputs: tuple[Expression, ...]
+    schema: Schema
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        assert len(self.outputs) == len(self.schema)
+        parts = (self.occurrences, self.condition, self.outputs, self.schema)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def owner(self) -> dict[str, int]:
+        """The occurrence to which each qualified column belongs."""
+        return {name: at for at, occ in enumerate(self.occurrences) for name in occ.schema.names}
+
+    def reach(self, expression: Expression) -> frozenset[int]:
+        """The occurrences that an expression looks at."""
+        return frozenset(self.owner[name] for name in columns_of(expression))
+
+    @cached_property
+    def safe_conjuncts(self) -> tuple[tuple[Expression, frozenset[int]], ...]:
+        """The parts of the condition that cannot fail, with the occurrences they look at."""
+        return tuple((c, self.reach(c)) for c in self.condition if not can_fail(c))
+
+    @cached_property
+    def late_conjuncts(self) -> tuple[Expression, ...]:
+        """The parts that may fail on a row; decided last, when every other part holds."""
+        return tuple(c for c in self.condition if can_fail(c))
+
+    def output_positions(self, at: int, columns: tuple[str, ...]) -> tuple[int, ...] | None:
+        """Where the output shows these columns of an occurrence as they are, or None."""
+        found = []
+        for column in columns:
+            wanted = f"{self.occurrences[at].alias}.{column}"
+            shown = [
+                position
+                for position, output in enumerate(self.outputs)
+                if isinstance(output, ColumnRef) and self.same_column(output.name, wanted)
+            ]
+            if not shown:
+                return None
+            found.append(shown[0])
+        return tuple(found)
+
+    def same_column(self, a: str, b: str) -> bool:
+        """Whether the condition makes two columns equal in every row of the view."""
+        return b in self._equal_columns.get(a, frozenset({a}))
+
+    @cached_property
+    def _equal_columns(self) -> dict[str, frozenset[str]]:
+        classes: dict[str, frozenset[str]] = {}
+        for conjunct in self.condition:
+            if pair := equated_columns(conjunct):
+                a, b = pair
+                merged = classes.get(a, frozenset({a})) | classes.get(b, frozenset({b}))
+                classes.update(dict.fromkeys(merged, merged))
+        return classes
+
+
+def equated_columns(conjunct: Expression) -> tuple[str, str] | None:
+    """The two columns of a conjunct `a = b` between columns of one type, or None."""
+    match conjunct:
+        case Call("=", (ColumnRef(a, kind), ColumnRef(b, other))) if kind == other:
+            return a, b
+    return None
+
+
+@dataclass(frozen=True)
+class View:
+    """A named sum of joins with one schema."""
+
+    name: str
+    joins: tuple[Join, ...]
+    schema: Schema
+    sql: str = ""
+
+    @cached_property
+    def relations(self) -> tuple[Relation, ...]:
+        """The base relations, each once, in order of appearance."""
+        found = {occ.relation.name: occ.relation for join in self.joins for occ in join.occurrences}
+        return tuple(found.values())
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(relation.source for relation in self.relations))
+
+    def relation(self, name: str) -> Relation | None:
+        return next((r for r in self.relations if r.name == name), None)
+
+    def key_positions(self, relation: str) -> tuple[int, ...] | None:
+        """Where the view shows the key of a relation, or None if it does not.
+
+        Only for a view of one join in which the relation occurs once: elsewhere one key
+        value does not identify the rows that were derived from a base row.
+        """
+        if len(self.joins) != 1:
+            return None
+        (join,) = self.joins
+        places = [at for at, o in enumerate(join.occurrences) if o.relation.name == relation]
+        if len(places) != 1 or not join.occurrences[places[0]].relation.key:
+            return None
+        return join.output_positions(places[0], join.occurrences[places[0]].relation.key)

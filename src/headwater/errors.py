@@ -1,0 +1,58 @@
+"""Every error that Headwater raises on purpose, divided by whose fault it is.
+
+Each message says what is wrong, where, and what to do next. The command line prints
+the sentence without a traceback and exits with `exit_code`. A broken invariant of our
+own is an assertion, and an inconsistency found by the checker is a verdict, not an error.
+"""
+
+from __future__ import annotations
+
+
+class HeadwaterError(Exception):
+    """Base of all errors raised on purpose; `hint` says what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip() if self.hint else self.message
+
+
+class InputError(HeadwaterError):
+    """Something that the user wrote is wrong: a file, an option, a value."""
+
+    exit_code = 2
+
+
+class SqlError(InputError):
+    """A view's SQL cannot be read or is not supported; line and column count from 1."""
+
+    def __init__(self, message: str, hint: str = "", *, line: int = 0, column: int = 0) -> None:
+        place = f"line {line}, column {column}: " if line else ""
+        super().__init__(place + message, hint)
+        self.line = line
+        self.column = column
+
+
+class ScenarioError(InputError):
+    """A lab scenario is malformed; the message starts with the place inside it."""
+
+
+class UnsupportedViewError(InputError):
+    """An algorithm cannot maintain this view, or not without something it lacks."""
+
+
+class ExpressionError(InputError):
+    """An expression of a view fails on a row (division by zero, overflow)."""
+
+
+class SourceError(HeadwaterError):
+    """A source broke its promise or cannot be reached."""
+
+
+class EngineError(HeadwaterError):
+    """An engine under Headwater (Spark, the warehouse) failed."""
