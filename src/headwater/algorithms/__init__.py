@@ -1,0 +1,1 @@
+"""View managers, one published algorithm a module, and the registry that describes them."""

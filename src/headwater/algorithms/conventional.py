@@ -1,0 +1,96 @@
+"""The conventional algorithm: ask what an update changes, add the answer. Wrong, on purpose.
+
+ECA paper, Algorithm 5.1, and its form for several sources as in the Strobe paper's
+Example 0. It is what a centralized database does, applied to a warehouse: neither convergent
+nor weakly consistent, since a question is answered later than the update that caused it.
+
+Choices: it does not understand transactions and takes each update by itself. Over several
+sources a deletion is done at the warehouse by key where the view shows the key (the
+Strobe paper's Example 0 does so); over one source it is asked for, as Algorithm 5.1 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import query_of, substitute
+from headwater.algebra.values import Row
+from headwater.algebra.views import View
+from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.protocol.effects import Add, Apply, Effect, KeyDelete
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.transactions import Update
+
+
+@dataclass(frozen=True)
+class State:
+    updates: int = 0
+    """How many updates have been received."""
+    under_way: tuple[tuple[Evaluation, str], ...] = ()
+    """The queries without an answer, each with the transaction that caused it."""
+
+
+@dataclass(frozen=True)
+class Conventional:
+    view: View
+
+    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+        return State()
+
+    def wants_idle(self, state: State) -> bool:
+        return False
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        match event:
+            case TransactionArrived(transaction):
+                effects: list[Effect] = []
+                for update in transaction.updates:
+                    state, caused = self._take_update(state, update, transaction.id)
+                    effects += caused
+                return state, tuple(effects)
+            case AnswerArrived():
+                return self._take_answer(state, event)
+            case Idled():
+                return state, ()
+
+    def _take_update(
+        self, state: State, update: Update, transaction: str
+    ) -> tuple[State, list[Effect]]:
+        state = replace(state, updates=state.updates + 1)
+        effects: list[Effect] = []
+        delta = update.delta
+        if deletion := self._key_delete(update):
+            effects.append(Apply((deletion,), (transaction,)))
+            delta = delta.positive()
+        query = substitute(query_of(self.view), {update.relation: delta})
+        if not query:
+            return state, effects
+        evaluation, ask = begin(f"Q{state.updates}", query, self.view.schema)
+        if ask is None:
+            return state, [*effects, Apply((Add(evaluation.collected),), (transaction,))]
+        under_way = (*state.under_way, (evaluation, transaction))
+        return replace(state, under_way=under_way), [*effects, ask]
+
+    def _key_delete(self, update: Update) -> KeyDelete | None:
+        positions = self.view.key_positions(update.relation)
+        deleted = update.delta.negative()
+        if positions is None or not deleted or len(self.view.sources) == 1:
+            return None
+        relation = self.view.relation(update.relation)
+        assert relation is not None
+        keys: tuple[Row, ...] = tuple(relation.key_of(row) for row in deleted)
+        return KeyDelete(tuple(self.view.schema.names[at] for at in positions), keys)
+
+    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        number = answer.label.split("^")[0]
+        at = next(i for i, (e, _) in enumerate(state.under_way) if e.label == number)
+        evaluation, transaction = state.under_way[at]
+        others = state.under_way[:at] + state.under_way[at + 1 :]
+        evaluation, ask = take_answer(evaluation, answer)
+        if ask is None:
+            step = Apply((Add(evaluation.collected),), (transaction,))
+            return replace(state, under_way=others), (step,)
+        under_way = (*state.under_way[:at], (evaluation, transaction), *state.under_way[at + 1 :])
+        return replace(state, under_way=under_way), (ask,)

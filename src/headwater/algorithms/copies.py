@@ -1,0 +1,49 @@
+"""Copies of all base relations at the warehouse (SC): complete, and as big as the sources.
+
+ECA paper, section 1.2. Nothing is ever asked: each transaction's effect on the view is
+computed from the copies, as a telescoped delta, and added in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.algebra.evaluate import telescoped_delta
+from headwater.algebra.rows import Rows
+from headwater.algebra.views import View
+from headwater.protocol.effects import Add, Apply, Effect
+from headwater.protocol.events import Event, TransactionArrived
+from headwater.protocol.transactions import Transaction
+
+
+@dataclass(frozen=True)
+class State:
+    copies: tuple[Rows, ...]
+    """The base relations, in the order of `view.relations`."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    view: View
+
+    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+        return State(tuple(base[relation.name] for relation in self.view.relations))
+
+    def wants_idle(self, state: State) -> bool:
+        return False
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        if not isinstance(event, TransactionArrived):
+            return state, ()
+        return self._take_transaction(state, event.transaction)
+
+    def _take_transaction(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        names = [relation.name for relation in self.view.relations]
+        old = dict(zip(names, state.copies, strict=True))
+        deltas = {n: delta for n, delta in transaction.deltas.items() if n in old}
+        new = {name: rows + deltas[name] if name in deltas else rows for name, rows in old.items()}
+        change = telescoped_delta(self.view, deltas, old, new)
+        return State(tuple(new.values())), (Apply((Add(change),), (transaction.id,)),)

@@ -1,0 +1,77 @@
+"""Recompute the view after every `every` updates, and once more when idle (RV).
+
+ECA paper, Algorithm D.1. Strong over one source. Over several sources the answer is put
+together from states at different moments, so in between the view may match no state of the
+sources; the last recomputation, with nothing else going on, makes it convergent.
+
+Choices: as printed, RV converges only if `every` divides the number of updates, and over
+several sources overlapping recomputations may finish in the wrong order. So one
+recomputation runs at a time, and a last one when nothing has happened for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import query_of
+from headwater.algebra.views import View
+from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.protocol.effects import Apply, Effect, Replace
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+
+
+@dataclass(frozen=True)
+class State:
+    recomputations: int = 0
+    count: int = 0
+    """Updates received since the last recomputation was sent."""
+    received: tuple[str, ...] = ()
+    """Transactions received and not yet said to be in the view."""
+    under_way: Evaluation | None = None
+
+
+@dataclass(frozen=True)
+class Recompute:
+    view: View
+    every: int = 1
+
+    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+        return State()
+
+    def wants_idle(self, state: State) -> bool:
+        return state.under_way is None and state.count > 0
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        match event:
+            case TransactionArrived(transaction):
+                count = state.count + len(transaction.updates)
+                received = (*state.received, transaction.id)
+                return self._recompute_if_due(
+                    replace(state, count=count, received=received), self.every
+                )
+            case AnswerArrived():
+                return self._take_answer(state, event)
+            case Idled():
+                return self._recompute_if_due(state, 1)
+
+    def _recompute_if_due(self, state: State, every: int) -> tuple[State, tuple[Effect, ...]]:
+        if state.under_way is not None or state.count < every:
+            return state, ()
+        number = state.recomputations + 1
+        evaluation, ask = begin(f"Q{number}", query_of(self.view), self.view.schema)
+        assert ask is not None, "a view reads at least one base relation"
+        state = replace(state, recomputations=number, count=0, under_way=evaluation)
+        return state, (ask,)
+
+    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        assert state.under_way is not None
+        evaluation, ask = take_answer(state.under_way, answer)
+        if ask is not None:
+            return replace(state, under_way=evaluation), (ask,)
+        step = Apply((Replace(evaluation.collected),), state.received)
+        state, more = self._recompute_if_due(
+            replace(state, under_way=None, received=()), self.every
+        )
+        return state, (step, *more)

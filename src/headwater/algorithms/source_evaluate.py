@@ -1,0 +1,154 @@
+"""The query processor: evaluates a query over several sources, one question at a time.
+
+`source_evaluate`, `next_source` and `Q<A>` of the Strobe paper, section 5.1, as a machine:
+an `Evaluation` is a value, `advance` gives the next question or the end, `take_answer` puts
+an answer in. A term with every relation bound is evaluated here and never sent.
+
+Choices: where the paper's `next_source` picks one expression of a union, all terms that can
+go on at the chosen source go in one message (section 9 suggests it). Terms that the source
+can finish are summed there into one answer. Only the columns that the rest of the query
+needs come back. The order of sources is a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from headwater.algebra.evaluate import evaluate_term
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.terms import Query, Term
+from headwater.protocol.effects import Ask
+from headwater.protocol.events import AnswerArrived
+
+NextSource: TypeAlias = Callable[[Query], str]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A query under way: `working` is what is left of it (the paper's WQ)."""
+
+    label: str
+    working: Query
+    collected: Rows
+    next_source: NextSource
+    one_source: bool
+    step: int = 0
+    asked: tuple[tuple[int, ...] | None, ...] = ()
+    """For each working term the places that the question under way covers, or None."""
+
+    @property
+    def is_done(self) -> bool:
+        return not self.working
+
+
+def begin(
+    label: str, query: Query, schema: Schema, next_source: NextSource | None = None
+) -> tuple[Evaluation, Ask | None]:
+    """Start evaluating `query`; without a question it is done already."""
+    sources = {term.occurrence(at).relation.source for term in query for at in term.base}
+    evaluation = Evaluation(
+        label, query, Rows.empty(schema), next_source or leftmost, len(sources) <= 1
+    )
+    return _advance(evaluation)
+
+
+def take_answer(evaluation: Evaluation, answer: AnswerArrived) -> tuple[Evaluation, Ask | None]:
+    """`WQ<A>`: put an answer in; the next question, or none when the query is done."""
+    results = iter(answer.results)
+    collected, working = evaluation.collected, []
+    finished = [p for t, p in zip(evaluation.working, evaluation.asked, strict=True) if _all(t, p)]
+    if finished:
+        collected = collected + next(results)
+    for term, places in zip(evaluation.working, evaluation.asked, strict=True):
+        if places is None:
+            working.append(term)
+        elif not _all(term, places):
+            working.append(term.bind(places, next(results)))
+    return _advance(replace(evaluation, collected=collected, working=tuple(working), asked=()))
+
+
+def leftmost(query: Query) -> str:
+    """The source of the leftmost base relation that joins with what is known."""
+    term = query[0]
+    for at in term.base:
+        if not term.bound or connected_bound(term, (at,)):
+            return term.occurrence(at).relation.source
+    return term.occurrence(term.base[0]).relation.source
+
+
+def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
+    ready = [term for term in evaluation.working if not term.base]
+    working = tuple(term for term in evaluation.working if term.base)
+    collected = evaluation.collected
+    for term in ready:
+        collected = collected + evaluate_term(term, {})
+    evaluation = replace(evaluation, working=working, collected=collected)
+    if not working:
+        return evaluation, None
+    source = evaluation.next_source(working)
+    asked = tuple(_portion(term, source) for term in working)
+    step = evaluation.step + 1
+    label = evaluation.label if evaluation.one_source else f"{evaluation.label}^{step}"
+    queries = _queries(working, asked)
+    return replace(evaluation, asked=asked, step=step), Ask(source, label, queries)
+
+
+def _queries(working: Query, asked: tuple[tuple[int, ...] | None, ...]) -> tuple[Query, ...]:
+    """First the sum of all terms that the source finishes, then each other portion."""
+    pairs = list(zip(working, asked, strict=True))
+    whole = tuple(term for term, places in pairs if _all(term, places))
+    parts = [(t.part(p),) for t, p in pairs if p is not None and not _all(t, p)]
+    return ((whole,) if whole else ()) + tuple(parts)
+
+
+def _all(term: Term, places: tuple[int, ...] | None) -> bool:
+    return places is not None and set(places) >= set(term.base)
+
+
+def _portion(term: Term, source: str) -> tuple[int, ...] | None:
+    """The places of a term that `source` can join now, with the bound rows they need."""
+    here = [at for at in term.base if term.occurrence(at).relation.source == source]
+    if not here:
+        return None
+    seed = [at for at in here if connected_bound(term, (at,))]
+    if not seed:
+        seed = here[:1] if not term.bound or _nothing_joins(term) else []
+    chosen = _grow(term, seed, here)
+    if not chosen:
+        return None
+    if set(chosen) == set(term.base):
+        return tuple(range(len(term.join.occurrences)))
+    bound = connected_bound(term, chosen)
+    return tuple(sorted({*chosen, *bound}))
+
+
+def _nothing_joins(term: Term) -> bool:
+    return not any(connected_bound(term, (at,)) for at in term.base)
+
+
+def _grow(term: Term, seed: list[int], here: list[int]) -> list[int]:
+    """`seed` and every place in `here` that conditions connect to it."""
+    chosen = list(seed)
+    for _ in here:
+        chosen += [
+            at for at in here if at not in chosen and any(joins(term, at, c) for c in chosen)
+        ]
+    return chosen
+
+
+def connected_bound(term: Term, places: Iterable[int]) -> set[int]:
+    """The places of the bound factors that conditions connect to these places."""
+    return {
+        at
+        for factor in term.bound
+        if any(joins(term, here, there) for here in places for there in factor.at)
+        for at in factor.at
+    }
+
+
+def joins(term: Term, a: int, b: int) -> bool:
+    """Whether some condition looks at both occurrences."""
+    return any(a in reach and b in reach for _, reach in term.join.safe_conjuncts)

@@ -1,0 +1,1 @@
+"""The consistency checker: levels as data, verdicts with witnesses."""

@@ -1,0 +1,1 @@
+"""The lab: simulated sources and channels, schedules, exploration, levels found."""

@@ -1,0 +1,96 @@
+"""Exploration: every schedule of a scenario, with equivalent ones merged.
+
+Breadth first over pairs of world and progress of the checker. Two runs that reach the same
+pair after the same number of steps go on alike and end with the same level, so they are
+followed once; their number is kept, so that the count of schedules is exact. The first run
+found with the lowest level is a shortest one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headwater.check.levels import Level
+from headwater.check.progress import Progress, Tracker
+from headwater.lab.world import Action, Simulation, World
+
+MOST_STATES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Exploration:
+    schedules: int
+    """How many different schedules there are (those seen, if not exhaustive)."""
+    states: int
+    """How many different states were visited."""
+    level: Level
+    """The lowest level of any schedule."""
+    counterexample: tuple[Action, ...] | None
+    """A shortest schedule that reaches no more than `level`; None if all are complete."""
+    exhaustive: bool
+    """Whether every schedule was tried."""
+
+
+@dataclass
+class _Search:
+    """Breadth-first search, one layer of equally long runs at a time."""
+
+    simulation: Simulation
+    most_states: int
+    origins: list[tuple[int, Action | None]] = field(default_factory=list)
+    """For every state visited the state before it and the action that led here."""
+    schedules: int = 0
+    worst: tuple[Level, int] | None = None
+
+    def run(self) -> bool:
+        """Search all; False when the bound on states was hit."""
+        tracker = Tracker(self.simulation.history)
+        world = self.simulation.start()
+        layer = {(world, tracker.start(world.view.positive())): (self._visit(-1, None), 1)}
+        while layer:
+            following: dict[tuple[World, Progress], tuple[int, int]] = {}
+            for (world, progress), (number, paths) in layer.items():
+                enabled = self.simulation.enabled(world)
+                if not enabled:
+                    self._end(tracker.level(progress), number, paths)
+                for action in enabled:
+                    after, step = self.simulation.step(world, action)
+                    reached = progress
+                    for shown in step.shown:
+                        reached = tracker.advance(reached, shown)
+                    key = (after, reached)
+                    known = following.get(key)
+                    if known is None:
+                        following[key] = (self._visit(number, action), paths)
+                    else:
+                        following[key] = (known[0], known[1] + paths)
+            layer = following
+            if len(self.origins) > self.most_states and layer:
+                return False
+        return True
+
+    def _visit(self, before: int, action: Action | None) -> int:
+        self.origins.append((before, action))
+        return len(self.origins) - 1
+
+    def _end(self, level: Level, number: int, paths: int) -> None:
+        self.schedules += paths
+        if self.worst is None or level < self.worst[0]:
+            self.worst = (level, number)
+
+    def schedule_to(self, number: int) -> tuple[Action, ...]:
+        actions: list[Action] = []
+        while number >= 0:
+            number, action = self.origins[number]
+            if action is not None:
+                actions.append(action)
+        return tuple(reversed(actions))
+
+
+def explore(simulation: Simulation, most_states: int = MOST_STATES) -> Exploration:
+    """Try every schedule and find the lowest level."""
+    search = _Search(simulation, most_states)
+    exhaustive = search.run()
+    level, number = search.worst or (Level.COMPLETE, 0)
+    counterexample = None if level == Level.COMPLETE else search.schedule_to(number)
+    return Exploration(search.schedules, len(search.origins), level, counterexample, exhaustive)

@@ -1,0 +1,80 @@
+"""One run of a simulation under a schedule, recorded as a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headwater.check.verdict import Verdict, check
+from headwater.lab.schedules import Chooser
+from headwater.lab.world import Action, Simulation, Step
+from headwater.protocol.effects import Ask
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.notation import show_query
+from headwater.protocol.trace import (
+    Answered,
+    Entry,
+    Evaluated,
+    Executed,
+    Received,
+    Sent,
+    Showed,
+    Trace,
+    Waited,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    schedule: tuple[Action, ...]
+    trace: Trace
+    verdict: Verdict
+
+
+def run(simulation: Simulation, choose: Chooser) -> Run:
+    """Step until nothing more can happen, and judge what the view showed."""
+    world = simulation.start()
+    initial = world.view.positive()
+    schedule: list[Action] = []
+    entries: list[Entry] = []
+    while enabled := simulation.enabled(world):
+        action = choose(enabled)
+        world, step = simulation.step(world, action)
+        schedule.append(action)
+        entries += _entries(step)
+    trace = Trace(initial, tuple(entries))
+    return Run(tuple(schedule), trace, check(simulation.history, trace.states))
+
+
+def _entries(step: Step) -> Iterator[Entry]:
+    if step.sent is not None:
+        yield _sent_by_source(step.action.source, step.sent)
+    shown = iter(step.shown)
+    for event, effects in step.handled:
+        yield _taken(event)
+        for effect in effects:
+            if isinstance(effect, Ask):
+                queries = tuple(show_query(query) for query in effect.queries)
+                yield Sent(effect.source, effect.label, queries)
+            else:
+                yield Showed(next(shown), effect.transactions)
+
+
+def _sent_by_source(source: str, event: Event) -> Entry:
+    match event:
+        case TransactionArrived(transaction):
+            return Executed(source, transaction)
+        case AnswerArrived(source, label, results):
+            return Evaluated(source, label, results)
+        case Idled():
+            raise AssertionError("a source does not idle")
+
+
+def _taken(event: Event) -> Entry:
+    match event:
+        case TransactionArrived(transaction):
+            return Received(transaction)
+        case AnswerArrived(source, label, results):
+            return Answered(source, label, results)
+        case Idled():
+            return Waited()

@@ -1,0 +1,1 @@
+"""What view managers are told and what they ask for: events, effects, traces."""

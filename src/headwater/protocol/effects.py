@@ -1,0 +1,72 @@
+"""Effects: what a view manager asks for. Nothing else leaves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Query
+from headwater.algebra.values import Row
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Put queries to one source, to be evaluated in one snapshot; `label` is unique."""
+
+    source: str
+    label: str
+    queries: tuple[Query, ...]
+
+
+@dataclass(frozen=True)
+class Add:
+    """Add signed rows to the view."""
+
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class KeyDelete:
+    """Delete the view's rows that show one of `keys` in these columns."""
+
+    columns: tuple[str, ...]
+    keys: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Put these rows in the place of the whole view."""
+
+    rows: Rows
+
+
+Action: TypeAlias = Add | KeyDelete | Replace
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Apply an action list to the view as one atomic step.
+
+    `transactions` are the ids that the view reflects from this step on, as far as the
+    manager knows.
+    """
+
+    actions: tuple[Action, ...]
+    transactions: tuple[str, ...] = ()
+
+
+Effect: TypeAlias = Ask | Apply
+
+
+def apply_actions(view: Rows, actions: tuple[Action, ...]) -> Rows:
+    """The view after an action list: the meaning of `Apply`."""
+    for action in actions:
+        match action:
+            case Add(rows=rows):
+                view = view + rows
+            case KeyDelete(columns=columns, keys=keys):
+                view = view.key_delete(columns, keys)
+            case Replace(rows=rows):
+                view = rows
+    return view

@@ -1,0 +1,37 @@
+"""Events: facts that reach a view manager, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headwater.algebra.rows import Rows
+from headwater.protocol.transactions import Transaction
+
+
+@dataclass(frozen=True)
+class TransactionArrived:
+    """A source reports a committed transaction, or its part of a global one."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True)
+class AnswerArrived:
+    """A source answers the question `label`: one relation for each query in it.
+
+    The channel contract: the answer reflects exactly the transactions of that source that
+    arrived before it.
+    """
+
+    source: str
+    label: str
+    results: tuple[Rows, ...]
+
+
+@dataclass(frozen=True)
+class Idled:
+    """Nothing has happened for a while; only sent to a manager that wants to know."""
+
+
+Event: TypeAlias = TransactionArrived | AnswerArrived | Idled

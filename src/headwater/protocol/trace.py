@@ -1,0 +1,150 @@
+"""Traces: what happened in a run, in order, to be checked and printed.
+
+An entry is what one party did. Queries are kept as they are printed, rows with their types,
+so that a trace can be judged by the checker and read like the papers' lists of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headwater.algebra.rows import Rows, show_rows
+from headwater.protocol.transactions import Transaction, show_transaction
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A source executed a transaction, or its part, and told the warehouse."""
+
+    source: str
+    transaction: Transaction
+
+
+@dataclass(frozen=True)
+class Received:
+    """The view manager took a transaction in."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The view manager asked a source."""
+
+    source: str
+    label: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A source answered a question."""
+
+    source: str
+    label: str
+    results: tuple[Rows, ...]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The view manager took an answer in."""
+
+    source: str
+    label: str
+    results: tuple[Rows, ...]
+
+
+@dataclass(frozen=True)
+class Waited:
+    """Nothing happened for a while, and the view manager was told."""
+
+
+@dataclass(frozen=True)
+class Showed:
+    """The view changed, in one step, to what its reader sees now."""
+
+    view: Rows
+    transactions: tuple[str, ...] = ()
+
+
+Entry: TypeAlias = Executed | Received | Sent | Evaluated | Answered | Waited | Showed
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run: the view at the start, then everything that happened."""
+
+    initial: Rows
+    entries: tuple[Entry, ...]
+
+    @property
+    def states(self) -> list[Rows]:
+        """The view as its reader saw it: the initial state, then one for each step."""
+        return [self.initial, *(e.view for e in self.entries if isinstance(e, Showed))]
+
+    @property
+    def message_count(self) -> int:
+        """Questions and answers; notifications of updates are not counted."""
+        return sum(isinstance(entry, Sent | Evaluated) for entry in self.entries)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of all answers."""
+        return sum(
+            rows.byte_count
+            for entry in self.entries
+            if isinstance(entry, Evaluated)
+            for rows in entry.results
+        )
+
+
+# Printing
+
+
+def show_trace(trace: Trace) -> list[str]:
+    """Numbered steps in the papers' words; one step for each source or warehouse event."""
+    steps: list[str] = []
+    for entry in trace.entries:
+        match entry:
+            case Sent() | Showed() if steps and steps[-1].startswith(_WAREHOUSE):
+                steps[-1] = f"{steps[-1].removesuffix('.')} {_continued(entry)}."
+            case _:
+                steps.append(_opening(entry))
+    return [f"{number}. {step}" for number, step in enumerate(steps, 1)]
+
+
+_WAREHOUSE = "The warehouse"
+
+
+def _opening(entry: Entry) -> str:
+    match entry:
+        case Executed(source, transaction):
+            return f"Source {source} executes {show_transaction(transaction)}."
+        case Received(transaction):
+            return f"{_WAREHOUSE} receives {transaction.id}."
+        case Evaluated(source, label, results):
+            return f"Source {source} evaluates {label}: {_answer(label)} = {_relations(results)}."
+        case Answered(_, label, results):
+            return f"{_WAREHOUSE} receives {_answer(label)} = {_relations(results)}."
+        case Waited():
+            return f"{_WAREHOUSE} finds that nothing goes on."
+        case Sent() | Showed():
+            return f"{_WAREHOUSE} {_continued(entry)}."
+
+
+def _continued(entry: Sent | Showed) -> str:
+    match entry:
+        case Sent(source, label, queries):
+            return f"and sends {label} = {' and '.join(queries)} to source {source}"
+        case Showed(view):
+            return f"and the view becomes {show_rows(view)}"
+
+
+def _answer(label: str) -> str:
+    return label.replace("Q", "A", 1)
+
+
+def _relations(results: Iterable[Rows]) -> str:
+    return " and ".join(show_rows(rows) for rows in results)

@@ -1,0 +1,79 @@
+"""Source transactions: what the monitors report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from headwater.algebra.rows import Rows, show_row
+
+
+@dataclass(frozen=True)
+class Update:
+    """One change of one relation as signed rows: `+new`, `-old`, or both at once."""
+
+    relation: str
+    delta: Rows
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """Updates that take effect together, in order.
+
+    `sources` are the sources whose updates are here; `spans` are all sources that the whole
+    transaction touches. They differ in one part of a global transaction, reported by its site.
+    """
+
+    id: str
+    updates: tuple[Update, ...]
+    sources: tuple[str, ...]
+    spans: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.sources) == len(self.spans)
+
+    @cached_property
+    def deltas(self) -> dict[str, Rows]:
+        """The net change of each relation that changes."""
+        net: dict[str, Rows] = {}
+        for update in self.updates:
+            known = net.get(update.relation)
+            net[update.relation] = known + update.delta if known else update.delta
+        return {relation: delta for relation, delta in net.items() if delta}
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.id, self.updates, self.sources))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def joined(parts: Iterable[Transaction]) -> Transaction:
+    """The whole of a global transaction from all of its parts."""
+    parts = list(parts)
+    return Transaction(
+        parts[0].id,
+        tuple(update for part in parts for update in part.updates),
+        tuple(source for part in parts for source in part.sources),
+        parts[0].spans,
+    )
+
+
+def show_update(update: Update) -> str:
+    """`insert(r2, [2, 3])`, as the papers print it."""
+    shown = []
+    removed = [row for row, n in update.delta.sorted_items() for _ in range(-n)]
+    added = [row for row, n in update.delta.sorted_items() for _ in range(n)]
+    if len(removed) == len(added) == 1:
+        return f"update({update.relation}, {show_row(removed[0])} → {show_row(added[0])})"
+    shown += [f"delete({update.relation}, {show_row(row)})" for row in removed]
+    shown += [f"insert({update.relation}, {show_row(row)})" for row in added]
+    return ", ".join(shown) or f"no change of {update.relation}"
+
+
+def show_transaction(transaction: Transaction) -> str:
+    shown = ", ".join(show_update(update) for update in transaction.updates)
+    return f"{transaction.id} = " + (f"⟨{shown}⟩" if len(transaction.updates) > 1 else shown)
