@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.values import Row, Type, Value, canonical
 
 
@@ -15,19 +16,15 @@ class Column:
     type: Type
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Schema:
     """An ordered list of columns; names are unique."""
 
     columns: tuple[Column, ...]
-    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert len(self.positions) == len(self.columns), f"duplicate column in {self.names}"
-        object.__setattr__(self, "_hash", hash(self.columns))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @classmethod
     def of(cls, columns: Iterable[tuple[str, Type]]) -> Schema:

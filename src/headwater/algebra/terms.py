@@ -14,12 +14,13 @@ that occurs twice. For one changed occurrence it is the papers' definition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
 from headwater.algebra.expressions import ColumnRef, Expression, columns_of
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import Join, Occurrence, View
@@ -46,6 +47,7 @@ class Bound:
 Factor: TypeAlias = Base | Bound
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Term:
     """`coefficient * proj(cond(factors))`; the factors divide the join's occurrences."""
@@ -53,13 +55,6 @@ class Term:
     join: Join
     factors: tuple[Factor, ...]
     coefficient: int = 1
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.join, self.factors, self.coefficient)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @cached_property
     def base(self) -> tuple[int, ...]:

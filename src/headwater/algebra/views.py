@@ -7,10 +7,11 @@ alias of its own, and columns are named `alias.column`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.schema import Relation, Schema
 
 
@@ -26,6 +27,7 @@ class Occurrence:
         return self.relation.schema.qualified(self.alias)
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Join:
     """`proj(cond(r1 x ... x rn))`; the condition is a conjunction, kept in parts."""
@@ -34,15 +36,9 @@ class Join:
     condition: tuple[Expression, ...]
     outputs: tuple[Expression, ...]
     schema: Schema
-    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert len(self.outputs) == len(self.schema)
-        parts = (self.occurrences, self.condition, self.outputs, self.schema)
-        object.__setattr__(self, "_hash", hash(parts))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @cached_property
     def owner(self) -> dict[str, int]:

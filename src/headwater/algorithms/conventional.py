@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.values import Row
@@ -24,6 +25,7 @@ from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionAr
 from headwater.protocol.transactions import Update
 
 
+@cached_hash
 @dataclass(frozen=True)
 class State:
     updates: int = 0

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.algebra.evaluate import telescoped_delta
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.protocol.effects import Add, Apply, Effect
@@ -17,6 +18,7 @@ from headwater.protocol.events import Event, TransactionArrived
 from headwater.protocol.transactions import Transaction
 
 
+@cached_hash
 @dataclass(frozen=True)
 class State:
     copies: tuple[Rows, ...]

@@ -1,8 +1,15 @@
 """Recompute the view after every `every` updates, and once more when idle (RV).
 
-ECA paper, Algorithm D.1. Strong over one source. Over several sources the answer is put
-together from states at different moments, so in between the view may match no state of the
-sources; the last recomputation, with nothing else going on, makes it convergent.
+ECA paper, Algorithm D.1. What it keeps depends on how often a recomputation visits a source:
+
+- one source: strong. The answer is the view at one state of the source.
+- several sources, each visited once: strong as well. The answer puts together a state of
+  each source, which is a vector that some order of the transactions passes through, and
+  one recomputation after the other only moves forward.
+- a source visited twice (relations r1 and r3 there, r2 elsewhere, joined in this order):
+  only convergent. Its two visits see different states, and the mixture may match none.
+- global transactions: at most weak. The sources are visited at different moments, and one
+  may show its part of a transaction before another does.
 
 Choices: as printed, RV converges only if `every` divides the number of updates, and over
 several sources overlapping recomputations may finish in the wrong order. So one
@@ -14,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of
 from headwater.algebra.views import View
@@ -22,6 +30,7 @@ from headwater.protocol.effects import Apply, Effect, Replace
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 
 
+@cached_hash
 @dataclass(frozen=True)
 class State:
     recomputations: int = 0

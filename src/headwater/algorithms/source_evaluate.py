@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from headwater.algebra.evaluate import evaluate_term
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query, Term
@@ -26,6 +27,7 @@ from headwater.protocol.events import AnswerArrived
 NextSource: TypeAlias = Callable[[Query], str]
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Evaluation:
     """A query under way: `working` is what is left of it (the paper's WQ)."""

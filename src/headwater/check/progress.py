@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.check.history import History, Vector, minimal
 from headwater.check.levels import Level
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Progress:
     """What the states so far allow."""

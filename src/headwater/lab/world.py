@@ -15,11 +15,12 @@ two-phase commit, in the order of the scenario's list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from headwater.algebra.evaluate import evaluate
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algorithms.integrator import Integrator
 from headwater.check.history import History, Vector
@@ -30,6 +31,7 @@ from headwater.protocol.managers import ViewManager
 
 Manager: TypeAlias = ViewManager[Any]
 ManagerState: TypeAlias = Any
+Reaction: TypeAlias = tuple[ManagerState, tuple[Effect, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Action:
 IDLE = Action("idle")
 
 
+@cached_hash
 @dataclass(frozen=True)
 class World:
     positions: Vector
@@ -63,14 +66,6 @@ class World:
     integrator: Integrator
     manager: ManagerState
     view: Rows
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        parts = (self.positions, self.questions, self.mail, self.integrator, self.manager)
-        object.__setattr__(self, "_hash", hash((*parts, self.view)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,7 @@ class Simulation:
     serial: bool = False
     """Whether a source waits until nothing goes on: as if the warehouse were the database."""
     _answers: dict[tuple[Ask, int], AnswerArrived] = field(default_factory=dict, repr=False)
+    _reactions: dict[tuple[ManagerState, Event], Reaction] = field(default_factory=dict, repr=False)
 
     @cached_property
     def history(self) -> History:
@@ -135,36 +131,37 @@ class Simulation:
     # Making it happen
 
     def step(self, world: World, action: Action) -> tuple[World, Step]:
-        if action.kind == "idle":
-            return self._handle(world, action, None, (Idled(),))
-        if action.kind == "deliver":
-            mail, event = _take(world.mail, action)
-            world, events = _integrate(replace(world, mail=mail), self, action.source, event)
-            return self._handle(world, action, None, events)
-        if action.kind == "commit":
-            world, sent = self._commit(world, action)
-        else:
-            world, sent = self._answer(world, action)
-        if not self.ordered:
-            return replace(world, mail=_posted(world.mail, action.source, sent)), Step(
-                action, sent, (), ()
-            )
-        world, events = _integrate(world, self, action.source, sent)
-        return self._handle(world, action, sent, events)
+        changed = _Change(world)
+        sent: Event | None = None
+        match action.kind:
+            case "idle":
+                return self._handle(changed, action, None, (Idled(),))
+            case "deliver":
+                arrived: Event = changed.take_mail(action)
+            case "commit":
+                arrived = sent = self._commit(changed, action)
+            case _:
+                arrived = sent = self._answer(changed, action)
+        if sent is not None and not self.ordered:
+            changed.post(action.source, sent)
+            return self._handle(changed, action, sent, ())
+        events: tuple[Event, ...] = (arrived,)
+        if self.joins_global:
+            changed.integrator, events = changed.integrator.receive(action.source, arrived)
+        return self._handle(changed, action, sent, events)
 
-    def _commit(self, world: World, action: Action) -> tuple[World, Event]:
+    def _commit(self, changed: _Change, action: Action) -> Event:
         at = self.history.sources.index(action.source)
-        transaction = self.history.transactions[action.source][world.positions[at]]
-        positions = (*world.positions[:at], world.positions[at] + 1, *world.positions[at + 1 :])
-        return replace(world, positions=positions), TransactionArrived(transaction)
+        transaction = self.history.transactions[action.source][changed.positions[at]]
+        changed.positions[at] += 1
+        return TransactionArrived(transaction)
 
-    def _answer(self, world: World, action: Action) -> tuple[World, Event]:
+    def _answer(self, changed: _Change, action: Action) -> Event:
         at = self.history.sources.index(action.source)
-        asks = world.questions[at]
+        asks = changed.questions[at]
         ask = asks[0] if not action.label else next(a for a in asks if a.label == action.label)
-        left = tuple(other for other in asks if other is not ask)
-        questions = (*world.questions[:at], left, *world.questions[at + 1 :])
-        return replace(world, questions=questions), self._evaluate(ask, world.positions[at])
+        changed.questions[at] = tuple(other for other in asks if other is not ask)
+        return self._evaluate(ask, changed.positions[at])
 
     def _evaluate(self, ask: Ask, position: int) -> AnswerArrived:
         """The answer of a source that has executed `position` transactions."""
@@ -177,38 +174,62 @@ class Simulation:
         return known
 
     def _handle(
-        self, world: World, action: Action, sent: Event | None, events: tuple[Event, ...]
+        self, changed: _Change, action: Action, sent: Event | None, events: tuple[Event, ...]
     ) -> tuple[World, Step]:
         """Let the view manager take events in, one at a time, and do what it asks for."""
-        state, view, questions = world.manager, world.view, world.questions
         handled, shown = [], []
         for event in events:
-            state, effects = self.manager.handle(state, event)
+            changed.manager, effects = self._reaction(changed.manager, event)
             handled.append((event, effects))
             for effect in effects:
                 match effect:
-                    case Ask():
-                        questions = self._asked(questions, effect)
+                    case Ask(source=source):
+                        at = self.history.sources.index(source)
+                        changed.questions[at] = (*changed.questions[at], effect)
                     case Apply(actions=actions):
-                        view = apply_actions(view, actions)
-                        shown.append(view.positive())
-        world = replace(world, manager=state, view=view, questions=questions)
-        return world, Step(action, sent, tuple(handled), tuple(shown))
+                        changed.view = apply_actions(changed.view, actions)
+                        shown.append(changed.view.positive())
+        return changed.done(), Step(action, sent, tuple(handled), tuple(shown))
 
-    def _asked(
-        self, questions: tuple[tuple[Ask, ...], ...], ask: Ask
-    ) -> tuple[tuple[Ask, ...], ...]:
-        at = self.history.sources.index(ask.source)
-        return (*questions[:at], (*questions[at], ask), *questions[at + 1 :])
+    def _reaction(self, state: ManagerState, event: Event) -> Reaction:
+        """What the view manager does; the same state and event always give the same."""
+        known = self._reactions.get((state, event))
+        if known is None:
+            known = self._reactions[state, event] = self.manager.handle(state, event)
+        return known
 
 
-def _integrate(
-    world: World, simulation: Simulation, source: str, event: Event
-) -> tuple[World, tuple[Event, ...]]:
-    if not simulation.joins_global:
-        return world, (event,)
-    integrator, events = world.integrator.receive(source, event)
-    return replace(world, integrator=integrator), events
+class _Change:
+    """A world being changed into the next one."""
+
+    def __init__(self, world: World) -> None:
+        self.positions = list(world.positions)
+        self.questions = list(world.questions)
+        self.mail = world.mail
+        self.integrator = world.integrator
+        self.manager = world.manager
+        self.view = world.view
+
+    def done(self) -> World:
+        return World(
+            tuple(self.positions),
+            tuple(self.questions),
+            self.mail,
+            self.integrator,
+            self.manager,
+            self.view,
+        )
+
+    def post(self, source: str, event: Event) -> None:
+        mail = [*self.mail, (source, event)]
+        self.mail = tuple(sorted(mail, key=lambda item: (item[0], _label(item[1]))))
+
+    def take_mail(self, action: Action) -> Event:
+        for at, (source, event) in enumerate(self.mail):
+            if source == action.source and _label(event) == action.label:
+                self.mail = self.mail[:at] + self.mail[at + 1 :]
+                return event
+        raise AssertionError(f"nothing to {action}")
 
 
 def _label(event: Event) -> str:
@@ -219,18 +240,3 @@ def _label(event: Event) -> str:
             return label
         case Idled():
             return "idle"
-
-
-def _posted(
-    mail: tuple[tuple[str, Event], ...], source: str, event: Event
-) -> tuple[tuple[str, Event], ...]:
-    return tuple(sorted([*mail, (source, event)], key=lambda item: (item[0], _label(item[1]))))
-
-
-def _take(
-    mail: tuple[tuple[str, Event], ...], action: Action
-) -> tuple[tuple[tuple[str, Event], ...], Event]:
-    for at, (source, event) in enumerate(mail):
-        if source == action.source and _label(event) == action.label:
-            return mail[:at] + mail[at + 1 :], event
-    raise AssertionError(f"nothing to {action}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Row
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Ask:
     """Put queries to one source, to be evaluated in one snapshot; `label` is unique."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.protocol.transactions import Transaction
 
 
+@cached_hash
 @dataclass(frozen=True)
 class TransactionArrived:
     """A source reports a committed transaction, or its part of a global one."""
@@ -16,6 +18,7 @@ class TransactionArrived:
     transaction: Transaction
 
 
+@cached_hash
 @dataclass(frozen=True)
 class AnswerArrived:
     """A source answers the question `label`: one relation for each query in it.

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows, show_row
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Update:
     """One change of one relation as signed rows: `+new`, `-old`, or both at once."""
@@ -17,6 +19,7 @@ class Update:
     delta: Rows
 
 
+@cached_hash
 @dataclass(frozen=True)
 class Transaction:
     """Updates that take effect together, in order.
@@ -42,13 +45,6 @@ class Transaction:
             known = net.get(update.relation)
             net[update.relation] = known + update.delta if known else update.delta
         return {relation: delta for relation, delta in net.items() if delta}
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.id, self.updates, self.sources))
-
-    def __hash__(self) -> int:
-        return self._hash
 
 
 def joined(parts: Iterable[Transaction]) -> Transaction:

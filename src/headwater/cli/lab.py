@@ -1,0 +1,304 @@
+"""`headwater lab`: run, explore, replay and measure algorithms over scenarios."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.algebra.values import Json
+from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.check.explain import explain
+from headwater.check.levels import parse_level
+from headwater.cli.output import (
+    AlgorithmOption,
+    FileArgument,
+    JsonOption,
+    SetOption,
+    console,
+    parse_seeds,
+    parse_settings,
+    print_json,
+    print_table,
+    read_objects,
+    styled,
+)
+from headwater.errors import InputError
+from headwater.lab.explore import MOST_STATES, Exploration, explore
+from headwater.lab.generate import KINDS, Shape, generate
+from headwater.lab.library import example, example_names
+from headwater.lab.run import Run, run
+from headwater.lab.scenario import Object, Scenario, scenario_from_json
+from headwater.lab.schedules import parse_schedule, replayed, seeded, style_of
+from headwater.lab.shrink import shrink_scenario
+from headwater.lab.simulate import run_to_replay, simulate
+from headwater.lab.spectrum import Cell, measure_spectrum
+from headwater.protocol.trace import show_trace
+from headwater.protocol.trace_json import rows_to_json, trace_to_json
+
+app = typer.Typer(
+    help="Run algorithms over scenarios and see which consistency level they keep.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command("run")
+def run_command(
+    file: FileArgument,
+    algorithm: AlgorithmOption,
+    seeds: Annotated[str, typer.Option(help="Schedules to run, FIRST:END or one number.")] = "0:20",
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run each scenario under each seeded schedule and say which level it reaches."""
+    settings = parse_settings(set_)
+    for at, scenario in enumerate(_scenarios(file)):
+        simulation = simulate(scenario, algorithm, settings)
+        runs = []
+        for seed in parse_seeds(seeds):
+            done = run(simulation, seeded(seed))
+            if as_json:
+                print_json({"scenario": at, "seed": seed, "algorithm": algorithm} | run_json(done))
+            runs.append((seed, done))
+        if not as_json:
+            _print_runs(scenario, algorithm, runs)
+
+
+def run_json(done: Run) -> Object:
+    """The contract's members of one run."""
+    return {
+        "level": str(done.verdict.level),
+        "properties": dict(done.verdict.properties),
+        "states": [rows_to_json(state) for state in done.trace.states],
+        "messages": done.trace.message_count,
+        "bytes": done.trace.byte_count,
+    }
+
+
+def _print_runs(scenario: Scenario, algorithm: str, runs: list[tuple[int, Run]]) -> None:
+    levels = Counter(str(done.verdict.level) for _, done in runs)
+    found = ", ".join(f"{count} {styled(level)}" for level, count in levels.most_common())
+    out = console()
+    out.print(f"[bold]{scenario.name}[/] with {algorithm}, {len(runs)} schedules: {found}")
+    messages = sum(done.trace.message_count for _, done in runs) / len(runs)
+    answers = sum(done.trace.byte_count for _, done in runs) / len(runs)
+    out.print(f"  on average {messages:.1f} messages and {answers:.0f} bytes of answers")
+    seed, worst = min(runs, key=lambda item: item[1].verdict.level)
+    out.print(f"  lowest with seed {seed} ({style_of(seed)}):", end=" ")
+    out.print(explain(scenario.history, worst.verdict), markup=False)
+
+
+@app.command("explore")
+def explore_command(
+    file: FileArgument,
+    algorithm: AlgorithmOption,
+    set_: SetOption = None,
+    shrink: Annotated[bool, typer.Option(help="Make the counterexample's scenario small.")] = False,
+    limit: Annotated[int, typer.Option(help="Give up after this many states.")] = MOST_STATES,
+    as_json: JsonOption = False,
+) -> None:
+    """Try every schedule of each scenario and find the lowest level, with a counterexample."""
+    settings = parse_settings(set_)
+    for at, scenario in enumerate(_scenarios(file)):
+        found = explore(simulate(scenario, algorithm, settings), limit)
+        if shrink and found.counterexample:
+            scenario, found = _shrunk(scenario, algorithm, settings, found, limit)
+        if as_json:
+            replayable = run_to_replay(scenario, algorithm, settings, found.counterexample)
+            print_json({"scenario": at, "algorithm": algorithm} | _found_json(found, replayable))
+        else:
+            _print_exploration(scenario, algorithm, settings, found)
+
+
+def _shrunk(
+    scenario: Scenario, algorithm: str, settings: dict[str, str], found: Exploration, limit: int
+) -> tuple[Scenario, Exploration]:
+    def still_fails(smaller: Scenario) -> bool:
+        return explore(simulate(smaller, algorithm, settings), limit).level <= found.level
+
+    small = shrink_scenario(scenario, still_fails)
+    return small, explore(simulate(small, algorithm, settings), limit)
+
+
+def _found_json(found: Exploration, counterexample: Object | None) -> Object:
+    return {
+        "schedules": found.schedules,
+        "states": found.states,
+        "exhaustive": found.exhaustive,
+        "level": str(found.level),
+        "counterexample": counterexample,
+    }
+
+
+def _print_exploration(
+    scenario: Scenario, algorithm: str, settings: dict[str, str], found: Exploration
+) -> None:
+    out = console()
+    extent = "all" if found.exhaustive else "not all"
+    out.print(
+        f"[bold]{scenario.name}[/] with {algorithm}: {styled(str(found.level))} over {extent} "
+        f"{found.schedules} schedules ({found.states} states)"
+    )
+    if not found.exhaustive:
+        out.print("  the bound on states was reached: raise it with --limit")
+    if found.counterexample is not None:
+        simulation = simulate(scenario, algorithm, settings)
+        done = run(simulation, replayed(found.counterexample))
+        _print_steps(scenario, done)
+
+
+@app.command("replay")
+def replay_command(
+    file: FileArgument,
+    algorithm: Annotated[
+        str | None, typer.Option("--algorithm", "-a", help="Instead of the file's own.")
+    ] = None,
+    set_: SetOption = None,
+    save: Annotated[Path | None, typer.Option(help="Also write the trace to this file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a scenario's own schedule, or a counterexample of 'explore --json', step by step."""
+    for at, (given, where) in enumerate(read_objects(file)):
+        data = given.get("counterexample", given)
+        if not isinstance(data, dict):
+            raise InputError(
+                f"{where}: there is no counterexample in it.", "Every run is complete."
+            )
+        if "schedule" not in data:
+            raise InputError(f"{where}: it has no 'schedule' to replay.", "Try 'lab explore'.")
+        scenario = scenario_from_json(data, where)
+        name = algorithm or str(data.get("algorithm", ""))
+        if not name:
+            raise InputError(f"{where}: it names no algorithm.", "Add --algorithm NAME.")
+        settings = _own_settings(data, where) | parse_settings(set_)
+        simulation = simulate(scenario, name, settings)
+        done = run(simulation, replayed(parse_schedule(data["schedule"])))
+        if save is not None:
+            save.write_text(json.dumps(trace_to_json(done.trace), ensure_ascii=False) + "\n")
+        if as_json:
+            steps: list[Json] = list(show_trace(done.trace))
+            print_json({"scenario": at, "algorithm": name, "steps": steps} | run_json(done))
+        else:
+            console().print(f"[bold]{scenario.name}[/] with {name}")
+            _print_steps(scenario, done)
+
+
+def _own_settings(data: Object, where: str) -> dict[str, str]:
+    given = data.get("set", {})
+    if not isinstance(given, dict):
+        raise InputError(f"{where}: 'set' must be an object.", 'Write for example {"p": "4"}.')
+    return {name: str(value) for name, value in given.items()}
+
+
+def _print_steps(scenario: Scenario, done: Run) -> None:
+    out = console()
+    for step in show_trace(done.trace):
+        out.print(f"  {step}", markup=False)
+    out.print(f"  [{'red' if done.verdict.level == 0 else 'bold'}]→[/]", end=" ")
+    out.print(explain(scenario.history, done.verdict), markup=False)
+
+
+@app.command("algorithms")
+def algorithms_command(as_json: JsonOption = False) -> None:
+    """List the algorithms with paper, assumptions and promises."""
+    if as_json:
+        for found in ALGORITHMS.values():
+            print_json(
+                {
+                    "name": found.name,
+                    "paper": found.paper,
+                    "summary": found.summary,
+                    "assumes": list(found.assumes),
+                    "promises": dict(found.promises),
+                    "parameters": {
+                        name: {"meaning": p.meaning, "default": p.default}
+                        for name, p in found.parameters.items()
+                    },
+                }
+            )
+        return
+    out = console()
+    for found in ALGORITHMS.values():
+        out.print(f"[bold]{found.name}[/]  {found.summary}")
+        out.print(f"  {found.paper}")
+        promised = ", ".join(f"{kind} {styled(found.promises[kind])}" for kind in SCENARIO_KINDS)
+        out.print(f"  promises: {promised}")
+        for text in found.assumes:
+            out.print(f"  assumes: {text}")
+        for name, parameter in found.parameters.items():
+            out.print(f"  --set {name}={parameter.default}: {parameter.meaning}")
+
+
+@app.command("spectrum")
+def spectrum_command(
+    seeds: Annotated[str, typer.Option(help="Random scenarios of each kind.")] = "0:6",
+    as_json: JsonOption = False,
+) -> None:
+    """Measure every algorithm in every kind of scenario: promised beside measured."""
+    cells = measure_spectrum(parse_seeds(seeds))
+    if as_json:
+        for cell in cells:
+            print_json(
+                {
+                    "algorithm": cell.algorithm,
+                    "kind": cell.kind,
+                    "promised": cell.promised,
+                    "measured": str(cell.measured),
+                    "scenarios": cell.scenarios,
+                    "schedules": cell.schedules,
+                    "counterexample": cell.counterexample,
+                }
+            )
+        return
+    table = {(cell.algorithm, cell.kind): cell for cell in cells}
+    print_table(
+        "The consistency spectrum: the lowest level over all schedules",
+        ["algorithm", *SCENARIO_KINDS],
+        (
+            [name, *(_spectrum_cell(table[name, kind]) for kind in SCENARIO_KINDS)]
+            for name in ALGORITHMS
+        ),
+    )
+    total = sum(cell.schedules for cell in cells)
+    count = sum(cell.scenarios for cell in cells)
+    console().print(f"{total:,} schedules of {count} scenarios; * more than is promised, ! less")
+
+
+def _spectrum_cell(cell: Cell) -> str:
+    promised = parse_level(cell.promised)
+    mark = "!" if cell.measured < promised else "*" if cell.measured > promised else ""
+    return styled(str(cell.measured)) + mark
+
+
+@app.command("examples")
+def examples_command(as_json: JsonOption = False) -> None:
+    """List the shipped scenarios: the papers' examples and kept counterexamples."""
+    found = [(name, str(example(name).data.get("about", ""))) for name in example_names()]
+    if as_json:
+        for name, about in found:
+            print_json({"name": name, "about": about})
+        return
+    print_table("Shipped scenarios", ["name", "about"], found)
+
+
+@app.command("generate")
+def generate_command(
+    seeds: Annotated[str, typer.Option(help="Which random scenarios.")] = "0:10",
+    kind: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}.")] = "multi-source",
+    relations: Annotated[int, typer.Option(help="How many relations.", min=1)] = 3,
+    sources: Annotated[int, typer.Option(help="How many sources.", min=1)] = 3,
+    transactions: Annotated[int, typer.Option(help="How many transactions.", min=0)] = 4,
+    keys: Annotated[bool, typer.Option(help="Whether relations have keys.")] = False,
+) -> None:
+    """Print random scenarios, one a line, to be saved as a .jsonl file."""
+    shape = Shape(kind, relations, sources, transactions, keys)
+    for seed in parse_seeds(seeds):
+        print_json(generate(seed, shape).data)
+
+
+def _scenarios(file: Path) -> list[Scenario]:
+    return [scenario_from_json(data, where) for data, where in read_objects(file)]

@@ -1,0 +1,52 @@
+"""Entry point: the commands, and errors as sentences instead of tracebacks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from headwater import __version__
+from headwater.cli import bench, demo, lab
+from headwater.errors import HeadwaterError
+
+app = typer.Typer(
+    name="headwater",
+    help="Keep materialized views consistent with many autonomous, changing sources.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(lab.app, name="lab")
+app.add_typer(bench.app, name="bench")
+app.command("demo")(demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headwater {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's is one sentence and exit code 2."""
+    try:
+        app()
+    except HeadwaterError as error:
+        typer.echo(f"headwater: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

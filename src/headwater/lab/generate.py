@@ -1,0 +1,165 @@
+"""Random scenarios from a seed: small domains, so that joins hit and keys come back.
+
+The relations form a chain, r1 to rn, joined neighbour to neighbour, spread over the sources;
+some seeds close the chain to a ring or add a condition such as `W > Z` across relations.
+Rows are deleted and inserted again, keyless relations hold duplicates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.values import Json
+from headwater.errors import InputError
+from headwater.lab.scenario import Object, Scenario, scenario_from_json
+
+KINDS = ("single-source", "multi-source", "source-local", "global")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How big a random scenario is."""
+
+    kind: str = "multi-source"
+    relations: int = 3
+    sources: int = 3
+    transactions: int = 4
+    keys: bool = False
+    """Whether relations have keys; the view then shows all of them."""
+    domain: int = 2
+    """Join columns hold values from 0 to domain - 1, keys twice as many."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"There is no kind of scenario '{self.kind}'.", f"{', '.join(KINDS)}.")
+
+
+def generate(seed: int, shape: Shape | None = None) -> Scenario:
+    """The random scenario number `seed`: always the same for the same shape.
+
+    Most random joins stay empty and would show nothing, so it draws until the view changes
+    in at least half of the transactions, and takes the last draw if none does.
+    """
+    shape = shape or Shape()
+    for attempt in range(_ATTEMPTS):
+        data = _Generator(Random(f"{seed}/{attempt}"), shape).scenario(seed)
+        scenario = scenario_from_json(data, f"seed {seed}")
+        if 2 * _changes(scenario) >= shape.transactions:
+            break
+    return scenario
+
+
+_ATTEMPTS = 50
+
+
+def _changes(scenario: Scenario) -> int:
+    """How often the view changes when the transactions happen in the listed order."""
+    state, changes = dict(scenario.initial), 0
+    shown = evaluate_view(scenario.view, state)
+    for transaction in scenario.transactions:
+        state |= {name: state[name] + delta for name, delta in transaction.deltas.items()}
+        before, shown = shown, evaluate_view(scenario.view, state)
+        changes += before != shown
+    return changes
+
+
+@dataclass
+class _Generator:
+    random: Random
+    shape: Shape
+    contents: dict[str, list[list[int]]] = field(default_factory=dict)
+
+    def scenario(self, seed: int) -> Object:
+        names = [f"r{number}" for number in range(1, self.shape.relations + 1)]
+        many = 1 if self.shape.kind == "single-source" else self.shape.sources
+        places = {name: f"s{at % many + 1}" for at, name in enumerate(names)}
+        relations: Object = {}
+        for name in names:
+            rows = self._initial_rows(name)
+            relations[name] = {
+                "source": places[name],
+                "columns": dict.fromkeys(self._columns(name), "int"),
+                "key": [f"K{name[1:]}"] if self.shape.keys else [],
+                "rows": [list(row) for row in rows],
+            }
+        view = self._view(names)
+        transactions: list[Json] = [
+            {"id": f"T{number}", "updates": self._updates(places)}
+            for number in range(1, self.shape.transactions + 1)
+        ]
+        return {
+            "name": f"{self.shape.kind} seed {seed}",
+            "relations": relations,
+            "view": view,
+            "transactions": transactions,
+        }
+
+    def _columns(self, name: str) -> list[str]:
+        """`r2` has A2 and B2, its links to the left and to the right, after its key."""
+        number = name[1:]
+        key = [f"K{number}"] if self.shape.keys else []
+        return [*key, f"A{number}", f"B{number}"]
+
+    def _initial_rows(self, name: str) -> list[list[int]]:
+        self.contents[name] = []
+        for _ in range(self.random.randint(0, 3)):
+            row = self._new_row(name)
+            if row is not None:
+                self.contents[name].append(row)
+        return self.contents[name]
+
+    def _new_row(self, name: str) -> list[int] | None:
+        row = [self.random.randrange(self.shape.domain) for _ in "AB"]
+        if not self.shape.keys:
+            return row
+        key = self.random.randrange(2 * self.shape.domain)
+        taken = any(key == other[0] for other in self.contents[name])
+        return None if taken else [key, *row]
+
+    def _view(self, names: list[str]) -> str:
+        numbers = [name[1:] for name in names]
+        joins = [f"r{a}.B{a} = r{b}.A{b}" for a, b in pairwise(numbers)]
+        first, last = numbers[0], numbers[-1]
+        if self.random.random() < 0.3:
+            joins.append(f"r{first}.A{first} > r{last}.B{last}")
+        elif self.random.random() < 0.2 and len(names) > 2:
+            joins.append(f"r{last}.B{last} = r{first}.A{first}")
+        shown = [f"r{n}.K{n}" for n in numbers] if self.shape.keys else []
+        links = [f"r{n}.{side}{n}" for n in numbers for side in "AB"]
+        shown += self.random.sample(links, self.random.randint(1, len(links)))
+        where = f" WHERE {' AND '.join(joins)}" if joins else ""
+        return f"SELECT {', '.join(shown)} FROM {', '.join(names)}{where}"
+
+    def _updates(self, places: dict[str, str]) -> list[Json]:
+        names = list(places)
+        if self.shape.kind in ("single-source", "multi-source"):
+            return [self._update(self.random.choice(names))]
+        count = self.random.randint(1, 3)
+        if self.shape.kind == "source-local":
+            source = self.random.choice(sorted(set(places.values())))
+            names = [name for name in names if places[name] == source]
+        return [self._update(self.random.choice(names)) for _ in range(count)]
+
+    def _update(self, name: str) -> Json:
+        rows = self.contents[name]
+        chance = self.random.random()
+        if rows and chance < 0.4:
+            row = self.random.choice(rows)
+            rows.remove(row)
+            return {"relation": name, "delete": list(row)}
+        if rows and chance < 0.5:
+            old = self.random.choice(rows)
+            rows.remove(old)
+            new = self._new_row(name) or old
+            rows.append(new)
+            return {"relation": name, "update": [list(old), list(new)]}
+        for _ in range(20):
+            fresh = self._new_row(name)
+            if fresh is not None:
+                rows.append(fresh)
+                return {"relation": name, "insert": list(fresh)}
+        row = rows.pop()
+        return {"relation": name, "delete": list(row)}

@@ -1,0 +1,71 @@
+"""From a scenario, an algorithm's name and settings to a simulation ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.algebra.values import Json
+from headwater.algorithms.registry import algorithm, make_manager
+from headwater.errors import InputError
+from headwater.lab.scenario import Object, Scenario
+from headwater.lab.world import Action, Simulation
+
+LAB_SETTINGS = {
+    "channels": ("fifo", "unordered"),
+    "timing": ("free", "serial"),
+    "integrator": ("default", "on", "off"),
+}
+"""Settings of the lab itself, beside those of algorithms; the first is the default."""
+
+
+def simulate(
+    scenario: Scenario, name: str, settings: Mapping[str, str] | None = None
+) -> Simulation:
+    """A simulation of the algorithm `name`; InputError for what does not exist or fit."""
+    chosen = algorithm(name)
+    given = dict(settings or {})
+    lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
+    joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
+    return Simulation(
+        scenario,
+        make_manager(chosen, scenario.view, given),
+        joins_global=joins,
+        ordered=lab["channels"] == "fifo",
+        serial=lab["timing"] == "serial",
+    )
+
+
+def run_to_replay(
+    scenario: Scenario,
+    name: str,
+    settings: Mapping[str, str],
+    schedule: tuple[Action, ...] | None,
+) -> Object | None:
+    """The scenario together with one run of it: what `lab replay` takes."""
+    if schedule is None:
+        return None
+    kept = {k: v for k, v in scenario.data.items() if k not in ("schedule", "expect", "about")}
+    steps: list[Json] = [str(action) for action in schedule]
+    return kept | {"algorithm": name, "set": dict(settings), "schedule": steps}
+
+
+def _choice(key: str, given: str) -> str:
+    choices = LAB_SETTINGS[key]
+    if given and given not in choices:
+        raise InputError(
+            f"--set {key}={given}: there is no such choice.", f"Choose {_or(choices)}."
+        )
+    return given or choices[0]
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return " or ".join(choices)
+
+
+def scenario_kind(scenario: Scenario) -> str:
+    """The column of the consistency spectrum that a scenario belongs to."""
+    if any(len(transaction.spans) > 1 for transaction in scenario.transactions):
+        return "global"
+    if any(len(transaction.updates) > 1 for transaction in scenario.transactions):
+        return "source-local"
+    return "single-source" if len(scenario.sources) == 1 else "multi-source"

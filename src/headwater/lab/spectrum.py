@@ -1,0 +1,61 @@
+"""The consistency spectrum: every algorithm in every kind of scenario, measured.
+
+Strobe paper, Figure 9.3. For each cell all schedules of a set of scenarios are explored: the
+shipped examples of that kind and random ones. The level measured is the lowest of any
+schedule, beside the level that the registry promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.check.levels import Level
+from headwater.lab.explore import explore
+from headwater.lab.generate import Shape, generate
+from headwater.lab.library import example, example_names
+from headwater.lab.scenario import Object, Scenario
+from headwater.lab.simulate import run_to_replay, scenario_kind, simulate
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one algorithm does in one kind of scenario."""
+
+    algorithm: str
+    kind: str
+    promised: str
+    measured: Level
+    scenarios: int
+    schedules: int
+    counterexample: Object | None
+    """The run that reached no more than `measured`, to be replayed; None if complete."""
+
+
+def measure_spectrum(seeds: Iterable[int]) -> list[Cell]:
+    seeds = list(seeds)
+    scenarios = {kind: spectrum_scenarios(kind, seeds) for kind in SCENARIO_KINDS}
+    return [_measure(name, kind, scenarios[kind]) for name in ALGORITHMS for kind in SCENARIO_KINDS]
+
+
+def spectrum_scenarios(kind: str, seeds: Iterable[int]) -> list[Scenario]:
+    """The scenarios that stand for a kind: examples, and random ones with and without keys."""
+    real = "single-source" if kind == "centralized" else kind
+    found = [s for s in map(example, example_names()) if scenario_kind(s) == real]
+    sizes = [(2, True), (2, False), (3, False)]
+    shapes = [Shape(real, r, sources=2, transactions=3, keys=keys) for r, keys in sizes]
+    return found + [generate(seed, shape) for seed in seeds for shape in shapes]
+
+
+def _measure(name: str, kind: str, scenarios: list[Scenario]) -> Cell:
+    settings = {"timing": "serial"} if kind == "centralized" else {}
+    measured, counterexample, schedules = Level.COMPLETE, None, 0
+    for scenario in scenarios:
+        found = explore(simulate(scenario, name, settings))
+        schedules += found.schedules
+        if found.level < measured:
+            measured = found.level
+            counterexample = run_to_replay(scenario, name, settings, found.counterexample)
+    promised = ALGORITHMS[name].promises[kind]
+    return Cell(name, kind, promised, measured, len(scenarios), schedules, counterexample)
