@@ -2,7 +2,8 @@
 
 `source_evaluate`, `next_source` and `Q<A>` of the Strobe paper, section 5.1, as a machine:
 an `Evaluation` is a value, `advance` gives the next question or the end, `take_answer` puts
-an answer in. A term with every relation bound is evaluated here and never sent.
+an answer in. A term with every relation bound is evaluated here and never sent, and one
+that joins with nothing is dropped.
 
 Choices: where the paper's `next_source` picks one expression of a union, all terms that can
 go on at the chosen source go in one message (section 9 suggests it). Terms that the source
@@ -82,11 +83,11 @@ def leftmost(query: Query) -> str:
 
 
 def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
-    ready = [term for term in evaluation.working if not term.base]
-    working = tuple(term for term in evaluation.working if term.base)
+    working = tuple(t for t in evaluation.working if t.base and all(b.rows for b in t.bound))
     collected = evaluation.collected
-    for term in ready:
-        collected = collected + evaluate_term(term, {})
+    for term in evaluation.working:
+        if not term.base:
+            collected = collected + evaluate_term(term, {})
     evaluation = replace(evaluation, working=working, collected=collected)
     if not working:
         return evaluation, None

@@ -47,7 +47,15 @@ def print_json(data: Mapping[str, object]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
     for at, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=at < len(columns) - 1, min_width=6)
     for row in rows:
