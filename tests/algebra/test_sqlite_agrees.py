@@ -1,0 +1,79 @@
+"""The plain evaluator against SQLite, on random views in what both mean alike."""
+
+import sqlite3
+from collections import Counter
+
+from hypothesis import given, settings
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.values import INT, Row
+from headwater.algebra.views import View
+from tests.strategies import Case, cases
+
+MORE = settings(max_examples=10 * settings().max_examples)
+
+
+def sqlite_answer(case: Case) -> Counter[Row]:
+    """SQLite's answer, its columns in the view's order: with USING it orders `*` otherwise."""
+    database = sqlite3.connect(":memory:")
+    try:
+        database.execute("PRAGMA case_sensitive_like = ON")
+        for relation in case.view.relations:
+            columns = ", ".join(
+                f"{c.name} {'INTEGER' if c.type == INT else 'TEXT'}"
+                for c in relation.schema.columns
+            )
+            database.execute(f"CREATE TABLE {relation.name} ({columns})")
+            marks = ", ".join("?" * len(relation.schema))
+            rows = [row for row, count in case.old[relation.name].items() for _ in range(count)]
+            database.executemany(f"INSERT INTO {relation.name} VALUES ({marks})", rows)
+        cursor = database.execute(case.view.sql)
+        names = [column[0] for column in cursor.description]
+        order = [names.index(name) for name in case.view.schema.names]
+        return Counter(tuple(row[at] for at in order) for row in cursor)
+    finally:
+        database.close()
+
+
+def plain_answer(view: View, case: Case) -> Counter[Row]:
+    """A boolean counts as 0 or 1, as SQLite shows it; Python takes them for equal."""
+    return Counter(dict(evaluate_view(view, case.old).items()))
+
+
+@given(cases())
+@MORE
+def test_a_view_has_the_rows_that_sqlite_finds(case: Case) -> None:
+    assert plain_answer(case.view, case) == sqlite_answer(case)
+
+
+@given(cases(self_joins=True))
+@MORE
+def test_a_view_that_uses_a_relation_twice_has_the_rows_that_sqlite_finds(case: Case) -> None:
+    assert plain_answer(case.view, case) == sqlite_answer(case)
+
+
+def test_many_of_the_random_joins_are_not_empty() -> None:
+    joins: list[bool] = []
+
+    @settings(max_examples=200, derandomize=True, database=None)
+    @given(cases())
+    def collect(case: Case) -> None:
+        if len(case.view.joins[0].occurrences) > 1:
+            joins.append(bool(evaluate_view(case.view, case.old)))
+
+    collect()
+    assert len(joins) >= 80
+    assert sum(joins) >= 0.4 * len(joins)
+
+
+def test_the_random_queries_use_every_way_to_join() -> None:
+    seen: set[str] = set()
+    ways = (", r", "JOIN", "CROSS JOIN", "NATURAL JOIN", "USING", " ON ", "SELECT *", ".* FROM")
+
+    @settings(max_examples=200, derandomize=True, database=None)
+    @given(cases())
+    def collect(case: Case) -> None:
+        seen.update(way for way in ways if way in case.view.sql)
+
+    collect()
+    assert seen == set(ways)
