@@ -348,7 +348,7 @@ REFUSED = {
     "an open comment": ("SELECT id /* FROM orders", "never closed", 1, 11),
     "two commas": ("SELECT id,, price FROM orders", "empty", 1, 10),
     "a comma before FROM": ("SELECT id, FROM orders", "empty", 1, 10),
-    "too few arguments": ("SELECT ABS() FROM orders", "missing for ABS", 1, 12),
+    "too few arguments": ("SELECT ABS() FROM orders", "something is missing here", 1, 12),
     "too many arguments": ("SELECT ABS(1, 2) FROM orders", "2 arguments", 1, 16),
 }  # fmt: skip
 
