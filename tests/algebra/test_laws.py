@@ -262,8 +262,8 @@ KEYS = st.lists(row(Schema.of([("k", INT), ("t", TEXT)])), max_size=3)
 @st.composite
 def rows_and_some_of_their_keys(draw: st.DrawFn) -> tuple[Rows, list[Row]]:
     rows = draw(ONE)
-    some = st.lists(st.sampled_from([(r[0], r[2]) for r in rows]), max_size=3) if rows else KEYS
-    return rows, draw(some)
+    keys: list[Row] = [(r[0], r[2]) for r in rows]
+    return rows, draw(st.lists(st.sampled_from(keys), max_size=3) if keys else KEYS)
 
 
 @given(rows_and_keys=rows_and_some_of_their_keys())

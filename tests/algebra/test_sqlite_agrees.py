@@ -1,15 +1,22 @@
 """The plain evaluator against SQLite, on random views in what both mean alike."""
 
+import re
 import sqlite3
 from collections import Counter
+from random import Random
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.sql import parse_view
 from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
-from tests.strategies import Case, cases
+from headwater.errors import SqlError
+from tests.queries import random_query, random_relations
+from tests.strategies import Case, cases, random_bag
 
+WORDS = ("NOT", "AND", "IS", "NULL", "-", "+", "*", "(", ")", ",", "1", "k", "IN", "AS", "DISTINCT")
 MORE = settings(max_examples=10 * settings().max_examples)
 
 
@@ -50,6 +57,33 @@ def test_a_view_has_the_rows_that_sqlite_finds(case: Case) -> None:
 @MORE
 def test_a_view_that_uses_a_relation_twice_has_the_rows_that_sqlite_finds(case: Case) -> None:
     assert plain_answer(case.view, case) == sqlite_answer(case)
+
+
+@given(st.integers(0, 2**32 - 1))
+@MORE
+def test_a_damaged_query_is_refused_or_means_what_sqlite_takes_it_for(seed: int) -> None:
+    random = Random(seed)
+    known = random_relations(random)
+    sql = damaged(random_query(random, known), random)
+    try:
+        view = parse_view(sql, known)
+    except SqlError:
+        return
+    state = {relation.name: random_bag(random, relation.schema) for relation in view.relations}
+    case = Case(view, (), (state,))
+    try:
+        expected = sqlite_answer(case)
+    except (sqlite3.Error, ValueError):  # SQLite does not read it, or names columns otherwise
+        return
+    assert plain_answer(view, case) == expected
+
+
+def damaged(sql: str, random: Random) -> str:
+    """The query with one word removed, added or replaced."""
+    words = re.findall(r"\w+|\S|\s+", sql)
+    at = random.randrange(len(words))
+    words[at : at + random.randint(0, 1)] = random.choice([[], [" ", random.choice(WORDS), " "]])
+    return "".join(words)
 
 
 def test_many_of_the_random_joins_are_not_empty() -> None:
