@@ -23,6 +23,7 @@ from typing import Any
 from headwater.algebra.values import (
     INT_MAX,
     INT_MIN,
+    NAN,
     Row,
     Type,
     Value,
@@ -104,10 +105,14 @@ def _division(result: Type) -> Function:
 def _remainder(result: Type) -> Function:
     """The sign follows the dividend, as in Java, not the divisor, as in Python."""
     if result.name == "float":
-        return lambda a, b: canonical_float(math.fmod(a, _nonzero(b)))
+        return lambda a, b: _float_remainder(a, _nonzero(b))
     if result.name == "decimal":
         return lambda a, b: canonical_decimal(_WIDE.remainder(a, _nonzero(b)), result)
     return lambda a, b: (1 if a >= 0 else -1) * (abs(a) % abs(_nonzero(b)))
+
+
+def _float_remainder(a: float, b: float) -> float:
+    return NAN if math.isinf(a) else canonical_float(math.fmod(a, b))
 
 
 def _unary(compute: Function) -> Callable[[Type], Function]:
@@ -168,7 +173,7 @@ def _truncated(value: int | float | Decimal) -> int:
 
 
 @lru_cache(maxsize=256)
-def _like_pattern(pattern: str) -> re.Pattern[str]:
+def like_pattern(pattern: str) -> re.Pattern[str]:
     parts, characters = [], iter(pattern)
     for character in characters:
         if character == "\\":
@@ -182,7 +187,7 @@ def _like_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _like(text: str, pattern: str) -> bool:
-    return _like_pattern(pattern).fullmatch(text) is not None
+    return like_pattern(pattern).fullmatch(text) is not None
 
 
 _PLAIN: dict[str, Function] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headwater.algebra.expressions import Call, Expression, Literal
+from headwater.algebra.operators import strict_function
 from headwater.algebra.values import (
     BOOL,
     DATE,
@@ -45,7 +46,22 @@ def cast(argument: Expression, target: Type) -> Expression:
     )
     if not allowed:
         raise ValueError(f"CAST from {source} to {target} is not supported")
+    if isinstance(argument, Literal) and target != INT:
+        return _cast_literal(argument, target)
     return Call("cast", (argument,), target)
+
+
+def _cast_literal(literal: Literal, target: Type) -> Expression:
+    """The cast done once for all rows, so that it does not count as one that may fail.
+
+    Not for integers, which count with the digits that are written (`_decimal_of`).
+    """
+    function = strict_function("cast", (literal.type,), target)
+    assert function is not None
+    try:
+        return Literal(None if literal.value is None else function(literal.value), target)
+    except (ArithmeticError, ValueError):
+        return Call("cast", (literal,), target)  # fails on the rows that reach it
 
 
 def common_type(kinds: Sequence[Type]) -> Type:

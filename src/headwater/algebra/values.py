@@ -99,6 +99,8 @@ def canonical_float(value: float) -> float:
 
 def canonical_decimal(value: Decimal, kind: Type) -> Decimal:
     """`value` rounded half up to the declared scale; ValueError if it has too many digits."""
+    if not value.is_finite():
+        raise ValueError(f"{value} does not fit {kind}")
     try:
         fitted = value.quantize(Decimal(1).scaleb(-kind.scale, _EXACT), context=_EXACT)
     except InvalidOperation:
@@ -124,7 +126,10 @@ def canonical(value: object, kind: Type) -> Value:
                 return value
             raise ValueError(f"{value} is outside the range of int (64 bits)")
         case "float", float() | int() if not isinstance(value, bool):
-            return canonical_float(float(value))
+            try:
+                return canonical_float(float(value))
+            except OverflowError:
+                raise ValueError(f"{value} is outside the range of float") from None
         case "decimal", Decimal() | int() if not isinstance(value, bool):
             return canonical_decimal(Decimal(value), kind)
         case "text", str():
@@ -136,7 +141,10 @@ def canonical(value: object, kind: Type) -> Value:
         case "timestamp", datetime() if value.tzinfo is None:
             return value
         case "timestamp_tz", datetime() if value.tzinfo is not None:
-            return value.astimezone(UTC)
+            try:
+                return value.astimezone(UTC)
+            except OverflowError:
+                raise ValueError(f"{value} is outside the years 1 to 9999 in UTC") from None
     raise ValueError(f"{value!r} is not a value of type {kind}")
 
 

@@ -1,0 +1,182 @@
+"""The text of a view's SQL: its tokens, and where in it something stands.
+
+sqlglot notes where names, literals and function names start, but not clauses; those are
+found among the tokens. Errors made here carry a line and a column, both from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+
+from headwater.errors import SqlError
+
+DIALECT = "spark"
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_CLOSED = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
+_JOIN_WORDS = re.compile(
+    "NATURAL|LEFT|RIGHT|FULL|OUTER|SEMI|ANTI|INNER|CROSS|ASOF|STRAIGHT_JOIN|JOIN", re.IGNORECASE
+)
+
+
+class RefusalError(ValueError):
+    """A part of a view that is refused, in words; whoever knows the place adds it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class SqlText:
+    """SQL as it was written, with its tokens."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        try:
+            self.tokens: list[Token] = sqlglot.tokenize(sql, read=DIALECT)
+        except TokenError:
+            raise self._unclosed() from None
+
+    # Errors
+
+    def error_at(self, offset: int, message: str, hint: str = "") -> SqlError:
+        line = self.sql.count("\n", 0, offset) + 1
+        column = offset - self.sql.rfind("\n", 0, offset)
+        return SqlError(message, hint, line=line, column=column)
+
+    def error(self, node: exp.Expr, message: str, hint: str = "") -> SqlError:
+        return self.error_at(self.start(node), message, hint)
+
+    def _unclosed(self) -> SqlError:
+        rest = _CLOSED.sub(lambda match: " " * len(match[0]), self.sql)
+        opened = re.search(r"['\"`]|/\*", rest)
+        if opened is None:
+            return self.error_at(0, "this text cannot be divided into words.", "Check its quotes.")
+        return self.error_at(
+            opened.start(), f"what {opened[0]} opens is never closed.", "Close it."
+        )
+
+    # Reading
+
+    def parse(self) -> exp.Expr:
+        """The syntax tree; the caller has seen to it that there is one statement."""
+        try:
+            tree = sqlglot.parse(self.sql, read=DIALECT, error_level=ErrorLevel.IMMEDIATE)[0]
+        except ParseError as error:
+            raise self._syntax_error(error) from None
+        except RecursionError:
+            raise self.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
+        assert tree is not None
+        return tree
+
+    def _syntax_error(self, error: ParseError) -> SqlError:
+        details = error.errors[0]
+        ends = (details.get("line"), details.get("col"))
+        token = next((t for t in self.tokens if (t.line, t.col) == ends), self.tokens[-1])
+        found = self.sql[token.start : token.end + 1]
+        what = _plain_words(str(details.get("description", "")))
+        return self.error_at(
+            token.start, f"syntax error at '{found}': {what}.", "Correct the query there."
+        )
+
+    def words(self) -> Iterator[tuple[Token, str]]:
+        """The tokens outside parentheses, each with its first word in capitals."""
+        depth = 0
+        for token in self.tokens:
+            depth -= token.token_type is TokenType.R_PAREN
+            if depth == 0 and token.token_type not in _QUOTED:
+                yield token, (token.text.upper().split() or [""])[0]
+            depth += token.token_type is TokenType.L_PAREN
+
+    def select_items(self, end: int) -> list[tuple[str, int]]:
+        """The items of the select list, which goes up to `end`: their texts and places."""
+        start = self.keyword("SELECT")
+        items: list[tuple[int, list[Token]]] = [(start, [])]
+        commas = {token.start for token, word in self.words() if word == ","}
+        for token in self.tokens:
+            if token.start in commas and start < token.start < end:
+                items.append((token.start, []))
+            elif start < token.start < end:
+                items[-1][1].append(token)
+        return [(self._between(item), item[0].start if item else at) for at, item in items]
+
+    def _between(self, tokens: list[Token]) -> str:
+        if not tokens:
+            return ""
+        return " ".join(self.sql[tokens[0].start : tokens[-1].end + 1].split())
+
+    # Places
+
+    def keyword(self, *words: str) -> int:
+        """Where the first of these words stands outside parentheses, or the end of the text."""
+        return next((t.start for t, word in self.words() if word in words), len(self.sql))
+
+    def last_keyword(self, *words: str) -> int:
+        return max((t.start for t, word in self.words() if word in words), default=0)
+
+    def start(self, node: exp.Expr) -> int:
+        """Where a part of the syntax tree starts."""
+        known: list[int] = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        first = min(known, default=len(self.sql))
+        if isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Cast):
+            first = self._name_before(first, node.sql_names())
+        if first < len(self.sql):
+            return first
+        return self.start(node.parent) if node.parent else 0
+
+    def _name_before(self, start: int, names: list[str]) -> int:
+        """Where a function's name stands that sqlglot did not note."""
+        places = [
+            token.start
+            for token in self.tokens
+            if token.start <= start and token.text.upper() in names
+        ]
+        return places[-1] if places else start
+
+    def before(self, node: exp.Expr, word: str) -> int:
+        """Where `word` stands last before a part of the tree."""
+        start = self.start(node)
+        places = [t.start for t in self.tokens if t.start <= start and t.text.upper() == word]
+        return places[-1] if places else start
+
+    def written(self, node: exp.Expr) -> str:
+        """The name of a function as it was written."""
+        if isinstance(node, exp.Anonymous):
+            return node.name
+        if "start" in node.meta:
+            return self.sql[node.meta["start"] : node.meta["end"] + 1]
+        return node.sql_names()[0] if isinstance(node, exp.Func) else type(node).__name__
+
+    def follows_comma(self, node: exp.Expr) -> bool:
+        """Whether a table of FROM was joined by a comma."""
+        at = self._position(node)
+        return at > 0 and self.tokens[at - 1].text == ","
+
+    def join_start(self, node: exp.Expr) -> int:
+        """Where the words start that join this table, such as LEFT OUTER JOIN."""
+        at = self._position(node)
+        while at > 0 and _JOIN_WORDS.fullmatch(self.tokens[at - 1].text):
+            at -= 1
+        return self.tokens[at].start
+
+    def _position(self, node: exp.Expr) -> int:
+        start = self.start(node)
+        return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
+
+
+def _plain_words(description: str) -> str:
+    """sqlglot's description without names of its own classes and tokens."""
+    if "missing for <class" in description:
+        return "something is missing here"
+    if match := re.match(r"The number of provided arguments \((\d+)\)", description):
+        return f"a function does not take {match[1]} arguments"
+    if description.startswith("Invalid expression"):
+        return "this was not expected here"
+    plain = description.partition(" but got ")[0]
+    return plain[:1].lower() + plain[1:] if plain else "this was not expected here"
