@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headwater.algebra.operators import CAN_FAIL, LAZY, Evaluator, strict_function
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Type, Value, show
+from headwater.algebra.values import Row, Type, Value, always_fits, show
 from headwater.errors import ExpressionError
 
 
@@ -56,7 +56,16 @@ def columns_of(expression: Expression) -> frozenset[str]:
 
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise on some row."""
-    return any(isinstance(node, Call) and node.operator in CAN_FAIL for node in walk(expression))
+    return any(isinstance(node, Call) and _call_can_fail(node) for node in walk(expression))
+
+
+def _call_can_fail(call: Call) -> bool:
+    match call:
+        case Call("cast", (argument,), target):
+            return not always_fits(argument.type, target)
+        case Call("like", (_, Literal())):
+            return False  # the pattern was checked when the view was read
+    return call.operator in CAN_FAIL
 
 
 @lru_cache(maxsize=4096)

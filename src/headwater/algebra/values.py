@@ -93,6 +93,17 @@ def parse_type(text: str) -> Type:
     raise ValueError(f"unknown type '{text}'; there are {TYPE_NAMES}")
 
 
+def always_fits(source: Type, target: Type) -> bool:
+    """Whether every value of `source` can be cast to `target`."""
+    if target.name not in ("int", "decimal"):
+        return True
+    digits = {"int": 19, "decimal": source.precision - source.scale}.get(source.name)
+    if digits is None or target.name == "int":
+        return False
+    # Rounding to fewer decimals may carry into one more digit.
+    return source.scale <= target.scale and digits <= target.precision - target.scale
+
+
 def canonical_float(value: float) -> float:
     return NAN if value != value else value + 0.0  # adding 0.0 turns -0.0 into 0.0
 
