@@ -82,7 +82,8 @@ class Term:
         """The portion of the term over these occurrences, as a term of its own.
 
         Its output has the columns that the rest still needs: those of the outputs and of
-        conditions that reach further or may fail. The coefficient stays with the whole.
+        conditions that reach further or may fail, in the order of the occurrences, however
+        the portion came about. The coefficient stays with the whole.
         """
         places = tuple(sorted(frozenset(at)))
         inner = frozenset(places)
@@ -90,7 +91,12 @@ class Term:
         factors = tuple(f for f in self.factors if _places(f) <= inner)
         available = [column for f in factors for column in self._schema_of(f).columns]
         names = {column.name for column in available}
-        kept = tuple(column for column in available if column.name in needed)
+        kept = tuple(
+            sorted(
+                (column for column in available if column.name in needed),
+                key=lambda column: self.join.column_order[column.name],
+            )
+        )
         numbers = {old: new for new, old in enumerate(places)}
         join = Join(
             tuple(self.join.occurrences[at] for at in places),

@@ -45,6 +45,11 @@ class Join:
         """The occurrence to which each qualified column belongs."""
         return {name: at for at, occ in enumerate(self.occurrences) for name in occ.schema.names}
 
+    @cached_property
+    def column_order(self) -> dict[str, int]:
+        """The place of each qualified column among all columns of the join."""
+        return {name: at for at, name in enumerate(self.owner)}
+
     def reach(self, expression: Expression) -> frozenset[int]:
         """The occurrences that an expression looks at."""
         return frozenset(self.owner[name] for name in columns_of(expression))

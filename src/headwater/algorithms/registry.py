@@ -21,7 +21,12 @@ from typing import Any
 from headwater.algebra.views import View
 from headwater.algorithms.conventional import Conventional
 from headwater.algorithms.copies import Copies
+from headwater.algorithms.nested_sweep import nested_sweep
+from headwater.algorithms.posse import POLICIES, Posse
+from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.sweep import sweep
+from headwater.algorithms.view_change import Strategy
 from headwater.errors import InputError
 from headwater.protocol.managers import ViewManager
 
@@ -61,6 +66,43 @@ def _promises(*levels: str) -> dict[str, str]:
     return dict(zip(SCENARIO_KINDS, levels, strict=True))
 
 
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text in choices:
+            return text
+        raise ValueError(f"'{text}' is none of {', '.join(choices)}")
+
+    return parse
+
+
+_BATCH = Parameter(
+    "take up to this many waiting transactions at once; above 1 strong", 1, _at_least_one
+)
+_DEPTH = Parameter("how often one pass takes concurrent updates along", 4, _at_least_one)
+_POLICY = Parameter("which probes go together", POLICIES[0], _one_of(*POLICIES))
+_PVM_PARAMETERS = {
+    "p": Parameter("how many updates are in work at once", 4, _at_least_one),
+    "handle": Parameter(
+        "how one update is handled", "sweep", _one_of("sweep", "nested-sweep", "posse")
+    ),
+    "policy": _POLICY,
+    "depth": _DEPTH,
+    "batch": _BATCH,
+}
+
+
+def _pvm(
+    view: View, in_order: bool, *, p: int, handle: str, policy: str, depth: int, batch: int
+) -> Pvm:
+    strategies: dict[str, Strategy] = {
+        "sweep": sweep,
+        "nested-sweep": nested_sweep,
+        "posse": Posse(policy),
+    }
+    absorbs = depth if handle == "nested-sweep" else 0
+    return Pvm(view, p, in_order, strategies[handle], batch, absorbs)
+
+
 ALGORITHMS = {
     algorithm.name: algorithm
     for algorithm in (
@@ -81,6 +123,48 @@ ALGORITHMS = {
             _promises("complete", "strong", "convergent", "convergent", "convergent"),
             assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
+        ),
+        Algorithm(
+            "sweep",
+            "PVM, sections 2 and 3, Figure 14 with one process (SWEEP)",
+            "probes one source after the other and compensates each answer locally",
+            lambda view, batch: Pvm(view, p=1, batch=batch),
+            _promises(*["complete"] * 5),
+            parameters={"batch": _BATCH},
+        ),
+        Algorithm(
+            "nested-sweep",
+            "PVM, section 8 (Nested SWEEP)",
+            "a sweep that takes concurrent updates along; fewer questions",
+            lambda view, depth, batch: Pvm(
+                view, p=1, strategy=nested_sweep, depth=depth, batch=batch
+            ),
+            _promises("complete", *["strong"] * 4),
+            parameters={"depth": _DEPTH, "batch": _BATCH},
+        ),
+        Algorithm(
+            "posse",
+            "PVM, section 8 (POSSE)",
+            "sends the probes of one update together and joins at the warehouse",
+            lambda view, policy, batch: Pvm(view, p=1, strategy=Posse(policy), batch=batch),
+            _promises(*["complete"] * 5),
+            parameters={"policy": _POLICY, "batch": _BATCH},
+        ),
+        Algorithm(
+            "pvm",
+            "PVM, section 3, Figure 14",
+            "handles several updates at once and commits each as soon as it is ready",
+            lambda view, **settings: _pvm(view, False, **settings),
+            _promises("complete", *["convergent"] * 4),
+            parameters=_PVM_PARAMETERS,
+        ),
+        Algorithm(
+            "pvm-cc",
+            "PVM, section 4.2, Figure 17 (PVM CC)",
+            "handles several updates at once and commits them in order of arrival",
+            lambda view, **settings: _pvm(view, True, **settings),
+            _promises(*["complete"] * 5),
+            parameters=_PVM_PARAMETERS,
         ),
         Algorithm(
             "copies",

@@ -8,6 +8,7 @@ found with the lowest level is a shortest one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.check.levels import Level
@@ -37,6 +38,7 @@ class _Search:
 
     simulation: Simulation
     most_states: int
+    inspect: Callable[[World], None] | None
     origins: list[tuple[int, Action | None]] = field(default_factory=list)
     """For every state visited the state before it and the action that led here."""
     schedules: int = 0
@@ -52,6 +54,8 @@ class _Search:
             for (world, progress), (number, paths) in layer.items():
                 enabled = self.simulation.enabled(world)
                 if not enabled:
+                    if self.inspect is not None:
+                        self.inspect(world)
                     self._end(tracker.level(progress), number, paths)
                 for action in enabled:
                     after, step = self.simulation.step(world, action)
@@ -87,9 +91,16 @@ class _Search:
         return tuple(reversed(actions))
 
 
-def explore(simulation: Simulation, most_states: int = MOST_STATES) -> Exploration:
-    """Try every schedule and find the lowest level."""
-    search = _Search(simulation, most_states)
+def explore(
+    simulation: Simulation,
+    most_states: int = MOST_STATES,
+    inspect: Callable[[World], None] | None = None,
+) -> Exploration:
+    """Try every schedule and find the lowest level.
+
+    `inspect` is called with every different world in which a run ends.
+    """
+    search = _Search(simulation, most_states, inspect)
     exhaustive = search.run()
     level, number = search.worst or (Level.COMPLETE, 0)
     counterexample = None if level == Level.COMPLETE else search.schedule_to(number)

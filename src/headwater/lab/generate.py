@@ -29,6 +29,8 @@ class Shape:
     transactions: int = 4
     keys: bool = False
     """Whether relations have keys; the view then shows all of them."""
+    self_join: bool = False
+    """Whether the first relation occurs again at the end of the chain."""
     domain: int = 2
     """Join columns hold values from 0 to domain - 1, keys twice as many."""
 
@@ -85,7 +87,7 @@ class _Generator:
                 "key": [f"K{name[1:]}"] if self.shape.keys else [],
                 "rows": [list(row) for row in rows],
             }
-        view = self._view(names)
+        view = self._view([*names, names[0]] if self.shape.self_join else names)
         transactions: list[Json] = [
             {"id": f"T{number}", "updates": self._updates(places)}
             for number in range(1, self.shape.transactions + 1)
@@ -120,18 +122,19 @@ class _Generator:
         return None if taken else [key, *row]
 
     def _view(self, names: list[str]) -> str:
-        numbers = [name[1:] for name in names]
-        joins = [f"r{a}.B{a} = r{b}.A{b}" for a, b in pairwise(numbers)]
-        first, last = numbers[0], numbers[-1]
+        places = [(f"t{at}", name[1:]) for at, name in enumerate(names, 1)]
+        joins = [f"{a}.B{m} = {b}.A{n}" for (a, m), (b, n) in pairwise(places)]
+        (first, m), (last, n) = places[0], places[-1]
         if self.random.random() < 0.3:
-            joins.append(f"r{first}.A{first} > r{last}.B{last}")
+            joins.append(f"{first}.A{m} > {last}.B{n}")
         elif self.random.random() < 0.2 and len(names) > 2:
-            joins.append(f"r{last}.B{last} = r{first}.A{first}")
-        shown = [f"r{n}.K{n}" for n in numbers] if self.shape.keys else []
-        links = [f"r{n}.{side}{n}" for n in numbers for side in "AB"]
+            joins.append(f"{last}.B{n} = {first}.A{m}")
+        shown = [f"{t}.K{n} AS {t}_K" for t, n in places] if self.shape.keys else []
+        links = [f"{t}.{side}{n} AS {t}_{side}" for t, n in places for side in "AB"]
         shown += self.random.sample(links, self.random.randint(1, len(links)))
+        tables = ", ".join(f"{name} {t}" for name, (t, _) in zip(names, places, strict=True))
         where = f" WHERE {' AND '.join(joins)}" if joins else ""
-        return f"SELECT {', '.join(shown)} FROM {', '.join(names)}{where}"
+        return f"SELECT {', '.join(shown)} FROM {tables}{where}"
 
     def _updates(self, places: dict[str, str]) -> list[Json]:
         names = list(places)

@@ -214,7 +214,8 @@ class _Reader:
 
     def view(self, data: Object, relations: Mapping[str, Relation]) -> View:
         try:
-            return parse_view(self.text(data, "view", "the scenario"), relations)
+            sql = self.text(data, "view", "the scenario")
+            return parse_view(sql, relations, allow_self_joins=True)
         except SqlError as error:
             raise ScenarioError(f"{self.where}: view: {error.message}", error.hint) from None
 
