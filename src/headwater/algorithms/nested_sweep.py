@@ -16,13 +16,13 @@ Here is only which question comes next; `pvm` takes the updates out of the queue
 from __future__ import annotations
 
 from headwater.algorithms.sweep import candidates
-from headwater.algorithms.view_change import Partial, Question, join_probe
+from headwater.algorithms.view_change import Load, Partial, Question, join_probe
 
 
-def nested_sweep(partials: tuple[Partial, ...]) -> tuple[Question, ...]:
+def nested_sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
     """Let the partial that lags behind catch up, over what the others cover already."""
     behind = min(partials, key=lambda partial: len(partial.covered))
     swept = frozenset[int]().union(*(p.covered for p in partials if p.branch == behind.branch))
-    order = sorted(candidates(behind), key=lambda at: at not in swept)
+    order = sorted(candidates(behind, load), key=lambda at: at not in swept)
     probe = join_probe(behind, order[0])
     return ((probe.source, (probe,)),)

@@ -23,7 +23,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Base, Bound, Term
 from headwater.algebra.views import Join
 from headwater.algorithms.sweep import candidates, sweep
-from headwater.algorithms.view_change import Partial, Probe, Question
+from headwater.algorithms.view_change import Load, Partial, Probe, Question
 
 POLICIES = ("cost", "sequential", "adjacent", "concurrent")
 
@@ -46,13 +46,13 @@ class Posse:
     policy: str = "cost"
     costs: Costs = Costs()
 
-    def __call__(self, partials: tuple[Partial, ...]) -> tuple[Question, ...]:
+    def __call__(self, partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
         policy = self.choose(partials) if self.policy == "cost" else self.policy
         if policy == "sequential":
-            return sweep(partials)
+            return sweep(partials, load)
         probes: dict[str, list[Probe]] = {}
         for partial in partials:
-            for at in group(partial, policy):
+            for at in group(partial, policy, load):
                 probe = fetch_probe(partial, at)
                 probes.setdefault(probe.source, []).append(probe)
         return tuple((source, tuple(found)) for source, found in probes.items())
@@ -80,12 +80,12 @@ class Posse:
         return cost
 
 
-def group(partial: Partial, policy: str) -> Iterable[int]:
+def group(partial: Partial, policy: str, load: Load) -> Iterable[int]:
     """The occurrences that are asked for at once."""
     if policy == "concurrent":
         return partial.term.base
     near = [at for at in partial.term.base if _equated(partial.term, at, partial.covered)]
-    return near or candidates(partial)[:1]
+    return near or candidates(partial, load)[:1]
 
 
 def fetch_probe(partial: Partial, at: int) -> Probe:

@@ -32,6 +32,7 @@ Choices, each with a counterexample in the tests:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -48,7 +49,7 @@ from headwater.algorithms.view_change import (
     partials_of,
     take_answer,
 )
-from headwater.protocol.effects import Add, Apply, Effect
+from headwater.protocol.effects import Add, Apply, Ask, Effect
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 from headwater.protocol.transactions import Transaction
 
@@ -121,9 +122,16 @@ class Pvm:
         unit = take_answer(unit, answer, self.unseen(state))
         if concurrent and unit.absorbed < self.depth:
             state, unit = self._absorb(state, unit, concurrent)
-        unit, asks = advance(unit, self.unseen(state), self.strategy)
+        unit, asks = self._advance(state, unit)
         units = tuple(unit if u.number == number else u for u in state.units)
         return self._work(replace(state, units=units), list(asks))
+
+    def _advance(self, state: State, unit: Unit) -> tuple[Unit, tuple[Ask, ...]]:
+        others = (other for other in state.units if other.number != unit.number)
+        load = Counter(
+            probes[0].source for other in others for _, probes in other.under_way if probes
+        )
+        return advance(unit, self.unseen(state), self.strategy, load)
 
     def unseen(self, state: State) -> Unseen:
         """What a partial must not see of an occurrence: the changes that come after it."""
@@ -165,7 +173,7 @@ class Pvm:
         state = _assign(state, members, members[0])
         partials = partials_of(self.view, members, _net(entry.transaction for entry in taken))
         unit = Unit(members[0], members, partials, Rows.empty(self.view.schema))
-        unit, asks = advance(unit, self.unseen(state), self.strategy)
+        unit, asks = self._advance(state, unit)
         return replace(state, units=(*state.units, unit)), list(asks)
 
     def _commit(self, state: State) -> tuple[State, list[Effect]]:

@@ -7,33 +7,37 @@ unit is handled at a time; needs no keys and never waits for the sources to fall
 Choices: the papers sweep a chain of relations, one at each source. Here the join graph is
 any graph: the next relation is always one that a condition connects to what is covered, if
 there is one, those to the left of the change first and the nearest first, which on a chain
-is the papers' order. All partials of a unit that can go on at the source go in one message.
+is the papers' order. When several units are in work, a source with fewer questions before
+it comes first (section 3.5 suggests it). All partials of a unit that can go on at the
+chosen source go in one message.
 """
 
 from __future__ import annotations
 
 from headwater.algebra.terms import Term
 from headwater.algorithms.source_evaluate import joins
-from headwater.algorithms.view_change import Partial, Question, join_probe
+from headwater.algorithms.view_change import Load, Partial, Question, join_probe
 
 
-def sweep(partials: tuple[Partial, ...]) -> tuple[Question, ...]:
+def sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
     """The next probe of the first partial, with those of others at the same source."""
-    source = _source(partials[0], candidates(partials[0])[0])
+    source = _source(partials[0], candidates(partials[0], load)[0])
     probes = []
     for partial in partials:
-        here = [at for at in candidates(partial) if _source(partial, at) == source]
+        here = [at for at in candidates(partial, load) if _source(partial, at) == source]
         if here:
             probes.append(join_probe(partial, here[0]))
     return ((source, tuple(probes)),)
 
 
-def candidates(partial: Partial) -> list[int]:
+def candidates(partial: Partial, load: Load) -> list[int]:
     """The base occurrences that may come next, best first; never empty."""
     connected = [at for at in partial.term.base if is_connected(partial.term, at)]
-    return sorted(
-        connected or partial.term.base, key=lambda at: (at > partial.at, abs(at - partial.at))
-    )
+
+    def rank(at: int) -> tuple[int, bool, int]:
+        return load.get(_source(partial, at), 0), at > partial.at, abs(at - partial.at)
+
+    return sorted(connected or partial.term.base, key=rank)
 
 
 def is_connected(term: Term, at: int) -> bool:

@@ -85,10 +85,14 @@ Question: TypeAlias = tuple[str, tuple[Probe, ...]]
 """A source, and the probes that go to it in one message."""
 
 
+Load: TypeAlias = Mapping[str, int]
+"""How many questions of other units each source has not answered yet."""
+
+
 class Strategy(Protocol):
     """Which questions a unit asks next, given its partials; called when none is under way."""
 
-    def __call__(self, partials: tuple[Partial, ...]) -> tuple[Question, ...]: ...
+    def __call__(self, partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]: ...
 
 
 @cached_hash
@@ -129,7 +133,9 @@ def _relation(term: Term, at: int) -> str:
     return term.occurrence(at).relation.name
 
 
-def advance(unit: Unit, unseen: Unseen, strategy: Strategy) -> tuple[Unit, tuple[Ask, ...]]:
+def advance(
+    unit: Unit, unseen: Unseen, strategy: Strategy, load: Load
+) -> tuple[Unit, tuple[Ask, ...]]:
     """Settle what needs no question, then ask what comes next; nothing when it is ready."""
     if unit.under_way:
         return unit, ()
@@ -140,8 +146,9 @@ def advance(unit: Unit, unseen: Unseen, strategy: Strategy) -> tuple[Unit, tuple
         delta = delta + evaluate_term(partial.term, {})
     partials = merged((p for p in alive if p.term.base), unseen)
     unit = replace(unit, partials=partials, delta=delta)
-    asks, under_way = [], []
-    for source, probes in strategy(partials) if partials else ():
+    asks: list[Ask] = []
+    under_way: list[tuple[str, tuple[Probe, ...]]] = []
+    for source, probes in strategy(partials, load) if partials else ():
         label = f"Q{unit.number}^{unit.steps + len(asks) + 1}"
         asks.append(Ask(source, label, tuple((probe.question,) for probe in probes)))
         under_way.append((label, probes))
