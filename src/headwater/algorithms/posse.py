@@ -97,8 +97,7 @@ def fetch_probe(partial: Partial, at: int) -> Probe:
     (bound,) = partial.term.bound
     names = tuple(dict.fromkeys(name for name, _ in pairs))
     keys = _distinct(bound, names)
-    places = (*bound.at, at)
-    order = sorted(places)
+    order = sorted((*bound.at, at))
     join = Join(
         tuple(partial.term.join.occurrences[place] for place in order),
         (*alone.join.condition, *(conjunct for _, conjunct in pairs)),
@@ -106,11 +105,8 @@ def fetch_probe(partial: Partial, at: int) -> Probe:
         alone.join.schema,
     )
     numbers = {old: new for new, old in enumerate(order)}
-    factors = (
-        Bound(tuple(numbers[place] for place in bound.at), keys),
-        Base(numbers[at]),
-    )
-    return Probe(partial, at, Term(join, factors), fetches=True)
+    question = Term(join, (Base(numbers[at]),))
+    return Probe(partial, at, question.bind((numbers[p] for p in bound.at), keys), fetches=True)
 
 
 def _distinct(bound: Bound, names: tuple[str, ...]) -> Rows:
