@@ -68,6 +68,11 @@ bench: setup ## run every benchmark in bench/
 	  echo "$$file"; $(BIN)/python "$$file"; \
 	done
 
+.PHONY: docs
+docs: setup ## renew the generated tables and pictures of the documentation
+	$(BIN)/python docs/generate.py
+	$(BIN)/headwater bench parallel --plot docs/img/parallel.svg >/dev/null
+
 .PHONY: lock
 lock: ## renew the lock after a change to pyproject.toml (LOCK_FLAGS=--upgrade takes newer releases)
 	@$(call make-venv,build/lock-venv)

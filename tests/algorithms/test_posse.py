@@ -10,10 +10,10 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.values import INT
 from headwater.algorithms.posse import Costs, Posse
 from headwater.algorithms.view_change import Partial, partials_of
+from headwater.lab.generate import chain
 from headwater.lab.run import run
 from headwater.lab.simulate import simulate
 from headwater.protocol.notation import show_term
-from tests.algorithms.test_sweep_traces import chain
 
 R = {n: Relation(f"r{n}", f"s{n}", Schema.of([("A", INT), ("B", INT)])) for n in range(1, 5)}
 SQL = "SELECT r1.A FROM r1, r2, r3, r4 WHERE r1.B = r2.A AND r2.B = r3.A AND r3.B = r4.A"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.lab.generate import chain
 from headwater.lab.library import example
 from headwater.lab.run import Run, run
-from headwater.lab.scenario import Scenario, scenario_from_json
 from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
 from headwater.lab.virtual_time import TimedRun, run_timed
@@ -100,33 +100,6 @@ def test_figure_22_has_every_question_in_its_place(column: str) -> None:
     served = figure_22(column).served
     assert sorted(f"{s.source} {s.label} {s.start + 1}-{s.end}" for s in served) == sorted(
         TICKS[column]
-    )
-
-
-def chain(relations: int, updates: int) -> Scenario:
-    """r1 to rn at a source each; insertions and deletions of one row in turn, round robin."""
-    names = [f"r{n}" for n in range(1, relations + 1)]
-    joins = " AND ".join(f"r{n}.B = r{n + 1}.A" for n in range(1, relations))
-    return scenario_from_json(
-        {
-            "relations": {
-                name: {"source": f"s{name}", "columns": {"A": "int", "B": "int"}, "rows": [[0, 0]]}
-                for name in names
-            },
-            "view": f"SELECT r1.A FROM {', '.join(names)} WHERE {joins}",
-            "transactions": [
-                {
-                    "id": f"T{number}",
-                    "updates": [
-                        {
-                            "relation": names[number % relations],
-                            "insert" if number // relations % 2 == 0 else "delete": [0, 0],
-                        }
-                    ],
-                }
-                for number in range(updates)
-            ],
-        }
     )
 
 

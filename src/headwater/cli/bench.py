@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headwater.algorithms.registry import ALGORITHMS
-from headwater.cli.output import JsonOption, parse_seeds, print_json, print_table
+from headwater.cli.output import JsonOption, parse_seeds, print_json, print_table, styled
+from headwater.cli.plots import line_chart
+from headwater.lab.comparison import compare
 from headwater.lab.explore import explore
-from headwater.lab.generate import Shape, generate
+from headwater.lab.generate import Shape, chain, generate
 from headwater.lab.simulate import simulate
+from headwater.lab.virtual_time import run_timed
 
 app = typer.Typer(help="Measurements.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -58,5 +62,76 @@ def explore_bench(
         (
             [n, str(t), f"{c:,}", f"{s:,}", f"{d:.2f}", f"{c / d:,.0f}", f"{s / d:,.0f}"]
             for n, t, c, s, d in rows
+        ),
+    )
+
+
+@app.command("parallel")
+def parallel_bench(
+    updates: Annotated[int, typer.Option(help="Updates at each source.", min=1)] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How much faster PVM CC is than SWEEP, by p, in virtual time (PVM paper, Figure 21).
+
+    Sources answer one question at a time; all updates happen at the start.
+    """
+    points: dict[int, list[tuple[float, float]]] = {}
+    rows = []
+    for sources in (2, 4, 8):
+        scenario = chain(sources, sources * updates)
+        alone = run_timed(simulate(scenario, "sweep")).ticks
+        for p in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
+            ticks = run_timed(simulate(scenario, "pvm-cc", {"p": str(p)})).ticks
+            points.setdefault(sources, []).append((p, alone / ticks))
+            rows.append((sources, p, ticks, alone / ticks))
+    if plot is not None:
+        measured = {f"{m} sources": line for m, line in points.items()}
+        axes = ("p, updates in work at once", "speed, SWEEP = 1")
+        line_chart(
+            plot, "PVM CC against SWEEP in virtual time", axes, measured, ("limit: m", list(points))
+        )
+    if as_json:
+        for m, p, ticks, speed in rows:
+            print_json(
+                {"sources": m, "p": p, "ticks": ticks, "speed": round(speed, 3), "updates": updates}
+            )
+        return
+    print_table(
+        f"PVM CC against SWEEP, {updates} updates at each source, virtual time",
+        ["sources m", "p", "ticks", "speed", "share of m"],
+        ([str(m), str(p), str(t), f"{s:.2f}", f"{s / m:.2f}"] for m, p, t, s in rows),
+    )
+
+
+@app.command("messages")
+def messages_bench(as_json: JsonOption = False) -> None:
+    """Level, messages per update and need for quiescence of each algorithm (PVM, Table 4)."""
+    sizes = (2, 3, 4, 6)
+    rows = compare(list(ALGORITHMS), sizes)
+    if as_json:
+        for row in rows:
+            print_json(
+                {
+                    "algorithm": row.algorithm,
+                    "level": str(row.level),
+                    "relations": list(sizes),
+                    "messages_quiet": list(row.quiet),
+                    "messages_busy": list(row.busy),
+                    "needs_quiescence": row.needs_quiescence,
+                }
+            )
+        return
+    print_table(
+        "Messages per update, updates far apart / all before the first answer",
+        ["algorithm", "level", "silence", *(f"n = {size}" for size in sizes)],
+        (
+            [
+                row.algorithm,
+                styled(str(row.level)),
+                "needed" if row.needs_quiescence else "no",
+                *(f"{q:.0f} / {b:.1f}" for q, b in zip(row.quiet, row.busy, strict=True)),
+            ]
+            for row in rows
         ),
     )

@@ -13,7 +13,7 @@ from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
 from headwater.protocol.trace import show_trace
 
-REPAIR = "copies"
+REPAIR = "sweep"
 
 
 def demo() -> None:
@@ -30,7 +30,7 @@ def demo() -> None:
     out.print(f"\n[bold red]✗[/] {explain(scenario.history, wrong.verdict)}\n")
     out.print(f"The same updates with [bold]{REPAIR}[/]:\n")
     simulation = simulate(scenario, REPAIR)
-    right = run(simulation, lambda enabled: enabled[0])
+    right = run(simulation, replayed(schedule))
     for step in show_trace(right.trace):
         out.print(f"  {step}", markup=False)
     out.print(f"\n[bold green]✓[/] {explain(scenario.history, right.verdict)}\n")

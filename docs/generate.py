@@ -1,0 +1,108 @@
+"""Rewrites the generated parts of the documentation: `make docs`.
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.lab.comparison import compare
+from headwater.lab.library import example, example_names
+from headwater.lab.spectrum import measure_spectrum
+
+DOCS = Path(__file__).parent
+PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def algorithms() -> str:
+    return table(
+        ["name", "what it does", "from", *SCENARIO_KINDS],
+        (
+            [f"`{a.name}`", a.summary, a.paper, *(a.promises[kind] for kind in SCENARIO_KINDS)]
+            for a in ALGORITHMS.values()
+        ),
+    )
+
+
+def parameters() -> str:
+    return table(
+        ["algorithm", "parameter", "default", "meaning"],
+        (
+            [f"`{a.name}`", f"`{name}`", f"`{p.default}`", p.meaning]
+            for a in ALGORITHMS.values()
+            for name, p in a.parameters.items()
+        ),
+    )
+
+
+def examples() -> str:
+    return table(
+        ["name", "about"],
+        ([f"`{name}`", str(example(name).data.get("about", ""))] for name in example_names()),
+    )
+
+
+def spectrum() -> str:
+    cells = {(cell.algorithm, cell.kind): cell for cell in measure_spectrum(range(6))}
+    return table(
+        ["algorithm", *SCENARIO_KINDS],
+        (
+            [f"`{name}`", *(str(cells[name, kind].measured) for kind in SCENARIO_KINDS)]
+            for name in ALGORITHMS
+        ),
+    )
+
+
+def messages() -> str:
+    sizes = (2, 3, 4, 6)
+    return table(
+        ["algorithm", "level", "needs silence", *(f"n = {size}" for size in sizes)],
+        (
+            [
+                f"`{row.algorithm}`",
+                str(row.level),
+                "yes" if row.needs_quiescence else "no",
+                *(f"{q:.0f} / {b:.1f}" for q, b in zip(row.quiet, row.busy, strict=True)),
+            ]
+            for row in compare(list(ALGORITHMS), sizes)
+        ),
+    )
+
+
+QUICK: dict[str, Callable[[], str]] = {
+    "algorithms": algorithms,
+    "parameters": parameters,
+    "examples": examples,
+}
+ALL: dict[str, Callable[[], str]] = {**QUICK, "spectrum": spectrum, "messages": messages}
+
+
+def renewed(text: str, parts: dict[str, Callable[[], str]]) -> str:
+    """The page with these parts generated anew and all others as they are."""
+
+    def renew(match: re.Match[str]) -> str:
+        start, name, end = match.groups()
+        return start + parts[name]() + end if name in parts else match[0]
+
+    return PART.sub(renew, text)
+
+
+def main() -> None:
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(renewed(text, ALL), encoding="utf-8")
+        sys.stdout.write(f"{page.name}\n")
+
+
+if __name__ == "__main__":
+    main()
