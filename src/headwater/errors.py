@@ -54,5 +54,9 @@ class SourceError(HeadwaterError):
     """A source broke its promise or cannot be reached."""
 
 
+class LostConnectionError(SourceError):
+    """A source cannot be reached right now; trying again later may help."""
+
+
 class EngineError(HeadwaterError):
     """An engine under Headwater (Spark, the warehouse) failed."""

@@ -1,0 +1,1 @@
+"""Sources: a monitor and a wrapper for each kind of database, joined by a channel."""

@@ -1,0 +1,149 @@
+"""What every kind of source provides: a monitor, a wrapper, and consistent reads.
+
+A **monitor** reports committed transactions, whole, in one order, exactly once, and can go on
+from a stored position. A **wrapper** answers queries, each question in one snapshot that it
+names. The channel joins both. A new kind of database implements the protocols here and
+passes the conformance suite; nothing else in Headwater knows how it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation
+from headwater.algebra.terms import Query
+from headwater.algebra.values import Json
+from headwater.protocol.transactions import Transaction
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Position: TypeAlias = dict[str, Json]
+"""A place in a source's log, as JSON; only its own kind looks into it."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A committed transaction, and the position from which the log goes on after it.
+
+    `stamp` is what snapshots know it by. The transaction's id is unique in its source and the
+    same when it is read again. Only relations that were asked for are in it; one that
+    touches none of them is not reported.
+    """
+
+    transaction: Transaction
+    position: Position
+    stamp: int
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A marker that a wrapper put into the log has come by: all before it has been read."""
+
+    marker: str
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """Nothing of interest happened up to this position; it may be acknowledged."""
+
+    position: Position
+
+
+Logged: TypeAlias = Committed | Marked | Progressed
+
+
+class Snapshot(Protocol):
+    """The state that an answer reflects: which transactions are in it."""
+
+    def includes(self, stamp: int) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: one relation for each query, and the snapshot that all of them reflect.
+
+    With a `marker`, the transactions in the snapshot have all been read once the monitor has
+    seen it.
+    """
+
+    results: tuple[Rows, ...]
+    snapshot: Snapshot
+    marker: str | None = None
+
+
+class Monitor(Protocol):
+    """Reads a source's log. Used by one thread, `acknowledge` and `close` by any."""
+
+    def read(self, timeout_s: float) -> Sequence[Logged]:
+        """What came next, in order; empty after `timeout_s` without anything.
+
+        Raises LostConnectionError when reading can go on after `open_monitor` at the last
+        position, and another SourceError when it cannot.
+        """
+        ...
+
+    def acknowledge(self, position: Position) -> None:
+        """Everything up to here is durable with the caller; the source may forget it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Wrapper(Protocol):
+    """Answers questions on a connection of its own. Used by one thread."""
+
+    def ask(self, queries: Sequence[Query]) -> Reply:
+        """Evaluate all queries in one snapshot. Raises as `Monitor.read` does."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Load(Protocol):
+    """Consistent reads of whole relations, all from one snapshot, by several readers."""
+
+    @property
+    def position(self) -> Position:
+        """Where the log goes on after this snapshot."""
+        ...
+
+    def parts(self, relation: str) -> int:
+        """Into how many parts the relation is cut; each may be read by another thread."""
+        ...
+
+    def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
+        """One part's rows in canonical form, as batches."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """One database. Holds settings only; connections are opened by the methods."""
+
+    @property
+    def name(self) -> str: ...
+
+    def relations(self) -> Mapping[str, Relation]:
+        """The relations of interest as the database describes them; SourceError in words."""
+        ...
+
+    def setup_statements(self) -> Sequence[str]:
+        """What `setup` would run, for a person to read or to run."""
+        ...
+
+    def setup(self) -> None: ...
+
+    def teardown(self) -> None: ...
+
+    def open_monitor(self, after: Position | None) -> Monitor:
+        """Report what was committed after a position; None: from the setup on."""
+        ...
+
+    def open_wrapper(self) -> Wrapper: ...
+
+    def open_load(self, relations: Sequence[str], readers: int) -> Load: ...

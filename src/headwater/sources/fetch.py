@@ -1,0 +1,175 @@
+"""How a question becomes reads at a database: wide there, exact here.
+
+A database compares values in its own way (collations, padding, division), so it only
+pre-filters: by equality with the join values that are known, by joins between its own
+relations, and by comparisons with constants, each only where the kind of source says that its
+comparison finds at least what Headwater's would. The term is then evaluated by Headwater on
+what came back. Only columns that the term needs are read; values are always parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from headwater.algebra.evaluate import evaluate_term
+from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, columns_of
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Column, Schema
+from headwater.algebra.terms import Query, Term
+from headwater.algebra.values import Row, Type, Value
+
+
+@dataclass(frozen=True)
+class Place:
+    """A base relation under the alias that it has in the statement."""
+
+    alias: str
+    relation: str
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A column of one of the places."""
+
+    alias: str
+    column: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The only values that some columns may have together; no NULLs, each once."""
+
+    columns: tuple[Ref, ...]
+    values: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """One statement: base relations joined at the source, filtered, some columns of them."""
+
+    places: tuple[Place, ...]
+    columns: tuple[Ref, ...]
+    """What is read, in this order; empty when only the number of rows matters."""
+    joins: tuple[tuple[Ref, str, Ref], ...]
+    filters: tuple[tuple[Ref, str, Value], ...]
+    keys: tuple[Keys, ...]
+    schema: Schema
+
+
+Pushes = Callable[[str, Type], bool]
+"""Whether a kind of source may decide a comparison (=, <, <=, >, >=) of two values of a type."""
+Run = Callable[[Fetch], Rows]
+
+
+def answer_query(query: Query, run: Run, pushes: Pushes) -> Rows:
+    """Evaluate a query; `run` executes statements, all in one snapshot."""
+    return Rows.sum(query[0].join.schema, (answer_term(term, run, pushes) for term in query))
+
+
+def answer_term(term: Term, run: Run, pushes: Pushes) -> Rows:
+    if any(not factor.rows for factor in term.bound):
+        return Rows.empty(term.join.schema)
+    for places in _components(term, pushes):
+        rows = run(plan_fetch(term, places, pushes))
+        if not rows:
+            return Rows.empty(term.join.schema)
+        term = term.bind(places, rows)
+    return evaluate_term(term, {})
+
+
+def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:
+    """The statement that reads these base occurrences of a term."""
+    join = term.join
+    needed = frozenset[str]().union(
+        *(columns_of(expression) for expression in (*join.condition, *join.outputs))
+    )
+    columns = [
+        column
+        for at in places
+        for column in join.occurrences[at].schema.columns
+        if column.name in needed
+    ]
+    comparisons = list(_comparisons(join.condition, pushes))
+    inside = {c.name for at in places for c in join.occurrences[at].schema.columns}
+    return Fetch(
+        tuple(
+            Place(join.occurrences[at].alias, join.occurrences[at].relation.name) for at in places
+        ),
+        tuple(_ref(term, column) for column in columns),
+        tuple(
+            (_ref(term, a), operator, _ref(term, b))
+            for a, operator, b in comparisons
+            if isinstance(a, ColumnRef) and isinstance(b, ColumnRef) and {a.name, b.name} <= inside
+        ),
+        tuple(
+            (_ref(term, a), operator, b.value)
+            for a, operator, b in comparisons
+            if isinstance(a, ColumnRef)
+            and isinstance(b, Literal)
+            and a.name in inside
+            and b.value is not None
+        ),
+        tuple(_keys(term, comparisons, inside)),
+        Schema(tuple(columns)),
+    )
+
+
+_FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_Comparison = tuple[Expression, str, Expression]
+
+
+def _comparisons(condition: Iterable[Expression], pushes: Pushes) -> Iterable[_Comparison]:
+    """Comparisons of a column with a column or a constant that the source may decide.
+
+    Each is given from both sides, so that a reader need only look at the left one.
+    """
+    for conjunct in condition:
+        match conjunct:
+            case Call(operator, (a, b)) if operator in _FLIPPED and a.type == b.type:
+                if pushes(operator, a.type):
+                    yield a, operator, b
+                    yield b, _FLIPPED[operator], a
+
+
+def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Iterable[Keys]:
+    """For each bound factor the values that equalities allow."""
+    for factor in term.bound:
+        known = factor.rows.schema.positions
+        pairs = [
+            (a, known[b.name])
+            for a, operator, b in comparisons
+            if operator == "="
+            and isinstance(a, ColumnRef)
+            and isinstance(b, ColumnRef)
+            and a.name in inside
+            and b.name in known
+        ]
+        if not pairs:
+            continue
+        positions = [position for _, position in pairs]
+        values = {tuple(row[at] for at in positions) for row in factor.rows}
+        yield Keys(
+            tuple(_ref(term, a) for a, _ in pairs),
+            tuple(sorted((v for v in values if None not in v), key=repr)),
+        )
+
+
+def _components(term: Term, pushes: Pushes) -> list[tuple[int, ...]]:
+    """The base occurrences, grouped by the comparisons that the source can join them with."""
+    groups: list[set[int]] = [{at} for at in term.base]
+    for a, _, b in _comparisons(term.join.condition, pushes):
+        if not (isinstance(a, ColumnRef) and isinstance(b, ColumnRef)):
+            continue
+        touched = [g for g in groups if g & {term.join.owner[a.name], term.join.owner[b.name]}]
+        ends = {term.join.owner[a.name], term.join.owner[b.name]}
+        if len(touched) == 2 and ends <= set(term.base):
+            merged = touched[0] | touched[1]
+            groups = [g for g in groups if g not in touched] + [merged]
+    return [tuple(sorted(group)) for group in groups]
+
+
+def _ref(term: Term, column: ColumnRef | Column) -> Ref:
+    alias = term.occurrence(term.join.owner[column.name]).alias
+    return Ref(alias, column.name.removeprefix(alias + "."), column.type)
