@@ -147,8 +147,8 @@ def _print_exploration(
     out = console()
     extent = "all" if found.exhaustive else "not all"
     out.print(
-        f"[bold]{escape(scenario.name)}[/] with {algorithm}: {styled(str(found.level))} over {extent} "
-        f"{found.schedules} schedules ({found.states} states)"
+        f"[bold]{escape(scenario.name)}[/] with {algorithm}: {styled(str(found.level))} "
+        f"over {extent} {found.schedules} schedules ({found.states} states)"
     )
     if not found.exhaustive:
         out.print("  the bound on states was reached: raise it with --limit")
@@ -183,7 +183,7 @@ def replay_command(
             raise InputError(f"{where}: it names no algorithm.", "Add --algorithm NAME.")
         settings = _own_settings(data, where) | parse_settings(set_)
         simulation = simulate(scenario, name, settings)
-        done = _replay(simulation, data["schedule"], where)
+        done = _replay(simulation, data["schedule"], where, to_the_end=algorithm is None)
         if save is not None:
             _save(save, done)
         if as_json:
@@ -194,11 +194,20 @@ def replay_command(
             _print_steps(scenario, done)
 
 
-def _replay(simulation: Simulation, schedule: Json, where: str) -> Run:
+def _replay(simulation: Simulation, schedule: Json, where: str, to_the_end: bool) -> Run:
+    """Replay a schedule; another algorithm than its own may be done before its end."""
     try:
-        return run(simulation, replayed(parse_schedule(schedule)))
+        steps = parse_schedule(schedule)
+        done = run(simulation, replayed(steps))
     except ScenarioError as error:
         raise ScenarioError(f"{where}: {error.message}", error.hint) from None
+    at = len(done.schedule)
+    if to_the_end and at < len(steps):
+        raise ScenarioError(
+            f"{where}: schedule[{at}]: '{steps[at]}' comes after the end of the run.",
+            "Leave it out.",
+        )
+    return done
 
 
 def _save(path: Path, done: Run) -> None:
