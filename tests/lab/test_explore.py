@@ -9,7 +9,7 @@ from headwater.lab.explore import explore
 from headwater.lab.generate import KINDS, Shape, generate
 from headwater.lab.library import example, example_names
 from headwater.lab.run import run
-from headwater.lab.scenario import Scenario
+from headwater.lab.scenario import Scenario, scenario_from_json
 from headwater.lab.schedules import replayed, seeded
 from headwater.lab.simulate import simulate
 from headwater.lab.world import Action, Simulation, World
@@ -149,6 +149,25 @@ def recompute_levels(shape: Shape, **settings: str) -> list[Level]:
 def test_recomputing_is_strong_over_one_source(every: str) -> None:
     levels = recompute_levels(Shape("single-source", relations=3, transactions=4), every=every)
     assert min(levels) == Level.STRONG
+
+
+@pytest.mark.parametrize("condition", ["", " WHERE r1.A + r2.B > 0"])
+def test_recomputing_is_strong_over_one_source_even_if_nothing_joins(condition: str) -> None:
+    scenario = scenario_from_json(
+        {
+            "relations": {
+                "r1": {"source": "x", "columns": {"A": "int"}, "rows": [[1]]},
+                "r2": {"source": "x", "columns": {"B": "int"}, "rows": [[1]]},
+            },
+            "view": f"SELECT r1.A, r2.B FROM r1, r2{condition}",
+            "transactions": [
+                {"id": "T1", "updates": [{"relation": "r1", "insert": [2]}]},
+                {"id": "T2", "updates": [{"relation": "r1", "update": [[2], [3]]}]},
+                {"id": "T3", "updates": [{"relation": "r2", "update": [[1], [3]]}]},
+            ],
+        }
+    )
+    assert explore(simulate(scenario, "recompute")).level == Level.STRONG
 
 
 @pytest.mark.parametrize("kind", ["multi-source", "source-local"])
