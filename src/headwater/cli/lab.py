@@ -145,10 +145,11 @@ def _print_exploration(
     scenario: Scenario, algorithm: str, settings: dict[str, str], found: Exploration
 ) -> None:
     out = console()
-    extent = "all" if found.exhaustive else "not all"
+    level = styled(str(found.level))
+    reached = f"{level} over all" if found.exhaustive else f"at most {level}, found in the first"
     out.print(
-        f"[bold]{escape(scenario.name)}[/] with {algorithm}: {styled(str(found.level))} "
-        f"over {extent} {found.schedules} schedules ({found.states} states)"
+        f"[bold]{escape(scenario.name)}[/] with {algorithm}: {reached} "
+        f"{found.schedules} schedules ({found.states} states)"
     )
     if not found.exhaustive:
         out.print("  the bound on states was reached: raise it with --limit")
