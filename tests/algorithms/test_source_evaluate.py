@@ -251,6 +251,12 @@ def test_the_order_of_sources_can_be_chosen() -> None:
     assert route(view, query, last) == ["z", "x"]
 
 
+def test_a_source_at_which_nothing_can_go_on_is_a_mistake_of_the_chooser() -> None:
+    view = chain("xyz")
+    with pytest.raises(AssertionError, match="no term can go on at source z"):
+        begin("Q1", changed(view, "r1", (1, 1)), view.schema, lambda working: "z")
+
+
 @given(SEEDS)
 def test_any_order_that_joins_gives_the_same_result(seed: int) -> None:
     case = random_case(seed)

@@ -9,6 +9,7 @@ from headwater.check.levels import Level
 from headwater.errors import ScenarioError
 from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, generate
+from headwater.lab.library import example
 from headwater.lab.run import run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import replayed, seeded
@@ -95,9 +96,11 @@ def test_what_does_not_fail_any_smaller_is_left_alone() -> None:
     assert shrink_scenario(scenario, lambda smaller: False) is scenario
 
 
-@pytest.fixture(scope="module")
-def simulation() -> Simulation:
-    return simulate(generate(3, SHAPES[0]), "conventional")
+@pytest.fixture(scope="module", params=["eca-2", "eca-3", "strobe-0", "random"])
+def simulation(request: pytest.FixtureRequest) -> Simulation:
+    name = str(request.param)
+    scenario = generate(3, SHAPES[0]) if name == "random" else example(name)
+    return simulate(scenario, "conventional")
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -97,6 +97,7 @@ def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
     step = evaluation.step + 1
     label = evaluation.label if evaluation.one_source else f"{evaluation.label}^{step}"
     queries = _queries(working, asked)
+    assert queries, f"no term can go on at source {source}"
     return replace(evaluation, asked=asked, step=step), Ask(source, label, queries)
 
 
