@@ -11,7 +11,6 @@ from headwater.lab.simulate import simulate
 from headwater.protocol.trace import show_trace
 from headwater.protocol.trace_json import rows_to_json
 
-
 WITH_A_RUN = [name for name in example_names() if "schedule" in example(name).data]
 
 
