@@ -7,8 +7,9 @@ that joins with nothing is dropped.
 
 Choices: where the paper's `next_source` picks one expression of a union, all terms that can
 go on at the chosen source go in one message (section 9 suggests it). Terms that the source
-can finish are summed there into one answer. Only the columns that the rest of the query
-needs come back. The order of sources is a parameter.
+can finish are finished there, also where nothing joins their relations, so that a query over
+one source sees one state of it; they are summed into one answer. Only the columns that the
+rest of the query needs come back. The order of sources is a parameter.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
     step = evaluation.step + 1
     label = evaluation.label if evaluation.one_source else f"{evaluation.label}^{step}"
     queries = _queries(working, asked)
+    assert queries, f"no term can go on at source {source}"
     return replace(evaluation, asked=asked, step=step), Ask(source, label, queries)
 
 
@@ -116,14 +118,14 @@ def _portion(term: Term, source: str) -> tuple[int, ...] | None:
     here = [at for at in term.base if term.occurrence(at).relation.source == source]
     if not here:
         return None
+    if len(here) == len(term.base):  # one snapshot; what nothing joins is a product anywhere
+        return tuple(range(len(term.join.occurrences)))
     seed = [at for at in here if connected_bound(term, (at,))]
     if not seed:
         seed = here[:1] if not term.bound or _nothing_joins(term) else []
     chosen = _grow(term, seed, here)
     if not chosen:
         return None
-    if set(chosen) == set(term.base):
-        return tuple(range(len(term.join.occurrences)))
     bound = connected_bound(term, chosen)
     return tuple(sorted({*chosen, *bound}))
 

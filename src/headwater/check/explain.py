@@ -34,6 +34,11 @@ def explain_witness(history: History, witness: Witness) -> str:
         case HalfTransaction(at, shown, transactions):
             halves = " and ".join(transactions)
             return f"state {at}, {show_rows(shown)}, shows only a part of {halves}."
+        case OutOfOrder(0, shown, before, vectors):
+            return (
+                f"the run starts with {show_rows(shown)}, the view {_places(history, vectors)}, "
+                f"and it should start with {show_rows(before)}."
+            )
         case OutOfOrder(at, shown, before, vectors, reached):
             return (
                 f"state {at}, {show_rows(shown)}, is the view {_places(history, vectors)}, but "

@@ -38,12 +38,11 @@ class Tracker:
     _walks: dict[tuple[frozenset[Vector], Rows], frozenset[Vector]] = field(default_factory=dict)
 
     def start(self, shown: Rows) -> Progress:
-        """The progress when `shown` is the first state."""
+        """The progress when `shown` is the first state; chain and walk start at the origin."""
         origin = self.history.origin
-        right = shown == self.history.view_at(origin)
-        walk = self._still([origin]) if right else frozenset[Vector]()
-        chain = self._chain({origin}, shown)
-        return Progress(shown, bool(chain) or self._matches(shown), chain, walk)
+        if shown == self.history.view_at(origin):
+            return Progress(shown, True, frozenset({origin}), self._still([origin]))
+        return Progress(shown, self._matches(shown), frozenset(), frozenset())
 
     def advance(self, progress: Progress, shown: Rows) -> Progress:
         if shown == progress.last:

@@ -158,7 +158,7 @@ def _properties(
         "completeness_in_any_order": strong and _all_shown(history, states),
         "validity": progress.weak,
         "order_consistency": order,
-        "up_to_dateness": convergent,
+        "up_to_dateness": convergent or (_up_to_date(history, states) if small else None),
     }
 
 
@@ -197,6 +197,14 @@ def _chain_of_any_vectors(history: History, states: Sequence[Rows]) -> bool:
             v for v in history.matches.get(shown, ()) if any(at_most(u, v) for u in reached)
         )
     return bool(reached)
+
+
+def _up_to_date(history: History, states: Sequence[Rows]) -> bool:
+    """Whether for every source some state can be given a vector with all of its updates."""
+    reached = [vector for shown in set(states) for vector in history.matches.get(shown, ())]
+    return all(
+        any(vector[at] == last for vector in reached) for at, last in enumerate(history.final)
+    )
 
 
 def _all_shown(history: History, states: Sequence[Rows]) -> bool:

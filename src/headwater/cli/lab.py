@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from headwater.algebra.values import Json
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
@@ -26,7 +27,7 @@ from headwater.cli.output import (
     read_objects,
     styled,
 )
-from headwater.errors import InputError
+from headwater.errors import InputError, ScenarioError
 from headwater.lab.explore import MOST_STATES, Exploration, explore
 from headwater.lab.generate import KINDS, Shape, generate
 from headwater.lab.library import example, example_names
@@ -36,6 +37,7 @@ from headwater.lab.schedules import parse_schedule, replayed, seeded, style_of
 from headwater.lab.shrink import shrink_scenario
 from headwater.lab.simulate import run_to_replay, simulate
 from headwater.lab.spectrum import Cell, measure_spectrum
+from headwater.lab.world import Simulation
 from headwater.protocol.trace import show_trace
 from headwater.protocol.trace_json import rows_to_json, trace_to_json
 
@@ -83,7 +85,7 @@ def _print_runs(scenario: Scenario, algorithm: str, runs: list[tuple[int, Run]])
     levels = Counter(str(done.verdict.level) for _, done in runs)
     found = ", ".join(f"{count} {styled(level)}" for level, count in levels.most_common())
     out = console()
-    out.print(f"[bold]{scenario.name}[/] with {algorithm}, {len(runs)} schedules: {found}")
+    out.print(f"[bold]{escape(scenario.name)}[/] with {algorithm}, {len(runs)} schedules: {found}")
     messages = sum(done.trace.message_count for _, done in runs) / len(runs)
     answers = sum(done.trace.byte_count for _, done in runs) / len(runs)
     out.print(f"  on average {messages:.1f} messages and {answers:.0f} bytes of answers")
@@ -105,6 +107,11 @@ def explore_command(
     settings = parse_settings(set_)
     for at, scenario in enumerate(_scenarios(file)):
         found = explore(simulate(scenario, algorithm, settings), limit)
+        if not found.schedules:
+            raise InputError(
+                f"--limit {limit}: not one schedule of {scenario.name} ends within so few states.",
+                "Raise the limit.",
+            )
         if shrink and found.counterexample:
             scenario, found = _shrunk(scenario, algorithm, settings, found, limit)
         if as_json:
@@ -138,9 +145,10 @@ def _print_exploration(
     scenario: Scenario, algorithm: str, settings: dict[str, str], found: Exploration
 ) -> None:
     out = console()
-    extent = "all" if found.exhaustive else "not all"
+    level = styled(str(found.level))
+    reached = f"{level} over all" if found.exhaustive else f"at most {level}, found in the first"
     out.print(
-        f"[bold]{scenario.name}[/] with {algorithm}: {styled(str(found.level))} over {extent} "
+        f"[bold]{escape(scenario.name)}[/] with {algorithm}: {reached} "
         f"{found.schedules} schedules ({found.states} states)"
     )
     if not found.exhaustive:
@@ -176,15 +184,41 @@ def replay_command(
             raise InputError(f"{where}: it names no algorithm.", "Add --algorithm NAME.")
         settings = _own_settings(data, where) | parse_settings(set_)
         simulation = simulate(scenario, name, settings)
-        done = run(simulation, replayed(parse_schedule(data["schedule"])))
+        done = _replay(simulation, data["schedule"], where, to_the_end=algorithm is None)
         if save is not None:
-            save.write_text(json.dumps(trace_to_json(done.trace), ensure_ascii=False) + "\n")
+            _save(save, done)
         if as_json:
             steps: list[Json] = list(show_trace(done.trace))
             print_json({"scenario": at, "algorithm": name, "steps": steps} | run_json(done))
         else:
-            console().print(f"[bold]{scenario.name}[/] with {name}")
+            console().print(f"[bold]{escape(scenario.name)}[/] with {name}")
             _print_steps(scenario, done)
+
+
+def _replay(simulation: Simulation, schedule: Json, where: str, to_the_end: bool) -> Run:
+    """Replay a schedule; another algorithm than its own may be done before its end."""
+    try:
+        steps = parse_schedule(schedule)
+        done = run(simulation, replayed(steps))
+    except ScenarioError as error:
+        raise ScenarioError(f"{where}: {error.message}", error.hint) from None
+    at = len(done.schedule)
+    if to_the_end and at < len(steps):
+        raise ScenarioError(
+            f"{where}: schedule[{at}]: '{steps[at]}' comes after the end of the run.",
+            "Leave it out.",
+        )
+    return done
+
+
+def _save(path: Path, done: Run) -> None:
+    text = json.dumps(trace_to_json(done.trace), ensure_ascii=False)
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"--save {path}: cannot be written: {error.strerror}.", "Check the path."
+        ) from None
 
 
 def _own_settings(data: Object, where: str) -> dict[str, str]:

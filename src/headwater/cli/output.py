@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.errors import InputError
-from headwater.lab.files import load_objects
+from headwater.lab.files import load_objects, parse_objects
 from headwater.lab.library import example, example_names
 from headwater.lab.scenario import Object
 
 FileArgument = Annotated[
-    Path, typer.Argument(help="A scenario file (.json, .jsonl), or the name of a shipped example.")
+    Path,
+    typer.Argument(
+        help="A scenario file (.json, .jsonl), - for standard input, or a shipped example's name."
+    ),
 ]
 AlgorithmOption = Annotated[
     str, typer.Option("--algorithm", "-a", help="See 'headwater lab algorithms'.")
@@ -88,8 +92,10 @@ def parse_seeds(text: str) -> range:
 
 
 def read_objects(path: Path) -> list[tuple[Object, str]]:
-    """A file's JSON objects, or the shipped example of that name."""
+    """A file's JSON objects, those of standard input, or the shipped example of that name."""
     name = str(path)
+    if name == "-":
+        return parse_objects(sys.stdin.read(), "standard input")
     if not path.exists() and name in example_names():
         return [(example(name).data, name)]
     if not path.exists() and path.suffix == "":

@@ -36,7 +36,9 @@ class Shape:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InputError(f"There is no kind of scenario '{self.kind}'.", f"{', '.join(KINDS)}.")
+            raise InputError(
+                f"There is no kind of scenario '{self.kind}'.", f"There are: {', '.join(KINDS)}."
+            )
 
 
 def generate(seed: int, shape: Shape | None = None) -> Scenario:

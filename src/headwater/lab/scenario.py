@@ -137,8 +137,10 @@ class _Reader:
 
     def text(self, data: Object, key: str, place: str) -> str:
         value = self.member(data, key, place)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str):
             raise self.wrong(place, f"'{key}' must be a text, not {kind_of(value)}")
+        if not value.strip():
+            raise self.wrong(place, f"'{key}' is empty")
         return value
 
     def as_object(self, value: Json, place: str) -> Object:

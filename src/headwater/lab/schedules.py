@@ -56,18 +56,22 @@ def _bursts(random: Random) -> Chooser:
 
 
 def replayed(schedule: Iterable[Action]) -> Chooser:
-    """Exactly these steps, then whatever is left in a fixed order."""
-    steps = iter(enumerate(schedule, 1))
+    """Exactly these steps, then whatever is left in a fixed order.
+
+    Steps are the same if they read the same: names may have spaces in them.
+    """
+    steps = iter(enumerate(schedule))
 
     def choose(enabled: Sequence[Action]) -> Action:
-        number, wanted = next(steps, (0, enabled[0]))
-        if wanted not in enabled:
-            possible = ", ".join(f"'{action}'" for action in enabled)
-            raise ScenarioError(
-                f"schedule, step {number}: '{wanted}' is not possible at this point.",
-                f"Possible are: {possible}.",
-            )
-        return wanted
+        at, wanted = next(steps, (0, enabled[0]))
+        for action in enabled:
+            if str(action) == str(wanted):
+                return action
+        possible = ", ".join(f"'{action}'" for action in enabled)
+        raise ScenarioError(
+            f"schedule[{at}]: '{wanted}' is not possible at this point.",
+            f"Possible are: {possible}.",
+        )
 
     return choose
 
@@ -85,8 +89,8 @@ _STEPS = (
 
 
 def _parse_step(step: object, at: int) -> Action:
-    words = step.split() if isinstance(step, str) else []
-    sizes = {"commit": (2,), "answer": (2, 3), "deliver": (3,), "idle": (1,)}
-    if not words or len(words) not in sizes.get(words[0], ()):
+    kind, _, names = step.partition(" ") if isinstance(step, str) else ("", "", "")
+    fewest = {"commit": 1, "answer": 1, "deliver": 2, "idle": 0}.get(kind)
+    if fewest is None or len(names.split()) < fewest or (names and not fewest):
         raise ScenarioError(f"schedule[{at}]: {step!r} is not a step.", _STEPS)
-    return Action(*words)
+    return Action(kind, names)

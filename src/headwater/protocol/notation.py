@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.algebra.expressions import ColumnRef, Expression, columns_of, show_expression
+from headwater.algebra.expressions import Call, ColumnRef, Expression, columns_of, show_expression
 from headwater.algebra.rows import show_rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Base, Factor, Query, Term
@@ -32,11 +32,14 @@ def show_term(term: Term) -> str:
     columns = frozenset(name for f in term.factors for name in _schema(term, f).names)
     conditions = [c for c in term.join.condition if _worth_showing(c, columns)]
     if conditions:
-        shown = " ∧ ".join(show_expression(c, _short(term.join)) for c in conditions)
-        body = f"σ_{{{shown}}}({body})"
+        shown = [show_expression(c, _short(term.join)) for c in conditions]
+        if len(shown) > 1:
+            shown = [f"({s})" if _is_or(c) else s for c, s in zip(conditions, shown, strict=True)]
+        body = f"σ_{{{' ∧ '.join(shown)}}}({body})"
     if not _keeps_all(term, columns):
         names = [_output(term.join, o, n) for o, n in _outputs(term.join)]
-        body = f"Π_{names[0]}({body})" if len(names) == 1 else f"Π_{{{','.join(names)}}}({body})"
+        plain = len(names) == 1 and isinstance(term.join.outputs[0], ColumnRef)
+        body = f"Π_{names[0]}({body})" if plain else f"Π_{{{','.join(names)}}}({body})"
     size = abs(term.coefficient)
     return body if size == 1 else f"{size}·{body}"
 
@@ -60,6 +63,10 @@ def _worth_showing(condition: Expression, columns: frozenset[str]) -> bool:
         return False
     pair = equated_columns(condition)
     return pair is None or _plain(pair[0]) != _plain(pair[1])
+
+
+def _is_or(condition: Expression) -> bool:
+    return isinstance(condition, Call) and condition.operator == "or"
 
 
 def _keeps_all(term: Term, columns: frozenset[str]) -> bool:

@@ -51,7 +51,10 @@ def _dump_rows(rows: Rows) -> Json:
 
 
 def _load_rows(data: Any) -> Rows:
-    schema = Schema.of((name, parse_type(kind)) for name, kind in data["columns"])
+    columns = [(str(name), parse_type(str(kind))) for name, kind in data["columns"]]
+    if len(dict(columns)) < len(columns):
+        raise ValueError("two columns have one name")
+    schema = Schema.of(columns)
     counts = {
         tuple(from_json(v, kind) for v, kind in zip(row, schema.types, strict=True)): int(count)
         for row, count in data["rows"]

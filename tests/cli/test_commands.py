@@ -1,0 +1,254 @@
+"""What the commands print, for people and for machines."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater import __version__
+from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.check.levels import PROPERTIES, Level
+from headwater.lab.library import example_names
+from headwater.protocol.trace_json import trace_from_json
+from tests.cli.commands import headwater, quick
+from tests.scenarios import edited
+
+LEVELS = [str(level) for level in Level]
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# Every command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("lab",),
+        ("bench",),
+        ("demo",),
+        *(
+            ("lab", name)
+            for name in (
+                "run",
+                "explore",
+                "replay",
+                "algorithms",
+                "spectrum",
+                "examples",
+                "generate",
+            )
+        ),
+        ("bench", "explore"),
+    ],
+)
+def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+    found = quick(*command, "--help")
+    assert found.code == 0
+    assert "--help" in found.out
+
+
+def test_the_version_is_printed() -> None:
+    assert quick("--version").out == f"headwater {__version__}\n"
+
+
+def test_the_lab_never_loads_spark() -> None:
+    probe = "import sys, headwater.cli.main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "headwater" in loaded
+    assert not loaded & {"pyspark", "py4j", "deltalake", "pyarrow", "pandas", "numpy", "sqlite3"}
+
+
+def test_an_error_in_a_process_of_its_own_is_one_line() -> None:
+    found = headwater("lab", "run", "eca-2", "-a", "copie")
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("headwater: There is no algorithm 'copie'.")
+    assert found.err.count("\n") == 1
+
+
+# lab run
+
+
+def test_a_run_has_exactly_the_members_that_are_documented() -> None:
+    found = lines(quick("lab", "run", "eca-2", "-a", "conventional", "--seeds", "3", "--json").out)
+    (one,) = found
+    assert list(one) == [
+        "scenario",
+        "seed",
+        "algorithm",
+        "level",
+        "properties",
+        "states",
+        "messages",
+        "bytes",
+    ]
+    assert (one["scenario"], one["seed"], one["algorithm"]) == (0, 3, "conventional")
+    assert one["level"] in LEVELS
+    assert list(one["properties"]) == [p.name for p in PROPERTIES]
+    assert all(value in (True, False, None) for value in one["properties"].values())
+    assert type(one["messages"]) is type(one["bytes"]) is int
+    assert one["states"][0] == []
+    for state in one["states"]:
+        for row, count in state:
+            assert isinstance(row, list)
+            assert count > 0
+
+
+def test_every_seed_of_every_scenario_is_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text(quick("lab", "generate", "--seeds", "0:3").out)
+    found = lines(quick("lab", "run", str(path), "-a", "copies", "--seeds", "2:4", "--json").out)
+    assert [(one["scenario"], one["seed"]) for one in found] == [
+        (scenario, seed) for scenario in range(3) for seed in (2, 3)
+    ]
+
+
+def test_a_run_is_the_same_again() -> None:
+    command = ("lab", "run", "strobe-0", "-a", "conventional", "--seeds", "0:10", "--json")
+    assert quick(*command).out == quick(*command).out
+
+
+def test_people_get_levels_and_averages_and_the_lowest_run() -> None:
+    found = quick("lab", "run", "eca-2", "-a", "conventional", "--seeds", "0:5").out
+    assert "eca-2 with conventional, 5 schedules: " in found
+    assert "on average 4.0 messages" in found
+    assert "None: not even the last state of the view is right." in found
+
+
+def test_parameters_reach_the_algorithm() -> None:
+    def messages(every: str) -> int:
+        command = ("lab", "run", "eca-2", "-a", "recompute", "--seeds", "2", "--json")
+        return int(lines(quick(*command, "--set", f"every={every}").out)[0]["messages"])
+
+    assert (messages("1"), messages("2")) == (4, 2)
+
+
+def test_a_name_may_look_like_markup(tmp_path: Path) -> None:
+    data = json.loads(quick("lab", "generate", "--seeds", "0").out)
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(edited(data, ("name",), "[/odd] [red]")))
+    assert quick("lab", "run", str(path), "-a", "copies").out.startswith("[/odd] [red] with copies")
+
+
+# lab explore and lab replay
+
+
+def test_an_exploration_has_exactly_the_members_that_are_documented() -> None:
+    (found,) = lines(quick("lab", "explore", "eca-2", "-a", "conventional", "--json").out)
+    assert list(found) == [
+        "scenario",
+        "algorithm",
+        "schedules",
+        "states",
+        "exhaustive",
+        "level",
+        "counterexample",
+    ]
+    assert (found["schedules"], found["level"], found["exhaustive"]) == (2, "none", True)
+    assert found["counterexample"]["schedule"] == ["commit x", "commit x", "answer x", "answer x"]
+
+
+def test_where_every_run_is_complete_there_is_no_counterexample() -> None:
+    (found,) = lines(quick("lab", "explore", "eca-2", "-a", "copies", "--json").out)
+    assert (found["level"], found["counterexample"]) == ("complete", None)
+
+
+@pytest.mark.parametrize("settings", [(), ("--set", "channels=unordered")])
+def test_what_explore_finds_can_be_replayed(settings: tuple[str, ...]) -> None:
+    explored = quick("lab", "explore", "eca-3", "-a", "conventional", *settings, "--json").out
+    (replayed,) = lines(quick("lab", "replay", "-", "--json", stdin=explored).out)
+    (found,) = lines(explored)
+    assert replayed["level"] == found["level"] == "none"
+
+
+def test_several_counterexamples_are_replayed_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text(quick("lab", "generate", "--seeds", "0:3").out)
+    explored = quick("lab", "explore", str(path), "-a", "conventional", "--json").out
+    replayed = lines(quick("lab", "replay", "-", "--json", stdin=explored).out)
+    assert [one["level"] for one in replayed] == [one["level"] for one in lines(explored)]
+
+
+def test_a_pipe_of_two_processes_works() -> None:
+    explored = headwater("lab", "explore", "eca-2", "-a", "conventional", "--json")
+    replayed = headwater("lab", "replay", "-", stdin=explored.out)
+    assert (replayed.code, replayed.err) == (0, "")
+    assert "the view becomes ([1], [4], [4])" in replayed.out
+
+
+def test_a_shrunk_counterexample_is_smaller_and_replays(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(quick("lab", "generate", "--seeds", "1").out)
+    explored = quick("lab", "explore", str(path), "-a", "conventional", "--shrink", "--json").out
+    (found,) = lines(explored)
+    assert len(found["counterexample"]["transactions"]) < 4
+    (replayed,) = lines(quick("lab", "replay", "-", "--json", stdin=explored).out)
+    assert replayed["level"] == "none"
+
+
+def test_an_exploration_that_was_cut_short_says_so() -> None:
+    found = quick(
+        "lab", "explore", "recompute-visits-twice", "-a", "recompute", "--limit", "35"
+    ).out
+    assert "at most complete, found in the first 3 schedules" in found
+    assert "raise it with --limit" in found
+
+
+def test_a_replay_of_another_algorithm_takes_what_is_possible() -> None:
+    found = quick("lab", "replay", "eca-2", "-a", "copies")
+    assert (found.code, "Complete" in found.out) == (0, True)
+
+
+def test_a_replay_has_its_steps() -> None:
+    (found,) = lines(quick("lab", "replay", "eca-2", "--json").out)
+    assert found["steps"][0] == "1. Source x executes U1 = insert(r2, [2, 3])."
+    assert len(found["steps"]) == 8
+
+
+def test_a_saved_trace_can_be_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    quick("lab", "replay", "eca-2", "--save", str(path))
+    assert len(trace_from_json(json.loads(path.read_text("utf-8"))).states) == 3
+
+
+# Lists and tables
+
+
+def test_the_algorithms_are_listed() -> None:
+    found = lines(quick("lab", "algorithms", "--json").out)
+    assert [one["name"] for one in found] == list(ALGORITHMS)
+    assert all(set(one["promises"].values()) <= set(LEVELS) for one in found)
+    shown = quick("lab", "algorithms").out
+    assert all(re.search(rf"^{name}  ", shown, re.MULTILINE) for name in ALGORITHMS)
+
+
+def test_the_examples_are_listed() -> None:
+    found = lines(quick("lab", "examples", "--json").out)
+    assert [one["name"] for one in found] == example_names()
+    assert all(name in quick("lab", "examples").out for name in example_names())
+
+
+def test_the_spectrum_keeps_the_promises() -> None:
+    cells = lines(quick("lab", "spectrum", "--seeds", "0:1", "--json").out)
+    assert len(cells) == len(ALGORITHMS) * len(SCENARIO_KINDS)
+    for cell in cells:
+        assert LEVELS.index(cell["measured"]) >= LEVELS.index(cell["promised"]), cell["algorithm"]
+
+
+def test_generated_scenarios_are_one_a_line() -> None:
+    found = lines(quick("lab", "generate", "--seeds", "4:6", "--kind", "global", "--keys").out)
+    assert [one["name"] for one in found] == ["global seed 4", "global seed 5"]
+
+
+def test_the_demo_shows_the_anomaly_and_its_repair() -> None:
+    found = quick("demo").out
+    assert "✗ None: not even the last state of the view is right." in found
+    assert "✓ Complete: every state of the sources in that order is shown." in found
