@@ -19,6 +19,11 @@ from headwater.protocol.transactions import Transaction
 
 Vector: TypeAlias = tuple[int, ...]
 
+MOST_VECTORS = 50_000
+"""Beyond this many source states, properties that look at all of them are not decided."""
+MOST_SEARCHED = 1_000_000
+"""Beyond this many, a level that needs to look at all of them is not decided either."""
+
 
 @dataclass(frozen=True, eq=False)
 class History:

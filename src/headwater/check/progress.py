@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
-from headwater.check.history import History, Vector, minimal
+from headwater.check.history import MOST_SEARCHED, History, Vector, minimal
 from headwater.check.levels import Level
+from headwater.errors import InputError
 
 
 @cached_hash
@@ -66,6 +67,12 @@ class Tracker:
         return Level.COMPLETE if self.history.final in progress.walk else Level.STRONG
 
     def _matches(self, shown: Rows) -> bool:
+        """Whether some vector gives this view; looks at all of them, so not for long runs."""
+        if self.history.size > MOST_SEARCHED:
+            raise InputError(
+                f"The history has {self.history.size:,} source states, too many to search.",
+                "Check what the run claims instead: headwater.check.certificate.",
+            )
         return shown in self.history.matches
 
     def _chain(self, below: Iterable[Vector], shown: Rows) -> frozenset[Vector]:

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headwater.algebra.rows import Rows
-from headwater.check.history import History, Vector, at_most, minimal
+from headwater.check.history import MOST_VECTORS, History, Vector, at_most, minimal
 from headwater.check.levels import Level
 from headwater.check.progress import Progress, Tracker
-
-MOST_VECTORS = 50_000
-"""Beyond this many source states, properties that look at all of them are not decided."""
 
 
 @dataclass(frozen=True)

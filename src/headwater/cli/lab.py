@@ -34,7 +34,7 @@ from headwater.lab.library import example, example_names
 from headwater.lab.run import Run, run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import parse_schedule, replayed, seeded, style_of
-from headwater.lab.shrink import shrink_scenario
+from headwater.lab.shrink import shrink_scenario, shrink_schedule
 from headwater.lab.simulate import run_to_replay, simulate
 from headwater.lab.spectrum import Cell, measure_spectrum
 from headwater.lab.world import Simulation
@@ -54,10 +54,17 @@ def run_command(
     algorithm: AlgorithmOption,
     seeds: Annotated[str, typer.Option(help="Schedules to run, FIRST:END or one number.")] = "0:20",
     set_: SetOption = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Write the lowest run, its schedule calmed down, for 'lab replay'."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run each scenario under each seeded schedule and say which level it reaches."""
     settings = parse_settings(set_)
+    lowest: list[Object] = []
+    if keep is not None:
+        _write("--keep", keep, lowest)  # fails now rather than after the runs
     for at, scenario in enumerate(_scenarios(file)):
         simulation = simulate(scenario, algorithm, settings)
         runs = []
@@ -68,6 +75,14 @@ def run_command(
             runs.append((seed, done))
         if not as_json:
             _print_runs(scenario, algorithm, runs)
+        if keep is not None:
+            worst = min((done for _, done in runs), key=lambda done: done.verdict.level)
+            calm = shrink_schedule(simulation, worst.schedule)
+            lowest += (
+                [found] if (found := run_to_replay(scenario, algorithm, settings, calm)) else []
+            )
+    if keep is not None:
+        _write("--keep", keep, lowest)
 
 
 def run_json(done: Run) -> Object:
@@ -170,6 +185,9 @@ def replay_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show a scenario's own schedule, or a counterexample of 'explore --json', step by step."""
+    traces: list[Object] = []
+    if save is not None:
+        _write("--save", save, traces)  # fails now rather than after the run
     for at, (given, where) in enumerate(read_objects(file)):
         data = given.get("counterexample", given)
         if not isinstance(data, dict):
@@ -185,14 +203,15 @@ def replay_command(
         settings = _own_settings(data, where) | parse_settings(set_)
         simulation = simulate(scenario, name, settings)
         done = _replay(simulation, data["schedule"], where, to_the_end=algorithm is None)
-        if save is not None:
-            _save(save, done)
+        traces.append(trace_to_json(done.trace))
         if as_json:
             steps: list[Json] = list(show_trace(done.trace))
             print_json({"scenario": at, "algorithm": name, "steps": steps} | run_json(done))
         else:
             console().print(f"[bold]{escape(scenario.name)}[/] with {name}")
             _print_steps(scenario, done)
+    if save is not None:
+        _write("--save", save, traces)
 
 
 def _replay(simulation: Simulation, schedule: Json, where: str, to_the_end: bool) -> Run:
@@ -211,13 +230,14 @@ def _replay(simulation: Simulation, schedule: Json, where: str, to_the_end: bool
     return done
 
 
-def _save(path: Path, done: Run) -> None:
-    text = json.dumps(trace_to_json(done.trace), ensure_ascii=False)
+def _write(option: str, path: Path, objects: list[Object]) -> None:
+    """Write JSON objects to a file, one a line."""
+    text = "".join(json.dumps(data, ensure_ascii=False) + "\n" for data in objects)
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(
-            f"--save {path}: cannot be written: {error.strerror}.", "Check the path."
+            f"{option} {path}: cannot be written: {error.strerror}.", "Check the path."
         ) from None
 
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headwater.errors import HeadwaterError, ScenarioError
+from headwater.errors import ExpressionError, HeadwaterError, ScenarioError
 from headwater.lab.run import run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import replayed
@@ -18,9 +18,16 @@ def shrink_scenario(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Sc
 
     `fails` is called often, on valid scenarios only; it must be deterministic.
     """
-    while smaller := next((s for s in _smaller(scenario) if fails(s)), None):
+    while smaller := next((s for s in _smaller(scenario) if _fails(fails, s)), None):
         scenario = smaller
     return scenario
+
+
+def _fails(fails: Callable[[Scenario], bool], scenario: Scenario) -> bool:
+    try:
+        return fails(scenario)
+    except ExpressionError:
+        return False  # another failure than the one to keep
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
