@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
-from headwater.lab.comparison import compare
+from headwater.lab.comparison import comparable, compare
 from headwater.lab.library import example, example_names
 from headwater.lab.spectrum import measure_spectrum
 
@@ -74,7 +74,7 @@ def messages() -> str:
                 "yes" if row.needs_quiescence else "no",
                 *(f"{q:.0f} / {b:.1f}" for q, b in zip(row.quiet, row.busy, strict=True)),
             ]
-            for row in compare(list(ALGORITHMS), sizes)
+            for row in compare(comparable(), sizes)
         ),
     )
 

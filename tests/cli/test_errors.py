@@ -112,7 +112,7 @@ BAD_OPTIONS: list[tuple[tuple[str, ...], str]] = [
     ((*RUN, "copies", "--set", "p=4"), "copies has no parameter 'p'."),
     ((*RUN, "recompute", "--set", "every=0"), "--set every=0: '0' is not a whole number"),
     ((*RUN, "copies", "--set", "channels=pipes"), "--set channels=pipes: there is no such choice."),
-    (("lab", "run", "eca-9", "-a", "copies"), "There is no file 'eca-9'. Shipped examples are: "),
+    (("lab", "run", "eca-99", "-a", "copies"), "There is no file 'eca-99'. Shipped examples are: "),
     (("lab", "run", "no.json", "-a", "copies"), "no.json: cannot be read: No such file"),
     (("lab", "replay", "no.json"), "no.json: cannot be read: No such file or directory."),
     (("lab", "replay", "eca-2", "--save", "no/t.json"), "--save no/t.json: cannot be written: "),

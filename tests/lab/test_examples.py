@@ -54,8 +54,8 @@ def test_most_examples_have_a_run_to_replay() -> None:
 
 
 def test_an_unknown_example_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"no example 'eca-9'. There are: eca-1, eca-2"):
-        example("eca-9")
+    with pytest.raises(InputError, match=r"no example 'eca-99'. There are: eca-1, eca-2"):
+        example("eca-99")
 
 
 ECA_2 = """\

@@ -103,7 +103,7 @@ SAVED = trace_to_json(
         (
             Executed("x", transaction(rows((1, "a")))),
             Received(transaction(rows((1, "a")))),
-            Sent("x", "Q1", ("r",)),
+            Sent("x", "Q1", ("r",), 1),
             Evaluated("x", "Q1", (rows((1, "a")),)),
             Answered("x", "Q1", (rows((1, "a")),)),
             Showed(rows((1, "a")), ("T1",)),
@@ -167,7 +167,7 @@ def test_what_the_warehouse_does_at_once_is_one_step() -> None:
         (
             Received(transaction(rows((1, "a")))),
             Showed(rows((1, "a"))),
-            Sent("x", "Q1^1", ("r", "s")),
+            Sent("x", "Q1^1", ("r", "s"), 2),
         ),
     )
     assert show_trace(trace) == [
@@ -177,7 +177,7 @@ def test_what_the_warehouse_does_at_once_is_one_step() -> None:
 
 
 def test_waiting_is_a_step() -> None:
-    assert show_trace(Trace(rows(), (Waited(), Sent("x", "Q1", ("r",))))) == [
+    assert show_trace(Trace(rows(), (Waited(), Sent("x", "Q1", ("r",), 1)))) == [
         "1. The warehouse finds that nothing goes on and sends Q1 = r to source x."
     ]
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of, substitute
-from headwater.algebra.values import Row
 from headwater.algebra.views import View
+from headwater.algorithms.keys import key_delete
 from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
 from headwater.protocol.effects import Add, Apply, Effect, KeyDelete
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
@@ -76,14 +76,10 @@ class Conventional:
         return replace(state, under_way=under_way), [*effects, ask]
 
     def _key_delete(self, update: Update) -> KeyDelete | None:
-        positions = self.view.key_positions(update.relation)
         deleted = update.delta.negative()
-        if positions is None or not deleted or len(self.view.sources) == 1:
+        if not deleted or len(self.view.sources) == 1:
             return None
-        relation = self.view.relation(update.relation)
-        assert relation is not None
-        keys: tuple[Row, ...] = tuple(relation.key_of(row) for row in deleted)
-        return KeyDelete(tuple(self.view.schema.names[at] for at in positions), keys)
+        return key_delete(self.view, update.relation, deleted)
 
     def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         number = answer.label.split("^")[0]

@@ -21,6 +21,10 @@ from typing import Any
 from headwater.algebra.views import View
 from headwater.algorithms.conventional import Conventional
 from headwater.algorithms.copies import Copies
+from headwater.algorithms.eca import Eca
+from headwater.algorithms.eca_key import EcaKey
+from headwater.algorithms.eca_local import EcaLocal
+from headwater.algorithms.lca import Lca
 from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
@@ -123,6 +127,41 @@ ALGORITHMS = {
             _promises("complete", "strong", "convergent", "convergent", "convergent"),
             assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
+        ),
+        Algorithm(
+            "eca",
+            "ECA, Algorithm 5.2",
+            "compensates queries under way for each update that arrives",
+            Eca,
+            _promises("complete", "strong", "none", "none", "none"),
+            assumes=("all relations of the view are at one source",),
+        ),
+        Algorithm(
+            "eca-key",
+            "ECA, section 5.4 (ECA-Key), repaired",
+            "deletes by key at the warehouse and asks for insertions without compensation",
+            EcaKey,
+            _promises("complete", "strong", "none", "none", "none"),
+            assumes=(
+                "all relations of the view are at one source",
+                "the view shows the key of every relation",
+            ),
+        ),
+        Algorithm(
+            "eca-local",
+            "ECA, section 5.5 (ECA-Local)",
+            "as eca, but takes in without asking what the view itself can tell",
+            EcaLocal,
+            _promises("complete", "strong", "none", "none", "none"),
+            assumes=("all relations of the view are at one source",),
+        ),
+        Algorithm(
+            "lca",
+            "ECA, end of section 5.3 (LCA)",
+            "as eca, but applies each update by itself when all its answers are there",
+            Lca,
+            _promises("complete", "complete", "none", "none", "none"),
+            assumes=("all relations of the view are at one source",),
         ),
         Algorithm(
             "sweep",

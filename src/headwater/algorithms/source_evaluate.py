@@ -56,7 +56,10 @@ def begin(
     evaluation = Evaluation(
         label, query, Rows.empty(schema), next_source or leftmost, len(sources) <= 1
     )
-    return _advance(evaluation)
+    evaluation, ask = _advance(evaluation)
+    if ask is not None and evaluation.one_source:
+        ask = replace(ask, kept=tuple(term for term in query if not term.base))
+    return evaluation, ask
 
 
 def take_answer(evaluation: Evaluation, answer: AnswerArrived) -> tuple[Evaluation, Ask | None]:

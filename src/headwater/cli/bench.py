@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headwater.algorithms.registry import ALGORITHMS
 from headwater.cli.output import JsonOption, parse_seeds, print_json, print_table, styled
 from headwater.cli.plots import line_chart
-from headwater.lab.comparison import compare
+from headwater.lab.comparison import comparable, compare
+from headwater.lab.eca_costs import count_costs
 from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, chain, generate
 from headwater.lab.simulate import simulate
@@ -32,7 +33,7 @@ def explore_bench(
 ) -> None:
     """How fast the lab explores schedules, by algorithm and number of transactions."""
     rows = []
-    for name in ALGORITHMS:
+    for name in comparable():
         for transactions in (3, 4, 5):
             shape = Shape(transactions=transactions)
             simulations = [simulate(generate(s, shape), name) for s in parse_seeds(seeds)]
@@ -108,7 +109,7 @@ def parallel_bench(
 def messages_bench(as_json: JsonOption = False) -> None:
     """Level, messages per update and need for quiescence of each algorithm (PVM, Table 4)."""
     sizes = (2, 3, 4, 6)
-    rows = compare(list(ALGORITHMS), sizes)
+    rows = compare(comparable(), sizes)
     if as_json:
         for row in rows:
             print_json(
@@ -131,6 +132,31 @@ def messages_bench(as_json: JsonOption = False) -> None:
                 styled(str(row.level)),
                 "needed" if row.needs_quiescence else "no",
                 *(f"{q:.0f} / {b:.1f}" for q, b in zip(row.quiet, row.busy, strict=True)),
+            ]
+            for row in rows
+        ),
+    )
+
+
+@app.command("eca")
+def eca_bench(as_json: JsonOption = False) -> None:
+    """What ECA and recomputing cost over k updates, beside the ECA paper's formulas (section 6)."""
+    rows = [costs for updates in (3, 6, 12) for costs in count_costs(updates)]
+    if as_json:
+        for row in rows:
+            print_json(asdict(row))
+        return
+    print_table(
+        "ECA and RV over k updates: counted (formula)",
+        ["case", "k", "messages", "bytes by term", "bytes", "terms"],
+        (
+            [
+                row.way,
+                str(row.updates),
+                f"{row.messages} ({row.messages_formula})",
+                f"{row.size_by_term:,} ({row.size_formula:,.0f})",
+                f"{row.size:,}",
+                str(row.terms),
             ]
             for row in rows
         ),

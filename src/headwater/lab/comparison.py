@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.lab.explore import explore
 from headwater.lab.generate import chain
@@ -33,6 +34,15 @@ class Compared:
     busy: tuple[float, ...]
     """The same with all updates before the first answer."""
     needs_quiescence: bool
+
+
+def comparable() -> list[str]:
+    """The algorithms that maintain views over several sources, and the conventional one."""
+    return [
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if name == "conventional" or algorithm.promises["multi-source"] != "none"
+    ]
 
 
 def compare(names: Sequence[str], relations: Sequence[int], updates: int = 12) -> list[Compared]:

@@ -29,6 +29,8 @@ class Shape:
     transactions: int = 4
     keys: bool = False
     """Whether relations have keys; the view then shows all of them."""
+    by_key: bool = False
+    """With keys: whether each relation refers to the next one's key, as orders to customers."""
     self_join: bool = False
     """Whether the first relation occurs again at the end of the chain."""
     domain: int = 2
@@ -125,7 +127,8 @@ class _Generator:
 
     def _view(self, names: list[str]) -> str:
         places = [(f"t{at}", name[1:]) for at, name in enumerate(names, 1)]
-        joins = [f"{a}.B{m} = {b}.A{n}" for (a, m), (b, n) in pairwise(places)]
+        target = "K" if self.shape.by_key and self.shape.keys else "A"
+        joins = [f"{a}.B{m} = {b}.{target}{n}" for (a, m), (b, n) in pairwise(places)]
         (first, m), (last, n) = places[0], places[-1]
         if self.random.random() < 0.3:
             joins.append(f"{first}.A{m} > {last}.B{n}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headwater.algebra.evaluate import evaluate
+from headwater.algebra.rows import Rows
 from headwater.check.verdict import Verdict, check
 from headwater.lab.schedules import Chooser
 from headwater.lab.world import Action, Simulation, Step
@@ -37,25 +39,30 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
     initial = world.view.positive()
     schedule: list[Action] = []
     entries: list[Entry] = []
+    kept: dict[str, Rows] = {}
     while enabled := simulation.enabled(world):
         action = choose(enabled)
         world, step = simulation.step(world, action)
         schedule.append(action)
-        entries += _entries(step)
+        entries += _entries(step, kept)
     trace = Trace(initial, tuple(entries))
     return Run(tuple(schedule), trace, check(simulation.history, trace.states))
 
 
-def _entries(step: Step) -> Iterator[Entry]:
+def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
+    """What a step did; `kept` remembers the values that belong to answers still to come."""
     if step.sent is not None:
         yield _sent_by_source(step.action.source, step.sent)
     shown = iter(step.shown)
     for event, effects in step.handled:
-        yield _taken(event)
+        yield _taken(event, kept)
         for effect in effects:
             if isinstance(effect, Ask):
-                queries = tuple(show_query(query) for query in effect.queries)
-                yield Sent(effect.source, effect.label, queries)
+                if effect.kept:
+                    kept[effect.label] = evaluate(effect.kept, {})
+                queries = tuple(show_query(query + effect.kept) for query in effect.queries)
+                terms = sum(len(query) for query in effect.queries)
+                yield Sent(effect.source, effect.label, queries, terms)
             else:
                 yield Showed(next(shown), effect.transactions)
 
@@ -70,11 +77,13 @@ def _sent_by_source(source: str, event: Event) -> Entry:
             raise AssertionError("a source does not idle")
 
 
-def _taken(event: Event) -> Entry:
+def _taken(event: Event, kept: dict[str, Rows]) -> Entry:
     match event:
         case TransactionArrived(transaction):
             return Received(transaction)
         case AnswerArrived(source, label, results):
+            if label in kept:
+                results = (results[0] + kept.pop(label),)
             return Answered(source, label, results)
         case Idled():
             return Waited()

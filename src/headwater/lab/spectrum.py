@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import Level
+from headwater.errors import UnsupportedViewError
 from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, generate
 from headwater.lab.library import example, example_names
@@ -51,11 +52,17 @@ def spectrum_scenarios(kind: str, seeds: Iterable[int]) -> list[Scenario]:
 def _measure(name: str, kind: str, scenarios: list[Scenario]) -> Cell:
     settings = {"timing": "serial"} if kind == "centralized" else {}
     measured, counterexample, schedules = Level.COMPLETE, None, 0
+    count = 0
     for scenario in scenarios:
-        found = explore(simulate(scenario, name, settings))
+        try:
+            simulation = simulate(scenario, name, settings)
+        except UnsupportedViewError:
+            continue  # a view without the keys that it needs
+        found = explore(simulation)
+        count += 1
         schedules += found.schedules
         if found.level < measured:
             measured = found.level
             counterexample = run_to_replay(scenario, name, settings, found.counterexample)
     promised = ALGORITHMS[name].promises[kind]
-    return Cell(name, kind, promised, measured, len(scenarios), schedules, counterexample)
+    return Cell(name, kind, promised, measured, count, schedules, counterexample)

@@ -161,9 +161,9 @@ class Simulation:
         asks = changed.questions[at]
         ask = asks[0] if not action.label else next(a for a in asks if a.label == action.label)
         changed.questions[at] = tuple(other for other in asks if other is not ask)
-        return self._evaluate(ask, changed.positions[at])
+        return self.evaluate(ask, changed.positions[at])
 
-    def _evaluate(self, ask: Ask, position: int) -> AnswerArrived:
+    def evaluate(self, ask: Ask, position: int) -> AnswerArrived:
         """The answer of a source that has executed `position` transactions."""
         known = self._answers.get((ask, position))
         if known is None:

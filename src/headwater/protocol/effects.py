@@ -19,6 +19,9 @@ class Ask:
     source: str
     label: str
     queries: tuple[Query, ...]
+    kept: Query = ()
+    """Terms of the same query that are evaluated at the warehouse and not sent; a trace shows
+    them and adds their value to the answer, as the papers print it."""
 
 
 @dataclass(frozen=True)

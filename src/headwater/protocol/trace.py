@@ -36,6 +36,8 @@ class Sent:
     source: str
     label: str
     queries: tuple[str, ...]
+    terms: int
+    """How many terms the source has to evaluate."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ class Trace:
         return sum(isinstance(entry, Sent | Evaluated) for entry in self.entries)
 
     @property
+    def term_count(self) -> int:
+        """Terms that sources were asked to evaluate."""
+        return sum(entry.terms for entry in self.entries if isinstance(entry, Sent))
+
+    @property
     def byte_count(self) -> int:
         """Bytes of all answers."""
         return sum(
@@ -136,7 +143,7 @@ def _opening(entry: Entry) -> str:
 
 def _continued(entry: Sent | Showed) -> str:
     match entry:
-        case Sent(source, label, queries):
+        case Sent(source, label, queries, _):
             return f"and sends {label} = {' and '.join(queries)} to source {source}"
         case Showed(view):
             return f"and the view becomes {show_rows(view)}"

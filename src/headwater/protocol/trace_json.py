@@ -88,8 +88,8 @@ def _dump_entry(entry: Entry) -> Json:
             }
         case Received(transaction):
             body = {"transaction": _dump_transaction(transaction)}
-        case Sent(source, label, queries):
-            body = {"source": source, "label": label, "queries": list(queries)}
+        case Sent(source, label, queries, terms):
+            body = {"source": source, "label": label, "queries": list(queries), "terms": terms}
         case Evaluated(source, label, results) | Answered(source, label, results):
             dumped: list[Json] = [_dump_rows(rows) for rows in results]
             body = {"source": source, "label": label, "results": dumped}
@@ -107,7 +107,7 @@ def _load_entry(data: Any) -> Entry:
         case "received":
             return Received(_load_transaction(data["transaction"]))
         case "sent":
-            return Sent(data["source"], data["label"], tuple(data["queries"]))
+            return Sent(data["source"], data["label"], tuple(data["queries"]), int(data["terms"]))
         case "evaluated":
             return Evaluated(data["source"], data["label"], tuple(map(_load_rows, data["results"])))
         case "answered":

@@ -1,0 +1,108 @@
+"""ECA: the Eager Compensating Algorithm, for views over one source.
+
+ECA paper, Algorithm 5.2. For every update the warehouse asks for `V<U>`, less what the queries
+under way will wrongly see of it: `Q_i = V<U_i> - sum of Q_j<U_i> over the unanswered Q_j`. Answers
+are collected, and the view is updated when no query is unanswered. Strong; needs no keys.
+
+Choices:
+
+- A term with every relation bound is evaluated here and never sent (appendix D); its value
+  is added when the answer to the rest of its query arrives, so that a trace shows the sum.
+- A transaction over several relations is one unit. Compensating it by the sum of its parts,
+  as one would read section 7, is wrong: the parts also meet each other. `substitute` includes
+  and excludes the sets of changed occurrences.
+- Over several sources it still runs, and is wrong: that is the Strobe paper's subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headwater.algebra.hashing import cached_hash
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Query, negated, query_of, substitute
+from headwater.algebra.views import View
+from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.protocol.effects import Add, Apply, Ask, Effect
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.transactions import Transaction
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Unanswered:
+    """A query that was sent: its terms as they were, and how far its evaluation is."""
+
+    query: Query
+    evaluation: Evaluation
+
+
+@cached_hash
+@dataclass(frozen=True)
+class State:
+    collect: Rows
+    """The answers since the view was last updated (COLLECT)."""
+    updates: int = 0
+    unanswered: tuple[Unanswered, ...] = ()
+    """The queries without an answer (UQS)."""
+    received: tuple[str, ...] = ()
+    """The transactions received since the view was last updated."""
+
+
+@dataclass(frozen=True)
+class Eca:
+    view: View
+
+    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+        return State(Rows.empty(self.view.schema))
+
+    def wants_idle(self, state: State) -> bool:
+        return False
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        match event:
+            case TransactionArrived(transaction):
+                return self._take_update(state, transaction)
+            case AnswerArrived():
+                return self._take_answer(state, event)
+            case Idled():
+                return state, ()
+
+    def _take_update(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        """W_up: ask what the update changes, and compensate what is under way for it."""
+        number = state.updates + 1
+        query = substitute(query_of(self.view), transaction.deltas)
+        for other in state.unanswered:
+            query += negated(substitute(other.query, transaction.deltas))
+        state = replace(state, updates=number, received=(*state.received, transaction.id))
+        evaluation, ask = begin(f"Q{number}", query, self.view.schema)
+        return self._go_on(state, Unanswered(to_send(query), evaluation), ask)
+
+    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        """W_ans: collect, and update the view when nothing is unanswered."""
+        label = answer.label.split("^")[0]
+        found = next(u for u in state.unanswered if u.evaluation.label == label)
+        evaluation, ask = take_answer(found.evaluation, answer)
+        others = tuple(u for u in state.unanswered if u is not found)
+        state = replace(state, unanswered=others)
+        return self._go_on(state, replace(found, evaluation=evaluation), ask)
+
+    def _go_on(
+        self, state: State, query: Unanswered, ask: Ask | None
+    ) -> tuple[State, tuple[Effect, ...]]:
+        """Wait for the next answer, or collect the result."""
+        if ask is not None:
+            return replace(state, unanswered=(*state.unanswered, query)), (ask,)
+        state = replace(state, collect=state.collect + query.evaluation.collected)
+        if state.unanswered:
+            return state, ()
+        step = Apply((Add(state.collect),), state.received)
+        return replace(state, collect=Rows.empty(self.view.schema), received=()), (step,)
+
+
+def to_send(query: Query) -> Query:
+    """The terms that a source has to evaluate; the others are evaluated at the warehouse."""
+    return tuple(term for term in query if term.base)

@@ -1,0 +1,128 @@
+"""ECA-Key: deletions by key without asking, insertions without compensation.
+
+ECA paper, section 5.4: for views over one source that show the key of every relation. The view has
+no duplicates then. COLLECT is a working copy of the view. Strong.
+
+Choices:
+
+- As printed it is wrong for a deletion of a tuple that takes part in a query under way: the
+  deletion is applied to COLLECT before the answer that contains the tuple arrives. So each
+  query keeps the deletions that were received while it was under way, and they are applied to
+  its answer, as Strobe does. The printed form's counterexample is kept in the tests.
+- Of a transaction, the deletions are applied first, then one query asks for all insertions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headwater.algebra.hashing import cached_hash
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Query, query_of, substitute
+from headwater.algebra.views import View
+from headwater.algorithms.keys import key_delete, require_keys
+from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.protocol.effects import Apply, Ask, Effect, KeyDelete, Replace, apply_actions
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.transactions import Transaction
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Unanswered:
+    evaluation: Evaluation
+    pending: tuple[KeyDelete, ...] = ()
+    """The deletions received since it was sent."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class State:
+    collect: Rows
+    """A working copy of the view (COLLECT)."""
+    updates: int = 0
+    unanswered: tuple[Unanswered, ...] = ()
+    received: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EcaKey:
+    view: View
+
+    def __post_init__(self) -> None:
+        require_keys(self.view, "eca-key")
+
+    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+        return State(contents)
+
+    def wants_idle(self, state: State) -> bool:
+        return False
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        match event:
+            case TransactionArrived(transaction):
+                return self._take_update(state, transaction)
+            case AnswerArrived():
+                return self._take_answer(state, event)
+            case Idled():
+                return state, ()
+
+    def _take_update(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        number = state.updates + 1
+        deletions = self.deletions(transaction)
+        state = replace(
+            state,
+            updates=number,
+            received=(*state.received, transaction.id),
+            collect=apply_actions(state.collect, deletions),
+            unanswered=tuple(self.remember(u, deletions) for u in state.unanswered),
+        )
+        evaluation, ask = begin(f"Q{number}", self._insertions(transaction), self.view.schema)
+        return self._go_on(state, Unanswered(evaluation), ask)
+
+    def deletions(self, transaction: Transaction) -> tuple[KeyDelete, ...]:
+        found = (
+            key_delete(self.view, relation, delta.negative())
+            for relation, delta in transaction.deltas.items()
+            if delta.negative()
+        )
+        return tuple(deletion for deletion in found if deletion is not None)
+
+    def remember(self, query: Unanswered, deletions: tuple[KeyDelete, ...]) -> Unanswered:
+        return replace(query, pending=(*query.pending, *deletions))
+
+    def _insertions(self, transaction: Transaction) -> Query:
+        """The union of `V<U>` over the relations with insertions."""
+        query: Query = ()
+        for relation, delta in transaction.deltas.items():
+            query += substitute(query_of(self.view), {relation: delta.positive()})
+        return query
+
+    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        label = answer.label.split("^")[0]
+        found = next(u for u in state.unanswered if u.evaluation.label == label)
+        evaluation, ask = take_answer(found.evaluation, answer)
+        others = tuple(u for u in state.unanswered if u is not found)
+        state = replace(state, unanswered=others)
+        return self._go_on(state, replace(found, evaluation=evaluation), ask)
+
+    def _go_on(
+        self, state: State, query: Unanswered, ask: Ask | None
+    ) -> tuple[State, tuple[Effect, ...]]:
+        if ask is not None:
+            return replace(state, unanswered=(*state.unanswered, query)), (ask,)
+        answer = apply_actions(query.evaluation.collected, query.pending)
+        state = replace(state, collect=without_duplicates(state.collect, answer))
+        if state.unanswered:
+            return state, ()
+        step = Apply((Replace(state.collect),), state.received)
+        return replace(state, received=()), (step,)
+
+
+def without_duplicates(rows: Rows, answer: Rows) -> Rows:
+    """`rows` and those of the answer that are not there yet, each once."""
+    new = {row: 1 for row, count in answer.items() if count > 0 and not rows.count(row)}
+    return rows + Rows(rows.schema, new)

@@ -1,0 +1,205 @@
+"""ECA-Local: ECA that does without asking where the view itself tells what changes.
+
+ECA paper, section 5.5, which leaves the details open. Local are:
+
+- changes that the view's own conditions on their relation rule out;
+- deletions from a relation whose key the view shows: by key, whatever the other relations;
+- insertions whose partners the view shows (`known_partners`). Only when no query is under
+  way, since otherwise the view is not the one to look at.
+
+Everything else is asked for with ECA's compensation. Strong; never asks more than ECA.
+
+How a local deletion fits among queries under way, which the paper calls not straightforward. At
+any moment the view, the collected answers and the terms under way, evaluated now, add up to the
+right view. Deleting by key from all three keeps that true. For a term in which the relation is
+still a base relation nothing is to be done: it will be evaluated after the deletion. For a term
+in which rows of that relation are bound, the deleted one perhaps among them, the answer has to
+lose the key when it comes. So each term is answered by itself, and keeps the deletions that
+concern it; a compensation inherits them from the term that it compensates.
+
+Choices: of a transaction the local deletions are taken first, then the rest as one update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headwater.algebra.hashing import cached_hash
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Term, negated, query_of, substitute
+from headwater.algebra.views import View
+from headwater.algorithms.keys import key_delete
+from headwater.algorithms.known_partners import known_effect
+from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.protocol.effects import Action, Add, Apply, Ask, Effect, KeyDelete, apply_actions
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.transactions import Transaction
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Part:
+    """A term under way, with the deletions that its answer has to lose."""
+
+    term: Term
+    evaluation: Evaluation
+    question: str
+    """The question in which it was asked."""
+    pending: tuple[KeyDelete, ...] = ()
+
+
+@cached_hash
+@dataclass(frozen=True)
+class State:
+    contents: Rows
+    """The view as it was last updated."""
+    collect: Rows
+    updates: int = 0
+    deletions: tuple[KeyDelete, ...] = ()
+    """Deletions by key since the view was last updated."""
+    parts: tuple[Part, ...] = ()
+    received: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EcaLocal:
+    view: View
+
+    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+        return State(contents, Rows.empty(self.view.schema))
+
+    def wants_idle(self, state: State) -> bool:
+        return False
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        match event:
+            case TransactionArrived(transaction):
+                return self._take_update(state, transaction)
+            case AnswerArrived():
+                return self._take_answer(state, event)
+            case Idled():
+                return state, ()
+
+    def _take_update(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        state = replace(
+            state, updates=state.updates + 1, received=(*state.received, transaction.id)
+        )
+        left = {}
+        for relation, delta in transaction.deltas.items():
+            relevant = self._relevant(relation, delta)
+            state, rest = self._delete(state, relation, relevant)
+            if rest:
+                left[relation] = rest
+        effect = self._told_by_view(state, left)
+        if effect is not None:
+            return self._install(replace(state, collect=state.collect + effect), ())
+        state, asks = self._ask(state, left)
+        return self._install(state, asks)
+
+    # What is local
+
+    def _relevant(self, relation: str, delta: Rows) -> Rows:
+        """Without the rows that the view's conditions on this relation alone rule out."""
+        kept = []
+        for join in self.view.joins:
+            for at, occurrence in enumerate(join.occurrences):
+                if occurrence.relation.name != relation:
+                    continue
+                rows = delta.renamed(occurrence.schema)
+                for conjunct, reach in join.safe_conjuncts:
+                    if reach == {at}:
+                        rows = rows.select(conjunct)
+                kept.append(rows.renamed(delta.schema))
+        if not kept:
+            return Rows.empty(delta.schema)
+        return Rows(delta.schema, {row: n for rows in kept for row, n in rows.items()})
+
+    def _delete(self, state: State, relation: str, delta: Rows) -> tuple[State, Rows]:
+        """Take the deletions in by key, if the view shows it; what is left of the change."""
+        deletion = key_delete(self.view, relation, delta.negative()) if delta.negative() else None
+        if deletion is None:
+            return state, delta
+        parts = tuple(
+            replace(part, pending=(*part.pending, deletion))
+            if _is_bound(part.term, relation)
+            else part
+            for part in state.parts
+        )
+        collect = apply_actions(state.collect, (deletion,))
+        deletions = (*state.deletions, deletion)
+        return replace(state, parts=parts, collect=collect, deletions=deletions), delta.positive()
+
+    def _told_by_view(self, state: State, left: Mapping[str, Rows]) -> Rows | None:
+        """The effect of insertions whose partners the view shows."""
+        if not left:
+            return Rows.empty(self.view.schema)
+        if state.parts or len(left) > 1:
+            return None
+        ((relation, delta),) = left.items()
+        if delta.negative():
+            return None
+        now = apply_actions(state.contents, state.deletions) + state.collect
+        return known_effect(self.view, now, relation, delta)
+
+    # What is asked for
+
+    def _ask(self, state: State, left: Mapping[str, Rows]) -> tuple[State, tuple[Ask, ...]]:
+        """ECA's query: `V<U>` and a compensation for every term under way."""
+        terms = [(term, ()) for term in substitute(query_of(self.view), left)]
+        wanted: list[tuple[Term, tuple[KeyDelete, ...]]] = list(terms)
+        for part in state.parts:
+            for term in negated(substitute((part.term,), left)):
+                wanted.append((term, part.pending))
+        collect, parts, asks = state.collect, [], []
+        for number, (term, pending) in enumerate(wanted, 1):
+            label = f"Q{state.updates}.{number}"
+            evaluation, ask = begin(label, (term,), self.view.schema)
+            if ask is None:
+                collect = collect + apply_actions(evaluation.collected, pending)
+            else:
+                parts.append(Part(term, evaluation, label, pending))
+                asks.append(ask)
+        state = replace(state, collect=collect)
+        if len(self.view.sources) == 1 and asks:
+            together = f"Q{state.updates}"
+            parts = [replace(part, question=together) for part in parts]
+            queries = tuple(query for ask in asks for query in ask.queries)
+            asks = [Ask(asks[0].source, together, queries)]
+        return replace(state, parts=(*state.parts, *parts)), tuple(asks)
+
+    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        label = answer.label.split("^")[0]
+        asked = [part for part in state.parts if part.question == label]
+        state = replace(state, parts=tuple(p for p in state.parts if p.question != label))
+        asks = []
+        for part, result in zip(asked, answer.results, strict=True):
+            own = AnswerArrived(answer.source, part.evaluation.label, (result,))
+            evaluation, ask = take_answer(part.evaluation, own)
+            if ask is None:
+                found = apply_actions(evaluation.collected, part.pending)
+                state = replace(state, collect=state.collect + found)
+            else:
+                asks.append(ask)
+                again = replace(part, evaluation=evaluation)
+                state = replace(state, parts=(*state.parts, again))
+        return self._install(state, tuple(asks))
+
+    def _install(self, state: State, asks: tuple[Ask, ...]) -> tuple[State, tuple[Effect, ...]]:
+        """Update the view when nothing is under way."""
+        if state.parts:
+            return state, asks
+        actions: tuple[Action, ...] = (*state.deletions, Add(state.collect))
+        step = Apply(actions, state.received)
+        return State(
+            apply_actions(state.contents, actions), Rows.empty(self.view.schema), state.updates
+        ), (*asks, step)
+
+
+def _is_bound(term: Term, relation: str) -> bool:
+    """Whether rows stand in place of this relation in the term."""
+    return any(
+        term.occurrence(at).relation.name == relation for factor in term.bound for at in factor.at
+    )

@@ -1,0 +1,38 @@
+"""Deletions by key at the warehouse: what several algorithms share.
+
+The papers' key-delete (ECA 5.4, Strobe 5.2): where the view shows the key of a relation, the rows
+of the view that were derived from a deleted base row are those with its key.
+"""
+
+from __future__ import annotations
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.views import View
+from headwater.errors import UnsupportedViewError
+from headwater.protocol.effects import KeyDelete
+
+
+def key_delete(view: View, relation: str, deleted: Rows) -> KeyDelete | None:
+    """What deletes the given base rows from the view, or None if it does not show their key."""
+    positions = view.key_positions(relation)
+    base = view.relation(relation)
+    if positions is None or base is None:
+        return None
+    columns = tuple(view.schema.names[at] for at in positions)
+    return KeyDelete(columns, tuple(base.key_of(row) for row in deleted))
+
+
+def require_keys(view: View, algorithm: str) -> None:
+    """UnsupportedViewError unless the view shows the key of every relation."""
+    missing = [
+        f"{relation.short_name} ({', '.join(relation.key) or 'has no key'})"
+        for relation in view.relations
+        if view.key_positions(relation.name) is None
+    ]
+    if missing:
+        raise UnsupportedViewError(
+            f"{algorithm} needs the key of every relation in the view; missing: "
+            f"{', '.join(missing)}.",
+            "Select the key columns as well, or choose an algorithm that needs no keys, such as "
+            "sweep.",
+        )
