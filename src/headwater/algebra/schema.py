@@ -74,12 +74,20 @@ def _fit(value: object, column: Column) -> Value:
 
 @dataclass(frozen=True)
 class Relation:
-    """A base relation at a source. An empty `key` means a bag: duplicates are allowed."""
+    """A base relation at a source. An empty `key` means a bag: duplicates are allowed.
+
+    `name` is unique among all sources; real sources name theirs `source.table`.
+    """
 
     name: str
     source: str
     schema: Schema
     key: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The name without the source."""
+        return self.name.removeprefix(f"{self.source}.")
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:

@@ -206,7 +206,8 @@ class _Reader:
         except RefusalError as error:
             raise self.text.error(node, str(error), error.hint) from None
         table = Table(
-            Occurrence(node.alias or relation.name, relation), "" if alias else relation.source
+            Occurrence(node.alias or relation.short_name, relation),
+            "" if alias else relation.source,
         )
         self._check_table(table, node)
         self.tables.append(table)

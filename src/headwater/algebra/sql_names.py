@@ -42,15 +42,15 @@ def closest_first(name: str, candidates: Iterable[str]) -> str:
 def find_relation(name: str, source: str, relations: Sequence[Relation]) -> Relation:
     """The relation that `name` or `source.name` means."""
     at_source = [r for r in relations if not source or r.source.lower() == source.lower()]
-    found = _spelled(name, at_source, lambda relation: relation.name)
+    found = _spelled(name, at_source, lambda relation: relation.short_name)
     written = f"{source}.{name}" if source else name
     if len(found) == 1:
         return found[0]
     if not found:
-        known = [f"{r.source}.{r.name}" if source else r.name for r in relations]
+        known = [f"{r.source}.{r.short_name}" if source else r.short_name for r in relations]
         listed = closest_first(written, known) or "none"
         raise RefusalError(f"there is no relation {written}.", f"Relations: {listed}.")
-    several = " and ".join(f"{r.source}.{r.name}" for r in found)
+    several = " and ".join(f"{r.source}.{r.short_name}" for r in found)
     raise RefusalError(f"{written} may mean {several}.", "Write which of them you mean.")
 
 

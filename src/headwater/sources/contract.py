@@ -129,7 +129,11 @@ class Source(Protocol):
     def name(self) -> str: ...
 
     def relations(self) -> Mapping[str, Relation]:
-        """The relations of interest as the database describes them; SourceError in words."""
+        """The relations of interest as the database describes them; SourceError in words.
+
+        By the name that they have in this source; `Relation.name` is `source.name`, and so
+        are the names in transactions.
+        """
         ...
 
     def setup_statements(self) -> Sequence[str]:

@@ -9,20 +9,20 @@ what came back. Only columns that the term needs are read; values are always par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from headwater.algebra.evaluate import evaluate_term
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, columns_of
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Schema
 from headwater.algebra.terms import Query, Term
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import Row, Type, Value, sort_key
 
 
 @dataclass(frozen=True)
 class Place:
-    """A base relation under the alias that it has in the statement."""
+    """A base relation, by the name it has in its source, under its alias in the statement."""
 
     alias: str
     relation: str
@@ -58,6 +58,9 @@ class Fetch:
     schema: Schema
 
 
+MOST_KEYS = 20_000
+"""A statement with more key values than this is cut into several."""
+
 Pushes = Callable[[str, Type], bool]
 """Whether a kind of source may decide a comparison (=, <, <=, >, >=) of two values of a type."""
 Run = Callable[[Fetch], Rows]
@@ -72,11 +75,24 @@ def answer_term(term: Term, run: Run, pushes: Pushes) -> Rows:
     if any(not factor.rows for factor in term.bound):
         return Rows.empty(term.join.schema)
     for places in _components(term, pushes):
-        rows = run(plan_fetch(term, places, pushes))
+        fetch = plan_fetch(term, places, pushes)
+        rows = Rows.sum(fetch.schema, (run(part) for part in cut(fetch)))
         if not rows:
             return Rows.empty(term.join.schema)
         term = term.bind(places, rows)
     return evaluate_term(term, {})
+
+
+def cut(fetch: Fetch, most_keys: int = MOST_KEYS) -> Iterator[Fetch]:
+    """The statement in parts of at most so many key values each, disjoint by key range."""
+    for at, keys in enumerate(fetch.keys):
+        if len(keys.values) > most_keys:
+            for start in range(0, len(keys.values), most_keys):
+                part = replace(keys, values=keys.values[start : start + most_keys])
+                rest = (*fetch.keys[:at], part, *fetch.keys[at + 1 :])
+                yield from cut(replace(fetch, keys=rest), most_keys)
+            return
+    yield fetch
 
 
 def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:
@@ -95,7 +111,8 @@ def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:
     inside = {c.name for at in places for c in join.occurrences[at].schema.columns}
     return Fetch(
         tuple(
-            Place(join.occurrences[at].alias, join.occurrences[at].relation.name) for at in places
+            Place(join.occurrences[at].alias, join.occurrences[at].relation.short_name)
+            for at in places
         ),
         tuple(_ref(term, column) for column in columns),
         tuple(
@@ -152,7 +169,7 @@ def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Itera
         values = {tuple(row[at] for at in positions) for row in factor.rows}
         yield Keys(
             tuple(_ref(term, a) for a, _ in pairs),
-            tuple(sorted((v for v in values if None not in v), key=repr)),
+            tuple(sorted((v for v in values if None not in v), key=sort_key)),
         )
 
 
