@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
-from headwater.algebra.terms import Query, query_of, substitute
 from headwater.algebra.views import View
-from headwater.algorithms.keys import key_delete, require_keys
+from headwater.algorithms.keys import insertions, key_deletes, require_keys
 from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
-from headwater.protocol.effects import Apply, Ask, Effect, KeyDelete, Replace, apply_actions
+from headwater.protocol.effects import AddNew, Apply, Ask, Effect, KeyDelete, Replace, apply_actions
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 from headwater.protocol.transactions import Transaction
 
@@ -72,7 +71,7 @@ class EcaKey:
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         number = state.updates + 1
-        deletions = self.deletions(transaction)
+        deletions = key_deletes(self.view, transaction.deltas)
         state = replace(
             state,
             updates=number,
@@ -80,26 +79,13 @@ class EcaKey:
             collect=apply_actions(state.collect, deletions),
             unanswered=tuple(self.remember(u, deletions) for u in state.unanswered),
         )
-        evaluation, ask = begin(f"Q{number}", self._insertions(transaction), self.view.schema)
-        return self._go_on(state, Unanswered(evaluation), ask)
-
-    def deletions(self, transaction: Transaction) -> tuple[KeyDelete, ...]:
-        found = (
-            key_delete(self.view, relation, delta.negative())
-            for relation, delta in transaction.deltas.items()
-            if delta.negative()
+        evaluation, ask = begin(
+            f"Q{number}", insertions(self.view, transaction.deltas), self.view.schema
         )
-        return tuple(deletion for deletion in found if deletion is not None)
+        return self._go_on(state, Unanswered(evaluation), ask)
 
     def remember(self, query: Unanswered, deletions: tuple[KeyDelete, ...]) -> Unanswered:
         return replace(query, pending=(*query.pending, *deletions))
-
-    def _insertions(self, transaction: Transaction) -> Query:
-        """The union of `V<U>` over the relations with insertions."""
-        query: Query = ()
-        for relation, delta in transaction.deltas.items():
-            query += substitute(query_of(self.view), {relation: delta.positive()})
-        return query
 
     def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         label = answer.label.split("^")[0]
@@ -115,14 +101,8 @@ class EcaKey:
         if ask is not None:
             return replace(state, unanswered=(*state.unanswered, query)), (ask,)
         answer = apply_actions(query.evaluation.collected, query.pending)
-        state = replace(state, collect=without_duplicates(state.collect, answer))
+        state = replace(state, collect=apply_actions(state.collect, (AddNew(answer),)))
         if state.unanswered:
             return state, ()
         step = Apply((Replace(state.collect),), state.received)
         return replace(state, received=()), (step,)
-
-
-def without_duplicates(rows: Rows, answer: Rows) -> Rows:
-    """`rows` and those of the answer that are not there yet, each once."""
-    new = {row: 1 for row, count in answer.items() if count > 0 and not rows.count(row)}
-    return rows + Rows(rows.schema, new)

@@ -6,7 +6,10 @@ of the view that were derived from a deleted base row are those with its key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Query, query_of, substitute
 from headwater.algebra.views import View
 from headwater.errors import UnsupportedViewError
 from headwater.protocol.effects import KeyDelete
@@ -20,6 +23,24 @@ def key_delete(view: View, relation: str, deleted: Rows) -> KeyDelete | None:
         return None
     columns = tuple(view.schema.names[at] for at in positions)
     return KeyDelete(columns, tuple(base.key_of(row) for row in deleted))
+
+
+def key_deletes(view: View, deltas: Mapping[str, Rows]) -> tuple[KeyDelete, ...]:
+    """The deletions of a transaction, by key; those of relations without a key left out."""
+    found = (
+        key_delete(view, relation, delta.negative())
+        for relation, delta in deltas.items()
+        if delta.negative()
+    )
+    return tuple(deletion for deletion in found if deletion is not None)
+
+
+def insertions(view: View, deltas: Mapping[str, Rows]) -> Query:
+    """The union of `V<U>` over the relations into which a transaction inserts."""
+    query: Query = ()
+    for relation, delta in deltas.items():
+        query += substitute(query_of(view), {relation: delta.positive()})
+    return query
 
 
 def require_keys(view: View, algorithm: str) -> None:

@@ -29,6 +29,7 @@ from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.strobe import Strobe
 from headwater.algorithms.sweep import sweep
 from headwater.algorithms.view_change import Strategy
 from headwater.errors import InputError
@@ -162,6 +163,24 @@ ALGORITHMS = {
             Lca,
             _promises("complete", "complete", "none", "none", "none"),
             assumes=("all relations of the view are at one source",),
+        ),
+        Algorithm(
+            "strobe",
+            "Strobe, section 5.2",
+            "puts deletions by key and answers for insertions on a list, applied when silent",
+            Strobe,
+            _promises("complete", "strong", "strong", "convergent", "convergent"),
+            assumes=("the view shows the key of every relation",),
+            joins_global=False,
+        ),
+        Algorithm(
+            "t-strobe",
+            "Strobe, section 6.1 (T-Strobe)",
+            "as strobe, with whole transactions of one source as units",
+            lambda view: Strobe(view, whole_transactions=True),
+            _promises("complete", "strong", "strong", "strong", "weak"),
+            assumes=("the view shows the key of every relation",),
+            joins_global=False,
         ),
         Algorithm(
             "sweep",

@@ -32,6 +32,13 @@ class Add:
 
 
 @dataclass(frozen=True)
+class AddNew:
+    """Add the rows that the view does not have yet, each once: for views without duplicates."""
+
+    rows: Rows
+
+
+@dataclass(frozen=True)
 class KeyDelete:
     """Delete the view's rows that show one of `keys` in these columns."""
 
@@ -46,7 +53,7 @@ class Replace:
     rows: Rows
 
 
-Action: TypeAlias = Add | KeyDelete | Replace
+Action: TypeAlias = Add | AddNew | KeyDelete | Replace
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,9 @@ def apply_actions(view: Rows, actions: tuple[Action, ...]) -> Rows:
         match action:
             case Add(rows=rows):
                 view = view + rows
+            case AddNew(rows=rows):
+                new = {row: 1 for row, count in rows.items() if count > 0 and not view.count(row)}
+                view = view + Rows(view.schema, new)
             case KeyDelete(columns=columns, keys=keys):
                 view = view.key_delete(columns, keys)
             case Replace(rows=rows):
