@@ -1,0 +1,53 @@
+"""`headwater setup` and `teardown`: the only commands that change anything at a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.output import JsonOption, console, print_json
+
+ProjectOption = Annotated[
+    Path, typer.Option("--project", "-p", help="The folder with headwater.toml.")
+]
+SourceArgument = Annotated[str, typer.Argument(help="A source's name in headwater.toml.")]
+
+
+def setup(
+    source: SourceArgument,
+    project: ProjectOption = Path(),
+    show: Annotated[
+        bool, typer.Option("--print", help="Only show the SQL, for a DBA to run.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make what Headwater needs at a source: its log, publication or triggers."""
+    from headwater.sources.settings import load_source
+
+    chosen = load_source(project, source)
+    statements = list(chosen.setup_statements())
+    if not show:
+        chosen.setup()
+    if as_json:
+        print_json({"source": source, "statements": statements, "ran": not show})
+    elif show:
+        for statement in statements:
+            typer.echo(f"{statement.rstrip(';')};")
+    else:
+        found = ", ".join(chosen.relations())
+        console().print(f"[bold green]✓[/] {source} is set up for {found}")
+
+
+def teardown(
+    source: SourceArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Remove everything that setup made at a source."""
+    from headwater.sources.settings import load_source
+
+    load_source(project, source).teardown()
+    if as_json:
+        print_json({"source": source, "removed": True})
+    else:
+        console().print(f"[bold green]✓[/] {source} is as it was before setup")

@@ -1,0 +1,15 @@
+"""The kinds of source that must pass the conformance suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.sources.postgres_harness import PostgresHarness
+from tests.sources.sqlite_harness import SqliteHarness
+
+from tests.sources.harness import Harness
+
+HARNESSES: dict[str, Callable[[], Harness]] = {
+    "sqlite": SqliteHarness,
+    "postgres": PostgresHarness,
+}

@@ -1,0 +1,282 @@
+"""One suite for every kind of source: the channel contract, on real databases.
+
+Run with `-s` to see the counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from random import Random
+
+import pytest
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql import parse_view
+from headwater.algebra.terms import Query, bind_delta, query_of
+from headwater.algebra.values import INT, TEXT
+from headwater.protocol.effects import Ask
+from headwater.sources.channel import Channel, Subscription
+from headwater.sources.contract import Position, Source
+from tests.sources.harness import Harness, Writer
+from tests.sources.kinds import HARNESSES
+from tests.sources.oracle import Oracle
+from tests.sources.workload import (
+    ITEMS,
+    LINES,
+    BusyWriter,
+    UndoneError,
+    create_tables,
+    fill,
+    insert_item,
+    insert_line,
+)
+
+STRESS = os.environ.get("HEADWATER_STRESS") == "1"
+ANSWERS = 3000 if STRESS else 150
+
+
+@pytest.fixture(params=HARNESSES)
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    kind: str = request.param
+    made = HARNESSES[kind]()
+    try:
+        create_tables(made)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def writer(harness: Harness) -> Iterator[Writer]:
+    made = harness.writer()
+    fill(made)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def source(harness: Harness, writer: Writer) -> Iterator[Source]:
+    made = harness.source(["items", "lines"])
+    made.setup()
+    yield made
+    made.teardown()
+
+
+def contents(harness: Harness, source: Source) -> dict[str, Rows]:
+    """What the database holds, by the relations' own names."""
+    schemas = {"items": ITEMS, "lines": LINES}
+    return {
+        f"{source.name}.{name}": Rows(schema, harness.contents(name))
+        for name, schema in schemas.items()
+    }
+
+
+@contextmanager
+def listening(
+    source: Source,
+    state: Mapping[str, Rows],
+    after: Position | None = None,
+) -> Iterator[tuple[Oracle, Subscription]]:
+    channel = Channel(source, after)
+    oracle = Oracle(dict(state))
+    subscription = channel.subscribe(oracle.deliver)
+    channel.start()
+    try:
+        yield oracle, subscription
+    finally:
+        channel.close()
+
+
+def questions(source: Source) -> list[Query]:
+    """A join at the source, a selection, a whole relation, and probes with bound rows."""
+    items, lines = source.relations()["items"], source.relations()["lines"]
+    tags = Relation("tags", "elsewhere", Schema.of([("grp", INT), ("tag", TEXT)]))
+    known = [items, lines, tags]
+    joined = (
+        'SELECT i.id, i."Name", l.qty FROM items i JOIN lines l ON l.item = i.id WHERE l.qty > 1'
+    )
+    tagged = "SELECT t.tag, i.id, i.note FROM tags t JOIN items i ON i.grp = t.grp"
+    (probe,) = query_of(parse_view(tagged, known))
+    (by_name,) = query_of(
+        parse_view('SELECT t.tag, i.id FROM tags t JOIN items i ON i."Name" = t.tag', known)
+    )
+    rows = Rows(tags.schema, {(1, "a"): 1, (2, "A"): -1, (None, "a "): 2})
+    return [
+        query_of(parse_view(joined, known)),
+        query_of(parse_view("SELECT id, grp FROM items WHERE \"Name\" = 'a'", known)),
+        query_of(parse_view("SELECT item, qty, price FROM lines", known)),
+        (bind_delta(probe, 0, rows),),
+        (bind_delta(by_name, 0, rows),),
+    ]
+
+
+# What is delivered
+
+
+def test_transaction_over_two_tables_is_one_unit(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    with listening(source, contents(harness, source)) as (oracle, _):
+        with writer.transaction():
+            insert_item(writer, 50, 1, "n", None)
+            insert_line(writer, 50, 3)
+            insert_line(writer, 50, 3)
+        oracle.wait_for_state(contents(harness, source))
+        assert len(oracle.transactions) == 1
+
+
+def test_what_is_rolled_back_is_not_delivered(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    with listening(source, contents(harness, source)) as (oracle, _):
+        with suppress(UndoneError), writer.transaction():
+            insert_item(writer, 50, 1, "n", None)
+            raise UndoneError
+        with writer.transaction():
+            insert_item(writer, 51, 1, "kept", None)
+            with suppress(UndoneError), writer.savepoint():
+                insert_item(writer, 52, 1, "undone", None)
+                raise UndoneError
+        oracle.wait_for_state(contents(harness, source))
+        assert (51, 1, "kept", None) in set(oracle.state[f"{source.name}.items"])
+        assert len(oracle.transactions) == 1
+
+
+def test_change_of_a_key_a_null_and_a_large_value_arrive(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    with listening(source, contents(harness, source)) as (oracle, _):
+        insert_item(writer, 60, None, None, "y" * 100_000)
+        writer.execute("UPDATE items SET id = 61, grp = 2 WHERE id = 60")
+        writer.execute("DELETE FROM items WHERE id = 0")
+        oracle.wait_for_state(contents(harness, source))
+        assert (61, 2, None, "y" * 100_000) in set(oracle.state[f"{source.name}.items"])
+
+
+def test_going_on_from_a_stored_position_loses_and_repeats_nothing(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    state, after = contents(harness, source), None
+    seen: list[str] = []
+    for number in range(4):
+        with listening(source, state, after) as (oracle, _):
+            for step in range(3):
+                insert_item(writer, 100 + 10 * number + step, 0, "n", None)
+            oracle.wait_for_state(contents(harness, source))
+            state, after = oracle.state, dict(oracle.positions[-1])
+            seen += oracle.transactions
+        insert_line(writer, number, 9)  # while nobody listens
+    assert len(set(seen)) == len(seen)
+    with listening(source, state, after) as (oracle, _):
+        oracle.wait_for_state(contents(harness, source))
+
+
+def test_stopping_in_the_middle_repeats_what_was_not_stored(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    start = contents(harness, source)
+    for number in range(6):
+        insert_item(writer, 100 + number, 0, "n", None)
+    with listening(source, start) as (oracle, _):
+        oracle.wait_for_state(contents(harness, source))
+        third = dict(oracle.positions[2])
+        expected = oracle.transactions[3:]
+    with listening(source, contents(harness, source), third) as (oracle, _):
+        with oracle.changed:
+            oracle.changed.wait_for(lambda: len(oracle.transactions) == 3, 30)
+        assert oracle.transactions == expected
+
+
+# Answers in their place
+
+
+def test_answers_reflect_exactly_what_was_delivered_before(
+    harness: Harness, source: Source
+) -> None:
+    """The stress test: several writers, questions all the time, an oracle for every answer."""
+    asked = questions(source)
+    random = Random(1)
+    with listening(source, contents(harness, source)) as (oracle, subscription):
+        writers = [BusyWriter(harness, number) for number in range(3)]
+        for busy in writers:
+            busy.start()
+        try:
+            for number in range(ANSWERS):
+                ask = Ask(source.name, f"Q{number}", tuple(random.sample(asked, 2)))
+                oracle.asked[ask.label] = ask
+                subscription.ask(ask)
+                if number % 5 == 4:
+                    oracle.wait_for_answers(number - 3)
+            oracle.wait_for_answers(ANSWERS)
+        finally:
+            for busy in writers:
+                busy.stop()
+        oracle.wait_for_state(contents(harness, source))
+        retries = subscription.retries
+    sys.stdout.write(
+        f"\n{harness.kind}: {oracle.answers} answers checked, {len(oracle.mismatches)} mismatches, "
+        f"{len(oracle.transactions)} transactions, {retries} snapshots taken again\n"
+    )
+    assert oracle.mismatches == []
+    assert len(set(oracle.transactions)) == len(oracle.transactions)
+    assert len(oracle.transactions) > ANSWERS / 10
+
+
+def test_subscribers_get_the_same_order_and_do_not_wait_for_each_other(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    state = contents(harness, source)
+    channel = Channel(source)
+    fast, slow = Oracle(dict(state)), Oracle(dict(state))
+    channel.subscribe(fast.deliver)
+    slow.changed.acquire()  # holds the second subscriber up inside its first delivery
+    channel.subscribe(slow.deliver)
+    channel.start()
+    try:
+        for number in range(5):
+            insert_item(writer, 200 + number, 0, "n", None)
+        fast.wait_for_state(contents(harness, source))
+        assert slow.transactions == []
+        slow.changed.release()
+        slow.wait_for_state(contents(harness, source))
+        assert slow.transactions == fast.transactions
+    finally:
+        channel.close()
+
+
+def test_oracle_catches_an_answer_that_is_out_of_place(
+    harness: Harness, writer: Writer, source: Source
+) -> None:
+    with listening(source, contents(harness, source)) as (oracle, subscription):
+        whole = questions(source)[2]
+        oracle.asked["Q1"] = Ask(source.name, "Q1", (whole,))
+        lines = f"{source.name}.lines"
+        oracle.state[lines] = oracle.state[lines] - Rows.of(
+            LINES, [next(iter(oracle.state[lines]))]
+        )
+        subscription.ask(oracle.asked["Q1"])
+        oracle.wait_for_answers(1)
+        assert len(oracle.mismatches) == 1
+
+
+# Setting up and taking down
+
+
+def test_setup_twice_and_teardown_twice_do_no_harm(harness: Harness, writer: Writer) -> None:
+    source = harness.source(["items", "lines"])
+    source.setup()
+    source.setup()
+    with listening(source, contents(harness, source)) as (oracle, _):
+        insert_item(writer, 300, 0, "n", None)
+        oracle.wait_for_state(contents(harness, source))
+    source.teardown()
+    source.teardown()
+    insert_item(writer, 301, 0, "still works", None)
+
+
+def test_setup_can_be_shown_before_it_is_run(source: Source) -> None:
+    assert source.setup_statements()

@@ -1,0 +1,97 @@
+"""The lab's view managers on real sources: the level is proved on the recorded run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.sql import parse_view
+from headwater.algorithms.registry import algorithm, make_manager
+from headwater.check.certificate import certify
+from headwater.check.levels import Level
+from headwater.sources.contract import Source
+from tests.sources.driver import Driver
+from tests.sources.harness import Harness
+from tests.sources.kinds import HARNESSES
+from tests.sources.workload import ITEMS, LINES, BusyWriter, create_tables, fill
+
+COMMITS = 25
+"""Transactions of each writer."""
+
+
+@pytest.fixture
+def harnesses() -> Iterator[list[Harness]]:
+    """Two PostgreSQL databases and a SQLite file, with rows in them."""
+    made: list[Harness] = []
+    try:
+        for kind in ("postgres", "postgres", "sqlite"):
+            made.append(HARNESSES[kind]())
+            create_tables(made[-1])
+            writer = made[-1].writer()
+            fill(writer)
+            writer.close()
+        yield made
+    finally:
+        for harness in made:
+            harness.close()
+
+
+def one_table(harness: Harness, table: str, schema: Schema) -> tuple[Source, str, Rows]:
+    """A source over one table, set up, with the name and the contents of its relation."""
+    source = harness.source([table])
+    source.setup()
+    return source, f"{source.name}.{table}", Rows(schema, harness.contents(table))
+
+
+@pytest.mark.parametrize("name", ["sweep", "pvm-cc"])
+def test_view_over_three_databases_is_complete(harnesses: list[Harness], name: str) -> None:
+    used = [("items", ITEMS), ("items", ITEMS), ("lines", LINES)]
+    prepared = [one_table(h, t, s) for h, (t, s) in zip(harnesses, used, strict=True)]
+    sources = [source for source, _, _ in prepared]
+    base = {relation: rows for _, relation, rows in prepared}
+    a, b, c = (relation for _, relation, _ in prepared)
+    view = parse_view(
+        f"""SELECT a.id AS a_id, b.id AS b_id, b."Name", c.qty
+            FROM {a} a JOIN {b} b ON a.grp = b.grp JOIN {c} c ON c.item = b.id""",
+        [r for source in sources for r in source.relations().values()],
+    )
+    driver = Driver(
+        make_manager(algorithm(name), view, {}), sources, evaluate_view(view, base), base
+    )
+    writers = [BusyWriter(h, n, most=COMMITS) for n, h in enumerate(harnesses)]
+    try:
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            while writer.is_alive():
+                driver.step(0.01)
+            writer.stop()
+        expected = {
+            relation: Rows(schema, harness.contents(table))
+            for (_, relation, _), harness, (table, schema) in zip(
+                prepared, harnesses, used, strict=True
+            )
+        }
+        deadline = time.monotonic() + 60
+        while driver.view != evaluate_view(view, expected) or driver.step(0.3):
+            assert time.monotonic() < deadline, "the view does not get there"
+            driver.step(0.3)
+    finally:
+        driver.close()
+        for source in sources:
+            source.teardown()
+    certificate = certify(driver.history(), driver.claims)
+    changes = len({claim.view for claim in driver.claims})
+    sys.stdout.write(
+        f"\n{name}: {len(driver.claims)} steps of the view, {changes} different states, "
+        f"{driver.questions} questions, {certificate.level}\n"
+    )
+    assert certificate.broken is None
+    assert certificate.level == Level.COMPLETE
+    assert changes > 5
