@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from headwater.errors import SourceError
 from headwater.sources.sqlite_catalog import Connection, Place
@@ -30,7 +30,7 @@ class Keeper:
         self._place = place
         self.log = ""
         """The name of the log that the monitor reads; no other is written to."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._borders: list[int] = []
         """Those that are not kept in the database yet."""
@@ -127,14 +127,14 @@ class Keeper:
             self._hold_back(poller, roll)
 
     def _hold_back(self, poller: Connection, roll: Callable[[], None]) -> None:
-        with self._lock:
+        with self._lock, ExitStack() as stack:
             try:
-                with self._writing():
-                    roll()
-                    _checkpoint(poller)
-                    roll()
+                stack.enter_context(self._writing())
             except sqlite3.OperationalError:
                 return  # a writer is busy
+            roll()
+            _checkpoint(poller)
+            roll()
 
     def _is_long(self, poller: Connection) -> bool:
         try:
