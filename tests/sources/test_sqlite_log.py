@@ -375,6 +375,7 @@ def test_positions_of_another_log_are_refused(harness: SqliteHarness, source: Sq
         ("ALTER TABLE t RENAME TO u", "no table t"),
         ("DROP TABLE t", "no table t"),
         ("DROP TRIGGER _headwater_1_delete", "lost the trigger"),
+        ("CREATE UNIQUE INDEX i ON t (v)", "unique indexes of table t have changed"),
         ("DROP TABLE _headwater_head", "log .* is gone"),
         ("DROP TABLE _headwater_relation", "no log of changes"),
     ],
@@ -388,6 +389,19 @@ def test_what_breaks_the_log_stops_the_monitor(
     with pytest.raises(SourceError, match=says):
         drain(monitor)
     monitor.close()
+
+
+def test_a_new_unique_index_is_followed_after_another_setup(
+    harness: SqliteHarness, source: SqliteSource
+) -> None:
+    writer = harness.writer()
+    writer.execute("INSERT INTO t VALUES (1, 'x')")
+    (item,) = committed(source)
+    writer.execute("CREATE UNIQUE INDEX i ON t (v)")
+    source.setup()
+    writer.execute("INSERT OR REPLACE INTO t VALUES (2, 'x')")
+    (later,) = committed(source, item.position)
+    assert replay([item, later]) == {(2, "x"): 1}
 
 
 def test_a_teardown_stops_the_monitor(harness: SqliteHarness, source: SqliteSource) -> None:

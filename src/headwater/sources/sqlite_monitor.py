@@ -30,7 +30,8 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Committed, Logged, Marked, Position, Progressed
 from headwater.sources.sqlite_catalog import Connection, Place, Table
 from headwater.sources.sqlite_keeper import Keeper
-from headwater.sources.sqlite_setup import DELETED, INSERTED, check_setup
+from headwater.sources.sqlite_setup import check_setup
+from headwater.sources.sqlite_triggers import DELETED, INSERTED
 from headwater.sources.sqlite_types import Stored
 from headwater.sources.sqlite_wal import Borders
 
