@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -115,6 +117,38 @@ def test_a_transaction_larger_than_the_cache_is_one_unit(
     writer.execute("DELETE FROM t WHERE k = -1")
     assert sizes(drain(monitor)) == [1, 3000, 1]
     monitor.close()
+
+
+KILLED = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 5")
+connection.execute("BEGIN IMMEDIATE")
+for n in range(3000):
+    connection.execute("INSERT INTO t VALUES (?, ?)", (n, "never" * 20))
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_writer_leaves_nothing(harness: SqliteHarness, source: SqliteSource) -> None:
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("INSERT INTO t VALUES (-1, 'x')")
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(harness.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"written"
+        found = drain(monitor)
+        process.kill()
+    for n in range(20):
+        writer.execute("INSERT INTO t VALUES (?, 'x'), (?, 'y')", (n, n + 100))
+    found += drain(monitor)
+    monitor.close()
+    assert sizes(found) == [1, *[2] * 20]
 
 
 @pytest.mark.parametrize("mode", ["PASSIVE", "FULL", "RESTART", "TRUNCATE"])

@@ -18,6 +18,8 @@ from headwater.sources.sqlite_catalog import Connection, Place
 
 _CHUNK = 5_000
 _GIVE_WAY_S = 0.05
+_WAIT_FOR_TURN_S = 1.0
+_SHORT_S = 0.0002
 _WAL_PAGES = 1_000  # where SQLite itself begins to checkpoint
 _WAL_PAGES_TOO_MANY = 8_000
 _CHECKPOINT_EVERY_S = 0.5
@@ -91,14 +93,14 @@ class Keeper:
         return gone == _CHUNK
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self, wait_s: float = _GIVE_WAY_S) -> Iterator[Connection]:
         """A write transaction on the log that this monitor reads."""
         if self._connection is None:
-            self._connection = self._place.connect(_GIVE_WAY_S, write=True)
+            self._connection = self._place.connect(0.0, write=True)
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
+        _begin(connection, wait_s)
         try:
             (log,) = connection.execute("SELECT log FROM _headwater_head").fetchone()
             if log != self.log:
@@ -121,15 +123,15 @@ class Keeper:
         if time.monotonic() < self._looked + _CHECKPOINT_EVERY_S or not self._is_long(poller):
             return
         self._looked = time.monotonic()
-        frames, done = _checkpoint(poller)
+        frames = _checkpoint(poller)
         roll()
-        if done < frames > _WAL_PAGES_TOO_MANY:
+        if frames > _WAL_PAGES_TOO_MANY:
             self._hold_back(poller, roll)
 
     def _hold_back(self, poller: Connection, roll: Callable[[], None]) -> None:
         with self._lock, ExitStack() as stack:
             try:
-                stack.enter_context(self._writing())
+                stack.enter_context(self._writing(_WAIT_FOR_TURN_S))
             except sqlite3.OperationalError:
                 return  # a writer is busy
             roll()
@@ -145,7 +147,24 @@ class Keeper:
         return bool(size > _WAL_PAGES * page)
 
 
-def _checkpoint(connection: Connection) -> tuple[int, int]:
-    """How many frames the write-ahead log has, and how many are in the database by now."""
-    _, frames, done = connection.execute("PRAGMA main.wal_checkpoint(PASSIVE)").fetchone()
-    return int(frames), int(done)
+def _begin(connection: Connection, wait_s: float) -> None:
+    """Begin to write between two writers; they pause only shortly, so it is tried often."""
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(_SHORT_S)
+
+
+def _checkpoint(connection: Connection) -> int:
+    """Checkpoint all that was read, and say how many frames the write-ahead log has."""
+    end = time.monotonic() + _WAIT_FOR_TURN_S
+    while True:
+        _, frames, _ = connection.execute("PRAGMA main.wal_checkpoint(PASSIVE)").fetchone()
+        if frames >= 0 or time.monotonic() > end:
+            return int(frames)
+        time.sleep(_SHORT_S)  # a writer is doing the same
