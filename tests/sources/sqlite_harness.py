@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ class SqliteHarness:
         self._writers.append(writer)
         return writer
 
-    def contents(self, name: str) -> Mapping[tuple[Value, ...], int]:
+    def contents(self, name: str) -> Counter[tuple[Value, ...]]:
         readers = [reader(kind) for kind in self._schemas[name].types]
         rows = self._owner.connection.execute(f"SELECT * FROM {quoted(name)}").fetchall()
         return Counter(

@@ -26,6 +26,7 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery
 from headwater.sources.contract import Committed, Marked, Position
 from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite_monitor import SqliteMonitor
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter
 from tests.sources.sqlite_reading import committed, drain
 
@@ -116,6 +117,21 @@ def test_a_transaction_larger_than_the_cache_is_one_unit(
             writer.execute("INSERT INTO t VALUES (?, ?)", (n, "x" * 100))
     writer.execute("DELETE FROM t WHERE k = -1")
     assert sizes(drain(monitor)) == [1, 3000, 1]
+    monitor.close()
+
+
+def test_a_number_that_leaves_the_cache_within_a_transaction_is_no_border(
+    harness: SqliteHarness, source: SqliteSource
+) -> None:
+    monitor = source.open_monitor(None)
+    writer = harness.writer("cache_size = 5")
+    writer.execute("CREATE TABLE other (a)")
+    with writer.transaction():
+        for n in range(3):
+            writer.execute("INSERT INTO t VALUES (?, 'x')", (n,))
+            for _ in range(300):
+                writer.execute("INSERT INTO other VALUES (?)", ("x" * 1000,))
+    assert sizes(drain(monitor)) == [3]
     monitor.close()
 
 
@@ -483,6 +499,34 @@ def test_the_write_ahead_log_does_not_grow_without_end(
     assert os.path.getsize(f"{harness.path}-wal") < 400 * 4120  # noqa: PTH202
 
 
+def test_a_writer_that_is_always_first_cannot_keep_the_write_ahead_log_from_ending(
+    harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = "headwater.sources.sqlite_keeper."
+    monkeypatch.setattr(keeper + "_WAL_PAGES", 100)
+    monkeypatch.setattr(keeper + "_WAL_PAGES_TOO_MANY", 200)
+    monitor = source.open_monitor(None)
+    writer = harness.writer("synchronous = OFF", "busy_timeout = 0")
+    roll = SqliteMonitor._roll
+
+    def roll_after_a_write(self: SqliteMonitor) -> None:
+        with suppress(sqlite3.OperationalError):
+            writer.execute("INSERT INTO t (v) VALUES ('first')")
+        roll(self)
+
+    monkeypatch.setattr(SqliteMonitor, "_roll", roll_after_a_write)
+    for _ in range(300):
+        writer.execute("INSERT INTO t (v) VALUES ('x')")
+    found = [item for item in monitor.read(0) if isinstance(item, Committed)]
+    monkeypatch.setattr(SqliteMonitor, "_roll", roll)
+    writer.execute("INSERT INTO t (v) VALUES ('anew')")
+    frames = writer.connection.execute("PRAGMA wal_checkpoint").fetchone()[1]
+    found += drain(monitor)
+    monitor.close()
+    assert frames < 20
+    assert sizes(found) == [1] * harness.contents("t").total()
+
+
 def test_writers_that_never_pause_are_held_back_when_the_log_is_too_long(
     harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,6 +573,20 @@ def test_a_marker_comes_after_what_its_answer_reflects(
     again = wrapper.ask([])  # of a state that has been read already
     assert again.marker is not None
     assert monitor.read(0) == [Marked(again.marker)]
+    monitor.close()
+    wrapper.close()
+
+
+def test_a_marker_waits_until_the_log_is_read_that_far(
+    harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.sources.sqlite_monitor._ROWS_PER_READ", 1)
+    monitor, wrapper = source.open_monitor(None), source.open_wrapper()
+    for n in range(3):
+        harness.writer().execute("INSERT INTO t VALUES (?, 'x')", (n,))
+    wrapper.ask([])
+    read = [[type(item) for item in monitor.read(0)] for _ in range(3)]
+    assert read == [[Committed], [Committed], [Committed, Marked]]
     monitor.close()
     wrapper.close()
 
