@@ -1,0 +1,105 @@
+"""SQLite as a source: a file that applications write, with a log filled by triggers.
+
+The log is an ordinary table of the same file, so a change and its log row commit together or
+not at all, and one read transaction shows both. Where transactions end is read from the
+write-ahead log (`sqlite_wal`); what holds when no monitor runs is in `sqlite_monitor`.
+
+Choices: changes are numbered in `_headwater_head`, and a transaction is known by its last
+number; since SQLite lets one transaction write at a time, an answer reflects exactly the
+transactions up to the number that it was read with. One consumer acknowledges each log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headwater.algebra.schema import Relation
+from headwater.sources.contract import Position
+from headwater.sources.sqlite_catalog import Place, Table, describe_all
+from headwater.sources.sqlite_load import SqliteLoad
+from headwater.sources.sqlite_monitor import Markers, SqliteMonitor
+from headwater.sources.sqlite_setup import run_all, setup_statements, teardown_statements
+from headwater.sources.sqlite_wrapper import SqliteWrapper
+
+_WAL = "PRAGMA main.journal_mode = WAL"
+
+
+class SqliteSource:
+    """Tables of one SQLite file; `keys` has keys that are not declared there."""
+
+    def __init__(
+        self,
+        name: str,
+        path: str | Path,
+        relations: Sequence[str],
+        keys: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._place = Place(name, Path(path))
+        self._names = tuple(dict.fromkeys(relations))
+        self._keys = dict(keys or {})
+        self._markers = Markers()
+
+    @property
+    def name(self) -> str:
+        return self._place.name
+
+    @property
+    def path(self) -> Path:
+        return self._place.path
+
+    def relations(self) -> Mapping[str, Relation]:
+        return {name: table.relation for name, table in self._tables().items()}
+
+    def setup_statements(self) -> Sequence[str]:
+        """What `setup` would run; only the first when it has been run already."""
+        connection = self._place.connect()
+        try:
+            with self._place.failures():
+                tables = describe_all(self._place, connection, self._names, self._keys)
+                return [_WAL, *setup_statements(self._place, connection, tables)]
+        finally:
+            connection.close()
+
+    def setup(self) -> None:
+        self._tables()  # says what is wrong before anything is changed
+        connection = self._place.connect(write=True)
+        try:
+            with self._place.failures():
+                (mode,) = connection.execute(_WAL).fetchone()
+                if mode != "wal":
+                    raise self._place.error(
+                        f"{self._place.path} stays in {mode} mode.",
+                        "Close its other connections, and keep it on a local disk.",
+                    )
+                tables = describe_all(self._place, connection, self._names, self._keys)
+                run_all(connection, lambda: setup_statements(self._place, connection, tables))
+        finally:
+            connection.close()
+
+    def teardown(self) -> None:
+        """Remove what the setup added; the file stays in WAL mode."""
+        connection = self._place.connect(write=True)
+        try:
+            with self._place.failures():
+                run_all(connection, lambda: teardown_statements(connection, self._names))
+        finally:
+            connection.close()
+
+    def open_monitor(self, after: Position | None) -> SqliteMonitor:
+        return SqliteMonitor(self._place, self._tables(), self._markers, after)
+
+    def open_wrapper(self) -> SqliteWrapper:
+        return SqliteWrapper(self._place, self._tables(), self._markers)
+
+    def open_load(self, relations: Sequence[str], readers: int) -> SqliteLoad:
+        tables = self._tables()
+        return SqliteLoad(self._place, {name: tables[name] for name in relations}, readers)
+
+    def _tables(self) -> dict[str, Table]:
+        connection = self._place.connect()
+        try:
+            with self._place.failures():
+                return describe_all(self._place, connection, self._names, self._keys)
+        finally:
+            connection.close()

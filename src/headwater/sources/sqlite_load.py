@@ -1,0 +1,148 @@
+"""Loads of a SQLite source: several readers of one and the same state.
+
+A table is cut by rowid; one without rowids by the first column of its key.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from headwater.sources.contract import Position
+from headwater.sources.sqlite_catalog import Connection, Place, Table, quoted
+from headwater.sources.sqlite_setup import check_setup
+from headwater.sources.sqlite_types import Stored, arrow_batch, arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_TRIES = 20
+_ROWS_PER_BATCH = 10_000
+_Part = tuple[str, list[Stored]]
+"""A condition, and its parameters."""
+
+
+class SqliteLoad:
+    """Whole relations as they were after one change."""
+
+    def __init__(self, place: Place, tables: Mapping[str, Table], readers: int) -> None:
+        self._place = place
+        self._tables = tables
+        self._readers: list[Connection] = []
+        self._locks = [threading.Lock() for _ in range(max(1, readers))]
+        try:
+            for _ in self._locks:
+                self._readers.append(place.connect())
+            with place.failures():
+                self.position = self._begin()
+                self._parts = {name: self._cut(table) for name, table in tables.items()}
+        except BaseException:
+            self.close()
+            raise
+
+    def parts(self, relation: str) -> int:
+        return len(self._parts[relation])
+
+    def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow as pa
+
+        table = self._tables[relation]
+        schema = pa.schema(
+            [(column.name, arrow_type(column.type)) for column in table.relation.schema.columns]
+        )
+        condition, parameters = self._parts[relation][part]
+        columns = ", ".join(quoted(column) for column in table.columns)
+        lock = self._locks[part]
+        with self._place.failures():
+            with lock:
+                cursor = self._readers[part].execute(
+                    f"SELECT {columns} FROM main.{quoted(table.name)}{condition}", parameters
+                )
+            while True:
+                with lock:
+                    rows = cursor.fetchmany(_ROWS_PER_BATCH)
+                if not rows:
+                    return
+                yield arrow_batch(schema, [table.read(self._place, row) for row in rows])
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+
+    def _begin(self) -> Position:
+        """Begin to read with all readers in the same state."""
+        for _ in range(_TRIES):
+            if len(seen := self._heads()) == 1:
+                return self._checked(*seen)
+        writer = self._place.connect(write=True)  # holds writers back for a moment
+        try:
+            writer.execute("BEGIN IMMEDIATE")
+            return self._checked(*self._heads())
+        finally:
+            writer.close()
+
+    def _heads(self) -> set[tuple[int, str, int]]:
+        heads = set()
+        for reader in self._readers:
+            if reader.in_transaction:
+                reader.execute("COMMIT")
+            reader.execute("BEGIN")
+            (schema,) = reader.execute("PRAGMA main.schema_version").fetchone()
+            if not self._readers.index(reader):
+                check_setup(self._place, reader, self._tables)
+            seq, log = reader.execute("SELECT seq, log FROM _headwater_head").fetchone()
+            heads.add((int(seq), str(log), int(schema)))
+        return heads
+
+    def _checked(self, head: tuple[int, str, int]) -> Position:
+        return {"seq": head[0], "log": head[1]}
+
+    # Parts
+
+    def _cut(self, table: Table) -> list[_Part]:
+        count = len(self._readers)
+        column = table.rowid or (table.primary[0] if table.primary else None)
+        if count == 1 or column is None:
+            return [("", [])]
+        bounds = self._rowids(table, count) if table.rowid else self._keys(table, count)
+        if not bounds:
+            return [("", [])]
+        name = quoted(column)
+        between = [
+            (f" WHERE {name} >= ? AND {name} < ?", [low, high]) for low, high in pairwise(bounds)
+        ]
+        first: _Part = (f" WHERE {name} < ?", [bounds[0]])
+        return [first, *between, (f" WHERE {name} >= ?", [bounds[-1]])]
+
+    def _rowids(self, table: Table, count: int) -> list[Stored]:
+        name = quoted(str(table.rowid))
+        low, high = (
+            self._readers[0]
+            .execute(
+                f"SELECT (SELECT min({name}) FROM main.{quoted(table.name)}), "
+                f"(SELECT max({name}) FROM main.{quoted(table.name)})"
+            )
+            .fetchone()
+        )
+        if low is None or high - low < count:
+            return []
+        return [low + (high - low) * at // count for at in range(1, count)]
+
+    def _keys(self, table: Table, count: int) -> list[Stored]:
+        on, name = f"main.{quoted(table.name)}", quoted(table.primary[0])
+        (rows,) = self._readers[0].execute(f"SELECT count(*) FROM {on}").fetchone()
+        found: dict[Stored, None] = {}
+        for at in range(1, count):
+            row = (
+                self._readers[0]
+                .execute(
+                    f"SELECT {name} FROM {on} ORDER BY {name} LIMIT 1 OFFSET ?",
+                    (rows * at // count,),
+                )
+                .fetchone()
+            )
+            if row is not None:
+                found[row[0]] = None
+        return list(found)
