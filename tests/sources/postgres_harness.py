@@ -130,6 +130,4 @@ def _type_name(kind: Type) -> str:
 def _with_placeholders(statement: str) -> str:
     """`?` outside of quotes becomes `%s`."""
     parts = re.split(r"""('[^']*'|"[^"]*")""", statement.replace("%", "%%"))
-    return "".join(
-        part if at % 2 else part.replace("?", "%s") for at, part in enumerate(parts)
-    )
+    return "".join(part if at % 2 else part.replace("?", "%s") for at, part in enumerate(parts))

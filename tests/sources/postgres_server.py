@@ -27,6 +27,7 @@ assert _SPEC is not None
 assert _SPEC.origin is not None
 _PACKAGE = Path(_SPEC.origin).parent
 _INSTALLS = {16: "pginstall", 18: "pginstall18"}
+_INITDB = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "-N")
 _SETTINGS = {
     "listen_addresses": "''",
     "wal_level": "logical",
@@ -57,7 +58,9 @@ class PostgresServer:
         self._install = _installed(self.folder, _INSTALLS[major], self._uid)
         self._watchdog = self._start_watchdog()
         atexit.register(self.stop)
-        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N")
+        self._run(
+            "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"
+        )
         self._configure({**_SETTINGS, **(settings or {})})
         self.start()
 
@@ -101,15 +104,16 @@ class PostgresServer:
         )
 
     def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [str(self._install / "bin" / program), *arguments],
-            user=self._uid,
-            cwd=self.folder,
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
-            stdin=subprocess.DEVNULL,
-            stdout=(self.folder / "commands").open("ab"),
-            stderr=subprocess.STDOUT,
-        )
+        with (self.folder / "commands").open("ab") as said:
+            done = subprocess.run(
+                [str(self._install / "bin" / program), *arguments],
+                user=self._uid,
+                cwd=self.folder,
+                env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
         if done.returncode:
             told = [(self.folder / name) for name in ("commands", "log")]
             raise RuntimeError(

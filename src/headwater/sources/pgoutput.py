@@ -20,7 +20,7 @@ class Missing(Enum):
 
 
 UNCHANGED = Missing.UNCHANGED
-Datum: TypeAlias = bytes | None | Missing
+Datum: TypeAlias = bytes | Missing | None
 """A value as text, NULL, or left out."""
 Tuple: TypeAlias = tuple[Datum, ...]
 

@@ -1,0 +1,124 @@
+"""PostgreSQL as a source: changes from a replication slot, answers stamped by their snapshots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from headwater.algebra.schema import Relation
+from headwater.errors import InputError
+from headwater.sources.contract import Position
+from headwater.sources.postgres_catalog import read_tables, split_name
+from headwater.sources.postgres_connect import Access, Connection
+from headwater.sources.postgres_load import PostgresLoad
+from headwater.sources.postgres_monitor import Interpreter, PostgresMonitor
+from headwater.sources.postgres_setup import Installation
+from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
+from headwater.sources.postgres_types import Table
+from headwater.sources.postgres_wrapper import PostgresWrapper
+
+_LONGEST_NAME = 63
+
+
+class PostgresSource:
+    """Some tables of one PostgreSQL database.
+
+    `relations` are names such as `lines` or `sales.lines`; the relation is called by the last
+    part. `keys` replaces primary keys. `slot` must be unique at the server. `limit_s` bounds
+    how long one statement may take.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dsn: str,
+        relations: Sequence[str],
+        keys: Mapping[str, Sequence[str]] | None = None,
+        publication: str | None = None,
+        slot: str | None = None,
+        limit_s: float = 60.0,
+    ) -> None:
+        default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())[:_LONGEST_NAME]
+        slot = slot or default
+        if not re.fullmatch(rf"[a-z0-9_]{{1,{_LONGEST_NAME}}}", slot):
+            raise InputError(
+                f"Source {name}: the slot's name {slot!r} is not one that PostgreSQL allows.",
+                f"Use up to {_LONGEST_NAME} lower-case letters, digits and underscores.",
+            )
+        self._access = Access(name, dsn, limit_s)
+        self._names = tuple(relations)
+        self._keys = dict(keys or {})
+        self._installation = Installation(self._access, publication or default, slot)
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
+
+    @property
+    def name(self) -> str:
+        return self._access.source
+
+    def relations(self) -> Mapping[str, Relation]:
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+        return {name: table.relation(self.name) for name, table in tables.items()}
+
+    def setup_statements(self) -> Sequence[str]:
+        with self._access.connect() as connection:
+            return self._installation.missing(connection, self._tables(connection).values())
+
+    def setup(self) -> None:
+        with self._access.connect() as connection:
+            self._installation.install(connection, self._tables(connection).values())
+
+    def teardown(self) -> None:
+        with self._access.connect() as connection:
+            self._installation.remove(connection)
+
+    def open_monitor(self, after: Position | None) -> PostgresMonitor:
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+            confirmed = self._installation.check(connection, tables.values())
+            near_xid = self._current_snapshot(connection).xmax
+        at = LogPosition(confirmed) if after is None else LogPosition.of(after)
+        self._installation.check_reachable(at.lsn, confirmed)
+        slot = self._installation.slot
+        pgconn = self._access.connect_replication()
+        monitor = PostgresMonitor(
+            self._access, pgconn, Interpreter(self.name, tables, slot, at, near_xid)
+        )
+        try:
+            monitor.start(slot, self._installation.publication)
+        except BaseException:
+            monitor.close()
+            raise
+        return monitor
+
+    def open_wrapper(self) -> PostgresWrapper:
+        connection = self._access.connect()
+        try:
+            tables = self._tables(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return PostgresWrapper(self._access, connection, tables, self._installation.slot)
+
+    def open_load(self, relations: Sequence[str], readers: int) -> PostgresLoad:
+        connection = self._access.connect()
+        try:
+            tables = self._tables(connection)
+            confirmed = self._installation.check(connection, tables.values())
+            wanted = {split_name(name)[1] for name in relations}
+            chosen = {name: table for name, table in tables.items() if name in wanted}
+            return PostgresLoad(self._access, connection, chosen, readers, confirmed)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _tables(self, connection: Connection) -> dict[str, Table]:
+        return read_tables(self._access, connection, self._names, self._keys)
+
+    def _current_snapshot(self, connection: Connection) -> XidSnapshot:
+        with self._access.errors("take a snapshot"):
+            row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+        assert row is not None
+        return XidSnapshot.parse(row[0])

@@ -1,0 +1,194 @@
+"""The wrapper of PostgreSQL: answers questions, each in one snapshot that it names.
+
+A question is one repeatable-read transaction: its snapshot first, then the reads, and at the
+end a marker in the log. Everything that the snapshot holds was committed before the marker,
+so it has been read once the marker comes by.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg import pq, sql
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Query
+from headwater.algebra.values import Row, Type, Value
+from headwater.errors import SourceError
+from headwater.sources.contract import Reply
+from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
+from headwater.sources.postgres_connect import Access, Connection
+from headwater.sources.postgres_monitor import PREFIX
+from headwater.sources.postgres_snapshot import XidSnapshot
+from headwater.sources.postgres_types import Table, TableColumn, read_value
+
+_BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT pg_current_snapshot()::text"
+_ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
+_DOING = "answer a question"
+
+
+def pushes(operator: str, kind: Type) -> bool:
+    """Equality always finds at least what ours does; order only where it is the same."""
+    return operator == "=" or kind.name in _ORDERED
+
+
+class PostgresWrapper:
+    """A connection that answers questions."""
+
+    def __init__(
+        self, access: Access, connection: Connection, tables: Mapping[str, Table], slot: str
+    ) -> None:
+        self._access = access
+        self._connection = connection
+        self._tables = tables
+        self._slot = slot
+
+    def ask(self, queries: Sequence[Query]) -> Reply:
+        try:
+            return self._ask(queries)
+        except SourceError:
+            self._roll_back()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, queries: Sequence[Query]) -> Reply:
+        marker = f"{self._slot}/{uuid.uuid4().hex}"
+        snapshot = XidSnapshot.parse(self._simple(_BEGIN))
+        results = tuple(answer_query(query, self.run, pushes) for query in queries)
+        self._simple(
+            f"SELECT pg_logical_emit_message(true, '{PREFIX}', '{marker}'); COMMIT".encode()
+        )
+        return Reply(results, snapshot, marker)
+
+    def run(self, fetch: Fetch) -> Rows:
+        """Execute one statement inside the question's transaction."""
+        if any(not keys.values for keys in fetch.keys):
+            return Rows.empty(fetch.schema)
+        places = {place.alias: self._table(place.relation) for place in fetch.places}
+        statement, parameters = build_statement(fetch, places)
+        with self._access.errors(_DOING):
+            cursor = self._connection.execute(statement, parameters)
+            result = cursor.pgresult
+        assert result is not None
+        if not fetch.columns:
+            return Rows(fetch.schema, {(): int(result.get_value(0, 0) or b"0")})
+        columns = [(places[ref.alias], _column(places, ref)) for ref in fetch.columns]
+        return Rows(fetch.schema, _counted(result, columns))
+
+    def _table(self, relation: str) -> Table:
+        if relation not in self._tables:
+            raise SourceError(
+                f"Source {self._access.source}: {relation} is not one of its relations.",
+                "They are " + ", ".join(self._tables) + ".",
+            )
+        return self._tables[relation]
+
+    def _simple(self, statements: bytes) -> str:
+        """Run statements without parameters; the value that the last but COMMIT returned."""
+        pgconn = self._connection.pgconn
+        with self._access.errors(_DOING):
+            result = pgconn.exec_(statements)
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            if pgconn.status != pq.ConnStatus.OK:
+                raise self._access.failure(None, "the server closed it", _DOING)
+            raise self._access.result_failure(result, _DOING)
+        if result.status == pq.ExecStatus.TUPLES_OK:
+            return (result.get_value(0, 0) or b"").decode()
+        return ""
+
+    def _roll_back(self) -> None:
+        try:
+            self._connection.pgconn.exec_(b"ROLLBACK")
+        except psycopg.Error:
+            return  # lost, and with it the transaction
+
+
+def build_statement(fetch: Fetch, places: Mapping[str, Table]) -> tuple[sql.Composed, list[object]]:
+    """The SELECT for a fetch: names quoted, values as parameters."""
+    parameters: list[object] = []
+    shown = sql.SQL(", ").join(map(_named, fetch.columns))
+    tables = sql.SQL(", ").join(
+        sql.SQL("ONLY {} AS {}").format(places[place.alias].identifier, sql.Identifier(place.alias))
+        for place in fetch.places
+    )
+    conditions = [_join(places, *join) for join in fetch.joins]
+    for ref, operator, value in fetch.filters:
+        if not _storable(value):
+            conditions.append(sql.SQL("false").format())
+            continue
+        kind = _column(places, ref).parameter_type
+        conditions.append(
+            sql.SQL("{} {} %s::{}").format(_named(ref), sql.SQL(_operator(operator)), kind)
+        )
+        parameters.append(value)
+    for keys in fetch.keys:
+        conditions.append(_among(places, keys))
+        rows = [row for row in keys.values if all(map(_storable, row))]
+        parameters.extend([row[at] for row in rows] for at in range(len(keys.columns)))
+    statement = sql.SQL("SELECT {} FROM {}").format(
+        shown if fetch.columns else sql.SQL("count(*)"), tables
+    )
+    if conditions:
+        statement += sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions)
+    return statement, parameters
+
+
+def _join(places: Mapping[str, Table], a: Ref, operator: str, b: Ref) -> sql.Composed:
+    left: sql.Composable = _named(a)
+    right: sql.Composable = _named(b)
+    if _column(places, a).collation != _column(places, b).collation:
+        # Two collations cannot be compared under either; bytes can, and that is our equality.
+        left = sql.SQL('{} COLLATE "C"').format(left)
+        right = sql.SQL('{} COLLATE "C"').format(right)
+    return sql.SQL("{} {} {}").format(left, sql.SQL(_operator(operator)), right)
+
+
+def _among(places: Mapping[str, Table], keys: Keys) -> sql.Composed:
+    kinds = [_column(places, ref).parameter_type for ref in keys.columns]
+    if len(kinds) == 1:
+        return sql.SQL("{} = ANY(%s::{}[])").format(_named(keys.columns[0]), kinds[0])
+    return sql.SQL("({}) IN (SELECT * FROM unnest({}))").format(
+        sql.SQL(", ").join(map(_named, keys.columns)),
+        sql.SQL(", ").join(sql.SQL("%s::{}[]").format(kind) for kind in kinds),
+    )
+
+
+def _operator(operator: str) -> str:
+    assert operator in ("=", "<", "<=", ">", ">=")
+    return operator
+
+
+def _named(ref: Ref) -> sql.Identifier:
+    return sql.Identifier(ref.alias, ref.column)
+
+
+def _column(places: Mapping[str, Table], ref: Ref) -> TableColumn:
+    return places[ref.alias].by_name[ref.column]
+
+
+def _storable(value: Value) -> bool:
+    """Whether PostgreSQL could hold a value at all; a text with a zero byte it cannot."""
+    if not isinstance(value, str):
+        return True
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _counted(
+    result: pq.abc.PGresult, columns: Sequence[tuple[Table, TableColumn]]
+) -> Mapping[Row, int]:
+    counts: dict[Row, int] = defaultdict(int)
+    numbered = list(enumerate(columns))
+    for at in range(result.ntuples):
+        row = tuple(
+            read_value(table, column, result.get_value(at, n)) for n, (table, column) in numbered
+        )
+        counts[row] += 1
+    return counts

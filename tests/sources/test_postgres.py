@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from headwater.algebra.schema import Schema
+from headwater.algebra.sql import parse_view
+from headwater.algebra.terms import query_of
+from headwater.algebra.values import (
+    BOOL,
+    BYTES,
+    DATE,
+    FLOAT,
+    INT,
+    NAN,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    decimal_type,
+)
+from headwater.errors import SourceError
+from headwater.sources.contract import Progressed
+from tests.sources.postgres_harness import PostgresHarness
+from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, replay, whole
+
+ALL = Schema.of(
+    [
+        ("id", INT),
+        ("b", BOOL),
+        ("d", decimal_type(38, 10)),
+        ("f", FLOAT),
+        ("t", TEXT),
+        ("y", BYTES),
+        ("day", DATE),
+        ("ts", TIMESTAMP),
+        ("tz", TIMESTAMP_TZ),
+    ]
+)
+EDGES = [
+    (1, True, Decimal("0"), 0.0, "", b"", date(1, 1, 1), datetime(1, 1, 1), None),
+    (
+        2**63 - 1,
+        False,
+        Decimal("9999999999999999999999999999.9999999999"),
+        float("inf"),
+        "a\"b,\n\r\\N\tü€🙂'\\",
+        bytes(range(256)),
+        date(9999, 12, 31),
+        datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime(9999, 12, 31, 23, 59, 59, 999999, UTC),
+    ),
+    (
+        -(2**63),
+        None,
+        Decimal("-0.0000000001"),
+        5e-324,
+        "\\N",
+        b"\\x00",
+        date(1970, 1, 1),
+        datetime(2024, 2, 29, 1, 2, 3, 120000),
+        datetime(1, 1, 1, tzinfo=UTC),
+    ),
+    (4, None, None, None, None, None, None, None, None),
+    (5, True, Decimal("1.5"), -0.0, "x", b"x", None, None, datetime(2024, 7, 1, 12, tzinfo=UTC)),
+    (6, True, Decimal("1.5"), NAN, "\u00a0 x ", b"x", None, None, None),
+]
+
+
+@pytest.fixture
+def harness() -> Iterator[PostgresHarness]:
+    harness = PostgresHarness()
+    yield harness
+    harness.close()
+
+
+def test_values_are_the_same_in_the_log_in_answers_and_in_loads(harness: PostgresHarness) -> None:
+    harness.create_table("edges", ALL, ["id"])
+    source = harness.source(["edges"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    for row in EDGES:
+        writer.execute("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    expected = Counter(ALL.row(row) for row in EDGES)
+    assert harness.contents("edges") == expected
+    assert replay(Counter(), "edges", read_log(monitor, len(EDGES))) == expected
+    relations = source.relations()
+    assert relations["edges"].schema == ALL
+    assert answered(source, whole(relations, "edges")) == [dict(expected)]
+    load = source.open_load(["edges"], 2)
+    assert loaded(load, "edges", ALL) == expected
+    load.close()
+    monitor.close()
+
+
+def test_other_types_of_numbers_and_texts_become_canonical(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute(
+        "CREATE TABLE kinds (a int2, b int4, c float4, d varchar(5), e char(5), f numeric(5,2))"
+    )
+    source = harness.source(["kinds"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO kinds VALUES (1, 2, 0.1, 'v ', 'c', 3)")
+    expected = (1, 2, 0.10000000149011612, "v ", "c", Decimal("3.00"))
+    (item,) = read_log(monitor, 1)
+    assert dict(item.transaction.deltas["kinds"].items()) == {expected: 1}
+    relations = source.relations()
+    assert answered(source, whole(relations, "kinds")) == [{expected: 1}]
+    view = parse_view(
+        "SELECT x.a FROM kinds x WHERE x.e = 'c' AND x.b < 3 AND x.f = CAST(3 AS DECIMAL(5,2))",
+        relations,
+    )
+    assert answered(source, query_of(view)) == [{(1,): 1}]
+    load = source.open_load(["kinds"], 1)
+    assert loaded(load, "kinds", relations["kinds"].schema) == {expected: 1}
+    load.close()
+    monitor.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("numeric(5,2)", "'NaN'"),
+        ("date", "'infinity'"),
+        ("date", "'0044-03-15 BC'"),
+        ("timestamp", "'-infinity'"),
+        ("timestamptz", "'20000-01-01 00:00Z'"),
+    ],
+)
+def test_a_value_that_has_no_equal_is_refused_by_name(
+    harness: PostgresHarness, kind: str, value: str
+) -> None:
+    writer = harness.writer()
+    writer.execute(f"CREATE TABLE odd (id int, strange {kind})")
+    source = harness.source(["odd"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute(f"INSERT INTO odd VALUES (1, {value})")
+    with pytest.raises(SourceError, match=r"public\.odd, column strange"):
+        read_log(monitor, 1)
+    monitor.close()
+    with pytest.raises(SourceError, match=r"public\.odd, column strange"):
+        answered(source, whole(source.relations(), "odd"))
+    load = source.open_load(["odd"], 1)
+    with pytest.raises(SourceError, match=r"public\.odd, column strange"):
+        loaded(load, "odd", source.relations()["odd"].schema)
+    load.close()
+
+
+def test_names_are_quoted_and_schemas_told_apart(harness: PostgresHarness) -> None:
+    schema = Schema.of([('Odd "Column"', INT), ("select", TEXT), ("a.b%s", INT)])
+    harness.create_table('Sales Übersicht.Mixed "Case"', schema, ['Odd "Column"'])
+    source = harness.source(['Sales Übersicht.Mixed "Case"'], publication='My "pub\'s"')
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute('INSERT INTO "Sales Übersicht"."Mixed ""Case""" VALUES (1, ?, 2)', ["it's %s"])
+    (item,) = read_log(monitor, 1)
+    relations = source.relations()
+    (name,) = relations
+    assert name == 'Mixed "Case"'
+    assert relations[name].key == ('Odd "Column"',)
+    assert dict(item.transaction.deltas[name].items()) == {(1, "it's %s", 2): 1}
+    assert answered(source, whole(relations, name)) == [{(1, "it's %s", 2): 1}]
+    load = source.open_load([name], 1)
+    assert loaded(load, name, schema) == {(1, "it's %s", 2): 1}
+    load.close()
+    monitor.close()
+    source.teardown()
+
+
+def test_a_transaction_comes_whole_and_without_what_was_rolled_back(
+    harness: PostgresHarness,
+) -> None:
+    harness.create_table("a", LINES, ["id"])
+    harness.create_table("b", LINES)
+    harness.create_table("other", LINES)
+    source = harness.source(["a", "b"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    with writer.transaction():
+        writer.execute("INSERT INTO a VALUES (1, 'x')")
+        writer.execute("INSERT INTO other VALUES (1, 'x')")
+        with suppress(ZeroDivisionError), writer.savepoint():
+            writer.execute("INSERT INTO b VALUES (9, 'never')")
+            raise ZeroDivisionError
+        with writer.savepoint():
+            writer.execute("INSERT INTO b VALUES (1, 'y'), (1, 'y')")
+        writer.execute("UPDATE a SET id = 2, part = NULL")
+    with suppress(ZeroDivisionError), writer.transaction():
+        writer.execute("INSERT INTO a VALUES (3, 'never')")
+        raise ZeroDivisionError
+    writer.execute("INSERT INTO other VALUES (2, 'x')")
+    writer.execute("DELETE FROM a WHERE id = 2")
+    first, second = read_log(monitor, 2)
+    assert {n: dict(d.items()) for n, d in first.transaction.deltas.items()} == {
+        "a": {(2, None): 1},
+        "b": {(1, "y"): 2},
+    }
+    assert len(first.transaction.updates) == 4
+    assert dict(second.transaction.deltas["a"].items()) == {(2, None): -1}
+    monitor.close()
+
+
+def test_a_large_value_that_an_update_leaves_alone_is_whole(harness: PostgresHarness) -> None:
+    harness.create_table("big", LINES, ["id"])
+    source = harness.source(["big"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("ALTER TABLE big ALTER part SET STORAGE EXTERNAL")
+    large = "0123456789" * 5000
+    writer.execute("INSERT INTO big VALUES (1, ?)", [large])
+    writer.execute("UPDATE big SET id = 2")
+    _, update = read_log(monitor, 2)
+    assert dict(update.transaction.deltas["big"].items()) == {(1, large): -1, (2, large): 1}
+    monitor.close()
+
+
+def test_reading_goes_on_at_a_position_with_nothing_lost_and_nothing_twice(
+    harness: PostgresHarness,
+) -> None:
+    harness.create_table("a", LINES, ["id"])
+    source = harness.source(["a"])
+    source.setup()
+    writer = harness.writer()
+    for number in range(10):
+        writer.execute("INSERT INTO a VALUES (?, 'x')", [number])
+    monitor = source.open_monitor(None)
+    items = read_log(monitor, 10)
+    monitor.close()
+    assert len({item.transaction.id for item in items}) == 10
+    for at in range(10):
+        monitor = source.open_monitor(items[at].position)
+        assert read_log(monitor, 9 - at) == items[at + 1 :]
+        if at == 5:
+            monitor.acknowledge(items[at].position)
+        monitor.close()
+    monitor = source.open_monitor(None)
+    assert read_log(monitor, 4) == items[6:]
+    monitor.close()
+    with pytest.raises(SourceError, match="acknowledged and is gone"):
+        source.open_monitor(items[0].position)
+
+
+def test_the_position_moves_on_when_nothing_of_interest_happens(harness: PostgresHarness) -> None:
+    harness.create_table("a", LINES, ["id"])
+    harness.create_table("other", LINES)
+    source = harness.source(["a"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    for _ in range(20):
+        writer.execute("INSERT INTO other VALUES (1, 'x')")
+    seen = [item for _ in range(10) for item in monitor.read(0.1)]
+    assert seen
+    assert all(isinstance(item, Progressed) for item in seen)
+    monitor.close()
+
+
+@pytest.mark.parametrize("blocks", [0, 3])
+def test_load_and_log_give_the_final_state_under_concurrent_writers(
+    harness: PostgresHarness, blocks: int
+) -> None:
+    harness.create_table("a", LINES, ["id"])
+    writer = harness.writer()
+    writer.execute(
+        f"INSERT INTO a SELECT n, repeat('x', 80) FROM generate_series(1, {blocks * 80}) n"
+    )
+    source = harness.source(["a"])
+    source.setup()
+    stop = threading.Event()
+
+    def write(base: int) -> None:
+        own = harness.writer()
+        number = base
+        while not stop.is_set():
+            number += 1
+            with own.transaction():
+                own.execute("INSERT INTO a VALUES (?, 'new')", [number])
+                own.execute("UPDATE a SET part = part || '.' WHERE id = ?", [number - 3])
+            own.execute("DELETE FROM a WHERE id = ?", [number - 7])
+
+    threads = [threading.Thread(target=write, args=(base * 1_000_000,)) for base in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            load = source.open_load(["a"], 4)
+            state = loaded(load, "a", LINES)
+            monitor = source.open_monitor(load.position)
+            load.close()
+            items = [i for _ in range(3) for i in committed(monitor.read(0.3))]
+            state = replay(state, "a", items)
+            monitor.close()
+            # Goes on from inside the window in which the snapshot still matters.
+            monitor = source.open_monitor(items[0].position)
+            assert committed(monitor.read(0.3))[0] == items[1]
+            monitor.close()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    monitor = source.open_monitor(items[-1].position)
+    while more := committed(monitor.read(0.3)):
+        state = replay(state, "a", more)
+    monitor.close()
+    assert state == harness.contents("a")
