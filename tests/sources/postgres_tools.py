@@ -27,6 +27,23 @@ def read_log(monitor: Monitor, count: int, limit_s: float = 10.0) -> list[Commit
     return found
 
 
+def read_at_least(monitor: Monitor, count: int, limit_s: float = 10.0) -> list[Committed]:
+    found: list[Committed] = []
+    deadline = time.monotonic() + limit_s
+    while len(found) < count:
+        found += committed(monitor.read(0.2))
+        assert time.monotonic() < deadline, f"only {len(found)} transactions came"
+    return found
+
+
+def read_to_end(monitor: Monitor) -> list[Committed]:
+    """All transactions until the log is silent for a moment."""
+    found: list[Committed] = []
+    while logged := monitor.read(0.5):
+        found += committed(logged)
+    return found
+
+
 def committed(logged: Iterable[Logged]) -> list[Committed]:
     return [item for item in logged if isinstance(item, Committed)]
 

@@ -27,7 +27,16 @@ from headwater.algebra.values import (
 from headwater.errors import SourceError
 from headwater.sources.contract import Progressed
 from tests.sources.postgres_harness import PostgresHarness
-from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, replay, whole
+from tests.sources.postgres_tools import (
+    LINES,
+    answered,
+    loaded,
+    read_at_least,
+    read_log,
+    read_to_end,
+    replay,
+    whole,
+)
 
 ALL = Schema.of(
     [
@@ -298,19 +307,18 @@ def test_load_and_log_give_the_final_state_under_concurrent_writers(
             state = loaded(load, "a", LINES)
             monitor = source.open_monitor(load.position)
             load.close()
-            items = [i for _ in range(3) for i in committed(monitor.read(0.3))]
+            items = read_at_least(monitor, 20)
             state = replay(state, "a", items)
             monitor.close()
             # Goes on from inside the window in which the snapshot still matters.
             monitor = source.open_monitor(items[0].position)
-            assert committed(monitor.read(0.3))[0] == items[1]
+            assert read_at_least(monitor, 1)[0] == items[1]
             monitor.close()
     finally:
         stop.set()
         for thread in threads:
             thread.join()
     monitor = source.open_monitor(items[-1].position)
-    while more := committed(monitor.read(0.3)):
-        state = replay(state, "a", more)
+    state = replay(state, "a", read_to_end(monitor))
     monitor.close()
     assert state == harness.contents("a")

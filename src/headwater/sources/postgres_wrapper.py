@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import pq, sql
@@ -77,7 +78,9 @@ class PostgresWrapper:
         assert result is not None
         if not fetch.columns:
             return Rows(fetch.schema, {(): int(result.get_value(0, 0) or b"0")})
-        columns = [(places[ref.alias], _column(places, ref)) for ref in fetch.columns]
+        columns = [
+            (places[ref.alias], places[ref.alias].by_name[ref.column]) for ref in fetch.columns
+        ]
         return Rows(fetch.schema, _counted(result, columns))
 
     def _table(self, relation: str) -> Table:
@@ -108,67 +111,82 @@ class PostgresWrapper:
             return  # lost, and with it the transaction
 
 
-def build_statement(fetch: Fetch, places: Mapping[str, Table]) -> tuple[sql.Composed, list[object]]:
+@dataclass(frozen=True)
+class _Places:
+    """The tables of a statement, under names of its own: a view's aliases may be too long."""
+
+    tables: Mapping[str, Table]
+
+    def column(self, ref: Ref) -> TableColumn:
+        return self.tables[ref.alias].by_name[ref.column]
+
+    def named(self, ref: Ref) -> sql.Identifier:
+        return _quoted(f"t{list(self.tables).index(ref.alias)}", ref.column)
+
+    def listed(self) -> sql.Composed:
+        return sql.SQL(", ").join(
+            sql.SQL("ONLY {} AS {}").format(
+                _quoted(table.schema, table.name), sql.Identifier(f"t{at}")
+            )
+            for at, table in enumerate(self.tables.values())
+        )
+
+
+def build_statement(fetch: Fetch, tables: Mapping[str, Table]) -> tuple[sql.Composed, list[object]]:
     """The SELECT for a fetch: names quoted, values as parameters."""
+    places = _Places(tables)
     parameters: list[object] = []
-    shown = sql.SQL(", ").join(map(_named, fetch.columns))
-    tables = sql.SQL(", ").join(
-        sql.SQL("ONLY {} AS {}").format(places[place.alias].identifier, sql.Identifier(place.alias))
-        for place in fetch.places
-    )
     conditions = [_join(places, *join) for join in fetch.joins]
     for ref, operator, value in fetch.filters:
-        if not _storable(value):
-            conditions.append(sql.SQL("false").format())
-            continue
-        kind = _column(places, ref).parameter_type
         conditions.append(
-            sql.SQL("{} {} %s::{}").format(_named(ref), sql.SQL(_operator(operator)), kind)
+            sql.SQL("{} {} %s::{}").format(
+                places.named(ref),
+                sql.SQL(_operator(operator)),
+                places.column(ref).parameter_type,
+            )
         )
-        parameters.append(value)
+        parameters.append(value if _storable(value) else None)  # equal to nothing
     for keys in fetch.keys:
         conditions.append(_among(places, keys))
         rows = [row for row in keys.values if all(map(_storable, row))]
         parameters.extend([row[at] for row in rows] for at in range(len(keys.columns)))
+    shown = sql.SQL(", ").join(map(places.named, fetch.columns))
     statement = sql.SQL("SELECT {} FROM {}").format(
-        shown if fetch.columns else sql.SQL("count(*)"), tables
+        shown if fetch.columns else sql.SQL("count(*)"), places.listed()
     )
     if conditions:
         statement += sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions)
     return statement, parameters
 
 
-def _join(places: Mapping[str, Table], a: Ref, operator: str, b: Ref) -> sql.Composed:
-    left: sql.Composable = _named(a)
-    right: sql.Composable = _named(b)
-    if _column(places, a).collation != _column(places, b).collation:
+def _join(places: _Places, a: Ref, operator: str, b: Ref) -> sql.Composed:
+    left: sql.Composable = places.named(a)
+    right: sql.Composable = places.named(b)
+    if places.column(a).collation != places.column(b).collation:
         # Two collations cannot be compared under either; bytes can, and that is our equality.
         left = sql.SQL('{} COLLATE "C"').format(left)
         right = sql.SQL('{} COLLATE "C"').format(right)
     return sql.SQL("{} {} {}").format(left, sql.SQL(_operator(operator)), right)
 
 
-def _among(places: Mapping[str, Table], keys: Keys) -> sql.Composed:
-    kinds = [_column(places, ref).parameter_type for ref in keys.columns]
+def _among(places: _Places, keys: Keys) -> sql.Composed:
+    kinds = [places.column(ref).parameter_type for ref in keys.columns]
     if len(kinds) == 1:
-        return sql.SQL("{} = ANY(%s::{}[])").format(_named(keys.columns[0]), kinds[0])
+        return sql.SQL("{} = ANY(%s::{}[])").format(places.named(keys.columns[0]), kinds[0])
     return sql.SQL("({}) IN (SELECT * FROM unnest({}))").format(
-        sql.SQL(", ").join(map(_named, keys.columns)),
+        sql.SQL(", ").join(map(places.named, keys.columns)),
         sql.SQL(", ").join(sql.SQL("%s::{}[]").format(kind) for kind in kinds),
     )
+
+
+def _quoted(*names: str) -> sql.Identifier:
+    """Names for a statement that has parameters, where a percent sign must be doubled."""
+    return sql.Identifier(*(name.replace("%", "%%") for name in names))
 
 
 def _operator(operator: str) -> str:
     assert operator in ("=", "<", "<=", ">", ">=")
     return operator
-
-
-def _named(ref: Ref) -> sql.Identifier:
-    return sql.Identifier(ref.alias, ref.column)
-
-
-def _column(places: Mapping[str, Table], ref: Ref) -> TableColumn:
-    return places[ref.alias].by_name[ref.column]
 
 
 def _storable(value: Value) -> bool:
