@@ -12,7 +12,7 @@ from headwater.sources.postgres_catalog import read_tables, split_name
 from headwater.sources.postgres_connect import Access, Connection
 from headwater.sources.postgres_load import PostgresLoad
 from headwater.sources.postgres_monitor import Interpreter, PostgresMonitor
-from headwater.sources.postgres_setup import Installation
+from headwater.sources.postgres_setup import Installation, altered
 from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
 from headwater.sources.postgres_types import Table
 from headwater.sources.postgres_wrapper import PostgresWrapper
@@ -48,6 +48,7 @@ class PostgresSource:
         self._access = Access(name, dsn, limit_s)
         self._names = tuple(relations)
         self._keys = dict(keys or {})
+        self._described: Mapping[str, Table] = {}
         self._installation = Installation(self._access, publication or default, slot)
 
     def __repr__(self) -> str:
@@ -58,6 +59,7 @@ class PostgresSource:
         return self._access.source
 
     def relations(self) -> Mapping[str, Relation]:
+        self._described = {}
         with self._access.connect() as connection:
             tables = self._tables(connection)
         return {name: table.relation(self.name) for name, table in tables.items()}
@@ -115,7 +117,14 @@ class PostgresSource:
             raise
 
     def _tables(self, connection: Connection) -> dict[str, Table]:
-        return read_tables(self._access, connection, self._names, self._keys)
+        """The tables; they must still be as they were last described to the caller."""
+        tables = read_tables(self._access, connection, self._names, self._keys)
+        for name, before in self._described.items():
+            now = tables[name]
+            if (now.oid, now.columns) != (before.oid, before.columns):
+                raise altered(before, now.schema, now.name, list(now.by_name))
+        self._described = tables
+        return tables
 
     def _current_snapshot(self, connection: Connection) -> XidSnapshot:
         with self._access.errors("take a snapshot"):

@@ -25,7 +25,7 @@ from headwater.sources import pgoutput
 from headwater.sources.contract import Committed, Logged, Marked, Position, Progressed
 from headwater.sources.pgoutput import Datum, SentRelation, decode, filled, lsn_text
 from headwater.sources.postgres_connect import Access
-from headwater.sources.postgres_setup import not_full
+from headwater.sources.postgres_setup import altered, not_full
 from headwater.sources.postgres_snapshot import LogPosition, full_xid
 from headwater.sources.postgres_types import Table
 
@@ -35,6 +35,7 @@ _FEEDBACK_S = 10.0
 _EPOCH_2000_S = 946_684_800
 _MANY_REQUESTS = 5
 _DOING = "read the log"
+_NOT_READY = b"55000"
 
 
 @dataclass
@@ -146,10 +147,8 @@ class Interpreter:
         columns = [(c.name, c.type_oid, c.modifier) for c in sent.columns]
         expected = [(c.name, c.oid, c.modifier) for c in table.columns]
         if (sent.namespace, sent.name) != (table.schema, table.name) or columns != expected:
-            self._problems[sent.oid] = SourceError(
-                f"Table {table.label} was altered: the log shows it as {sent.namespace}."
-                f"{sent.name} ({', '.join(c.name for c in sent.columns)}).",
-                "Define the views anew over the table as it is now, and load them.",
+            self._problems[sent.oid] = altered(
+                table, sent.namespace, sent.name, [c.name for c in sent.columns]
             )
         elif sent.identity != "f":
             self._problems[sent.oid] = not_full(table)
@@ -178,6 +177,8 @@ class PostgresMonitor:
         self._reported = 0
         self._next_feedback = time.monotonic() + _FEEDBACK_S
         self._requests: list[float] = []
+        self._warning: SourceError | None = None
+        pgconn.notice_handler = self._notice
 
     def start(self, slot: str, publication: str) -> None:
         """Ask the server to send from the position on."""
@@ -246,6 +247,8 @@ class PostgresMonitor:
         self._pgconn.consume_input()
         for _ in range(_MOST_AT_ONCE):
             size, data = self._pgconn.get_copy_data(1)
+            if self._warning is not None:
+                raise self._warning
             if size == 0:
                 return False
             if size < 0:
@@ -268,6 +271,13 @@ class PostgresMonitor:
                 self._notice_shutdown()
             return self._interpreter.reached(end)
         return None
+
+    def _notice(self, result: pq.abc.PGresult) -> None:
+        """From version 18 on the server only warns when the publication is gone."""
+        if result.error_field(pq.DiagnosticField.SQLSTATE) == _NOT_READY:
+            failure = self._access.result_failure(result, _DOING)
+            hint = "Changes have been missed: run setup and load the views again."
+            self._warning = SourceError(failure.message, hint)
 
     def _notice_shutdown(self) -> None:
         """A server that shuts down asks over and over until all is acknowledged, or we go."""

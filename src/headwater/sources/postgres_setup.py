@@ -181,6 +181,13 @@ def not_full(table: Table) -> SourceError:
     )
 
 
+def altered(table: Table, schema: str, name: str, columns: Sequence[str]) -> SourceError:
+    return SourceError(
+        f"Table {table.label} was altered: now it is {schema}.{name} ({', '.join(columns)}).",
+        "Define the views anew over the table as it is now, and load them.",
+    )
+
+
 def identity_statement(table: Table) -> str:
     statement = sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY FULL").format(table.identifier)
     return statement.as_string(None)
