@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import psycopg
 import pytest
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql import parse_view
-from headwater.algebra.terms import query_of
+from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import (
     BOOL,
     BYTES,
@@ -22,14 +26,17 @@ from headwater.algebra.values import (
     TEXT,
     TIMESTAMP,
     TIMESTAMP_TZ,
+    Row,
     decimal_type,
 )
-from headwater.errors import SourceError
-from headwater.sources.contract import Progressed
+from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.contract import Committed, Monitor, Position, Progressed, Source
+from headwater.sources.pgoutput import lsn_text, parse_lsn
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import (
     LINES,
     answered,
+    committed,
     loaded,
     read_at_least,
     read_log,
@@ -273,6 +280,125 @@ def test_the_position_moves_on_when_nothing_of_interest_happens(harness: Postgre
     assert seen
     assert all(isinstance(item, Progressed) for item in seen)
     monitor.close()
+
+
+def test_only_what_was_acknowledged_is_forgotten_by_the_server(harness: PostgresHarness) -> None:
+    harness.create_table("a", LINES, ["id"])
+    source = harness.source(["a"])
+    source.setup()
+    writer = harness.writer()
+
+    def confirmed() -> int:
+        with psycopg.connect(harness.dsn) as connection:
+            row = connection.execute(
+                "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s",
+                [harness.name],
+            ).fetchone()
+        assert row is not None
+        return parse_lsn(row[0])
+
+    monitor = source.open_monitor(None)
+    before = confirmed()
+    for number in range(3):
+        writer.execute("INSERT INTO a VALUES (?, 'x')", [number])
+    items = read_log(monitor, 3)
+    monitor.read(0.2)
+    assert confirmed() == before
+    monitor.acknowledge(items[1].position)
+    monitor.acknowledge(items[0].position)
+    monitor.read(0.2)
+    assert lsn_text(confirmed()) == items[1].position["lsn"]
+    writer.execute("CREATE TABLE other (n int)")
+    writer.execute("INSERT INTO other VALUES (1)")
+    idle = [item for _ in range(5) for item in monitor.read(0.1)]
+    assert isinstance(idle[-1], Progressed)
+    monitor.acknowledge(idle[-1].position)
+    monitor.close()
+    assert confirmed() > parse_lsn(str(items[2].position["lsn"]))
+
+
+def test_joins_and_keys_are_found_whatever_the_collations(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute(
+        """
+        CREATE TABLE left_side (n int, t text COLLATE "C", c char(4), d numeric(9,2));
+        CREATE TABLE right_side (n bigint, t varchar(9) COLLATE "POSIX", c text, d numeric(9,2));
+        INSERT INTO left_side VALUES (1, 'x', 'c', 1.5), (2, 'Y', 'c', 2), (3, NULL, NULL, NULL);
+        INSERT INTO right_side VALUES (1, 'x', 'c', 1.5), (2, 'y', 'c', 2), (3, NULL, '', NULL);
+        """
+    )
+    source = harness.source(["left_side", "right_side"])
+    relations = source.relations()
+    shown = "SELECT l.n FROM left_side l JOIN right_side r ON "
+    for condition, expected in [
+        ("l.t = r.t", {(1,): 1}),
+        ("l.t = r.t AND l.n = r.n", {(1,): 1}),
+        ("l.c = r.c", {(1,): 2, (2,): 2}),
+        ("l.d = r.d AND r.n >= 2", {(2,): 1}),
+        ("l.d < r.d", {(1,): 1}),
+        ("l.n = r.n AND l.t = 'X'", {}),
+        ("l.n = r.n AND l.t = 'x\x00'", {}),
+    ]:
+        query = query_of(parse_view(shown + condition, relations))
+        assert answered(source, query) == [expected], condition
+        for at, name in enumerate(("left_side", "right_side")):
+            (rows,) = answered(source, whole(relations, name))
+            bound = (bind_delta(query[0], at, Rows(relations[name].schema, rows)),)
+            assert answered(source, bound) == [expected], (condition, name)
+    count = query_of(parse_view("SELECT 1 AS one FROM left_side l", relations))
+    assert answered(source, count) == [{(1,): 3}]
+
+
+def test_reading_with_many_reconnections_loses_and_repeats_nothing(
+    harness: PostgresHarness,
+) -> None:
+    harness.create_table("a", LINES, ["id"])
+    source = harness.source(["a"])
+    source.setup()
+    stop = threading.Event()
+
+    def write(base: int) -> None:
+        own = harness.writer()
+        for number in itertools.count(base):
+            own.execute("INSERT INTO a VALUES (?, 'new')", [number])
+            if number % 3 == 0:
+                own.execute("UPDATE a SET part = part || '.' WHERE id = ?", [number - 3])
+            if stop.is_set():
+                return
+
+    threads = [threading.Thread(target=write, args=(base * 1_000_000,)) for base in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    state: Counter[Row] = Counter()
+    position: Position | None = None
+    monitor: Monitor = source.open_monitor(None)
+    for turn in range(60):
+        if turn == 50:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        for _ in range(turn % 4):
+            logged = monitor.read(0.05)
+            state = replay(state, "a", committed(logged))
+            places = [item for item in logged if isinstance(item, Committed | Progressed)]
+            position = places[-1].position if places else position
+        if turn % 3 == 0 and position:
+            monitor.acknowledge(position)
+        monitor.close()
+        monitor = reopened(source, position)
+    state = replay(state, "a", read_to_end(monitor))
+    monitor.close()
+    assert state == harness.contents("a")
+    assert len(state) > 100
+
+
+def reopened(source: Source, position: Position | None) -> Monitor:
+    """Opens a monitor once the server has noticed that the last one is gone."""
+    for _ in range(500):
+        with suppress(LostConnectionError):
+            return source.open_monitor(position)
+        time.sleep(0.01)
+    raise AssertionError("the slot stays in use")
 
 
 @pytest.mark.parametrize("blocks", [0, 3])

@@ -235,7 +235,7 @@ def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> N
 def test_a_role_with_few_privileges_can_read_and_is_told_what_it_cannot(
     harness: PostgresHarness,
 ) -> None:
-    shared_server().execute("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN REPLICATION")
+    shared_server().execute("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN")
     dsn = shared_server().dsn(harness.name, "reader")
     source = PostgresSource("pg", dsn, ["a"], slot=harness.name)
     with pytest.raises(SourceError, match="GRANT SELECT ON public"):
@@ -247,6 +247,9 @@ def test_a_role_with_few_privileges_can_read_and_is_told_what_it_cannot(
     PostgresSource("pg", harness.dsn, ["a"], slot=harness.name).setup()
     writer.execute("INSERT INTO a VALUES (1, 'x')")
     assert source.setup_statements() == []
+    with pytest.raises(SourceError, match="ALTER ROLE <role> REPLICATION"):
+        source.open_monitor(None)
+    writer.execute("ALTER ROLE reader REPLICATION")
     monitor = source.open_monitor(None)
     read_log(monitor, 1)
     monitor.close()

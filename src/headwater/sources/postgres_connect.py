@@ -18,8 +18,17 @@ OLDEST = 14
 _SETTINGS = """
 SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
 SET bytea_output = 'hex'; SET extra_float_digits = 3; SET row_security = off;
-SET synchronous_commit = local
+SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0
 """
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "application_name": "headwater",
+    # A peer that vanished without a word is noticed within a minute.
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
 _REFUSALS = (
     "password",
     "authentication",
@@ -125,9 +134,7 @@ class Access:
                 f"Source {self.source}: its connection string cannot be read.",
                 "Write it like postgresql://role@host:5432/database?sslmode=verify-full.",
             ) from None
-        known.setdefault("connect_timeout", "10")
-        known.setdefault("application_name", "headwater")
-        return make_conninfo("", **{**known, **more})
+        return make_conninfo("", **{**_DEFAULTS, **known, **more})
 
     def _scrubbed(self, text: str) -> str:
         """A message without anything that the connection string keeps secret."""
@@ -143,6 +150,8 @@ class Access:
     def _unreachable(self, text: str) -> SourceError:
         text = self._scrubbed(text).rstrip(".")
         message = f"Source {self.source}: cannot connect: {text}."
+        if "WAL sender" in text or "walsender" in text:
+            return SourceError(message, "As a superuser run: ALTER ROLE <role> REPLICATION;")
         starting = "starting up" in text or "shutting down" in text or "too many" in text
         if "FATAL" in text and not starting and any(word in text for word in _REFUSALS):
             return SourceError(message, "Check the role, the password and the database's name.")
