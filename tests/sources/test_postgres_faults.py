@@ -148,6 +148,25 @@ def test_a_table_that_was_altered_between_two_connections_is_noticed(
     assert len(source.relations()["a"].schema) == 3
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER PUBLICATION p DROP TABLE a", "DROP TABLE a; CREATE TABLE a (id bigint, part text)"],
+)
+def test_a_table_that_is_no_longer_published_is_noticed_after_a_while(
+    harness: PostgresHarness, statement: str
+) -> None:
+    source = harness.source(["a"], publication="p", watch_s=0.3)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("INSERT INTO a VALUES (1, 'x')")
+    read_log(monitor, 1)
+    writer.execute(statement)
+    with pytest.raises(SourceError, match=r"publish every table|was altered"):
+        read_into([], monitor)
+    monitor.close()
+
+
 def read_into(found: list[Committed], monitor: Monitor) -> None:
     for _ in range(20):
         found += committed(monitor.read(0.2))

@@ -11,7 +11,8 @@ from headwater.sources.contract import Position
 from headwater.sources.postgres_catalog import read_tables, split_name
 from headwater.sources.postgres_connect import Access, Connection
 from headwater.sources.postgres_load import PostgresLoad
-from headwater.sources.postgres_monitor import Interpreter, PostgresMonitor
+from headwater.sources.postgres_log import Interpreter
+from headwater.sources.postgres_monitor import PostgresMonitor
 from headwater.sources.postgres_setup import Installation, altered
 from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
 from headwater.sources.postgres_types import Table
@@ -25,7 +26,8 @@ class PostgresSource:
 
     `relations` are names such as `lines` or `sales.lines`; the relation is called by the last
     part. `keys` replaces primary keys. `slot` must be unique at the server. `limit_s` bounds
-    how long one statement may take.
+    how long one statement may take. Every `watch_s` a monitor looks whether the tables are
+    still published as they were.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class PostgresSource:
         publication: str | None = None,
         slot: str | None = None,
         limit_s: float = 60.0,
+        watch_s: float = 30.0,
     ) -> None:
         default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())[:_LONGEST_NAME]
         slot = slot or default
@@ -46,6 +49,7 @@ class PostgresSource:
                 f"Use up to {_LONGEST_NAME} lower-case letters, digits and underscores.",
             )
         self._access = Access(name, dsn, limit_s)
+        self._watch_s = watch_s
         self._names = tuple(relations)
         self._keys = dict(keys or {})
         self._described: Mapping[str, Table] = {}
@@ -77,17 +81,13 @@ class PostgresSource:
             self._installation.remove(connection)
 
     def open_monitor(self, after: Position | None) -> PostgresMonitor:
-        with self._access.connect() as connection:
-            tables = self._tables(connection)
-            confirmed = self._installation.check(connection, tables.values())
-            near_xid = self._current_snapshot(connection).xmax
+        tables, confirmed, near_xid = self._checked()
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
         self._installation.check_reachable(at.lsn, confirmed)
         slot = self._installation.slot
         pgconn = self._access.connect_replication()
-        monitor = PostgresMonitor(
-            self._access, pgconn, Interpreter(self.name, tables, slot, at, near_xid)
-        )
+        interpreter = Interpreter(self.name, tables, slot, at, near_xid)
+        monitor = PostgresMonitor(self._access, pgconn, interpreter, self._checked, self._watch_s)
         try:
             monitor.start(slot, self._installation.publication)
         except BaseException:
@@ -126,8 +126,12 @@ class PostgresSource:
         self._described = tables
         return tables
 
-    def _current_snapshot(self, connection: Connection) -> XidSnapshot:
-        with self._access.errors("take a snapshot"):
-            row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+    def _checked(self) -> tuple[Mapping[str, Table], int, int]:
+        """The tables, where the slot stands, and a recent transaction's number."""
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+            confirmed = self._installation.check(connection, tables.values())
+            with self._access.errors("take a snapshot"):
+                row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
         assert row is not None
-        return XidSnapshot.parse(row[0])
+        return tables, confirmed, XidSnapshot.parse(row[0]).xmax

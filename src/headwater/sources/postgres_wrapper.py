@@ -22,7 +22,7 @@ from headwater.errors import SourceError
 from headwater.sources.contract import Reply
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_monitor import PREFIX
+from headwater.sources.postgres_log import PREFIX
 from headwater.sources.postgres_snapshot import XidSnapshot
 from headwater.sources.postgres_types import Table, TableColumn, read_value
 
