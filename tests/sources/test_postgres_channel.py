@@ -87,7 +87,7 @@ class Everything:
 class StampedByPlace(PostgresSource):
     """Deliberately wrong: takes the log up to the marker for what the answer reflects."""
 
-    def open_wrapper(self) -> Wrapper:  # type: ignore[override]  # the contract's, not its own
+    def open_wrapper(self) -> Wrapper:
         wrapper = super().open_wrapper()
         ask = wrapper.ask
 
@@ -159,10 +159,11 @@ def write_at_random(harness: PostgresHarness, seed: int, stop: threading.Event) 
             writer.execute("DELETE FROM a WHERE id = ?", [number])
 
 
+@pytest.mark.parametrize("replication", [True, False], ids=["slot", "triggers"])
 def test_every_answer_reflects_exactly_the_transactions_delivered_before_it(
-    harness: PostgresHarness,
+    harness: PostgresHarness, replication: bool
 ) -> None:
-    source = harness.source(["a", "b"])
+    source = harness.source(["a", "b"], replication=replication)
     source.setup()
     relations = source.relations()
     joined = query_of(

@@ -251,6 +251,34 @@ def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> N
     assert more.setup_statements() == []
 
 
+def test_triggers_are_made_once_follow_no_truncate_and_go_without_a_trace(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a"], replication=False)
+    with pytest.raises(SourceError, match="run setup"):
+        source.open_monitor(None)
+    assert any("CREATE TRIGGER" in statement for statement in source.setup_statements())
+    source.setup()
+    source.setup()
+    assert source.setup_statements() == []
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("SET session_replication_role = replica")
+    writer.execute("SET DateStyle = 'German'; INSERT INTO a VALUES (1, 'x')")
+    writer.execute("TRUNCATE a")
+    found: list[Committed] = []
+    with pytest.raises(SourceError, match="must be loaded again"):
+        read_into(found, monitor)
+    assert [dict(i.transaction.deltas["a"].items()) for i in found] == [{(1, "x"): 1}]
+    monitor.close()
+    source.teardown()
+    source.teardown()
+    with psycopg.connect(harness.dsn) as connection:
+        left = "SELECT FROM pg_trigger WHERE NOT tgisinternal UNION ALL SELECT FROM pg_tables "
+        left += "WHERE schemaname = 'headwater'"
+        assert connection.execute(left.encode()).fetchall() == []
+
+
 def test_a_role_with_few_privileges_can_read_and_is_told_what_it_cannot(
     harness: PostgresHarness,
 ) -> None:

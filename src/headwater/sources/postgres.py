@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from headwater.algebra.schema import Relation
 from headwater.errors import InputError
-from headwater.sources.contract import Position
+from headwater.sources.contract import Load, Monitor, Position, Wrapper
 from headwater.sources.postgres_catalog import read_tables, split_name
 from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_load import PostgresLoad
+from headwater.sources.postgres_load import Locate, PostgresLoad
 from headwater.sources.postgres_log import Interpreter
 from headwater.sources.postgres_monitor import PostgresMonitor
 from headwater.sources.postgres_setup import Installation, altered
 from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
+from headwater.sources.postgres_triggers import (
+    TriggerInstallation,
+    TriggerMonitor,
+    check_reachable,
+    marker_statement,
+)
 from headwater.sources.postgres_types import Table
-from headwater.sources.postgres_wrapper import PostgresWrapper
+from headwater.sources.postgres_wrapper import Mark, PostgresWrapper, log_message
 
 _LONGEST_NAME = 63
 
@@ -27,7 +35,8 @@ class PostgresSource:
     `relations` are names such as `lines` or `sales.lines`; the relation is called by the last
     part. `keys` replaces primary keys. `slot` must be unique at the server. `limit_s` bounds
     how long one statement may take. Every `watch_s` a monitor looks whether the tables are
-    still published as they were.
+    still published as they were. With `replication=False` changes come from triggers, for
+    servers where no slot can be had.
     """
 
     def __init__(
@@ -40,6 +49,7 @@ class PostgresSource:
         slot: str | None = None,
         limit_s: float = 60.0,
         watch_s: float = 30.0,
+        replication: bool = True,
     ) -> None:
         default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())[:_LONGEST_NAME]
         slot = slot or default
@@ -53,7 +63,9 @@ class PostgresSource:
         self._names = tuple(relations)
         self._keys = dict(keys or {})
         self._described: Mapping[str, Table] = {}
-        self._installation = Installation(self._access, publication or default, slot)
+        self._slot = slot
+        self._replication = Installation(self._access, publication or default, slot)
+        self._triggers = None if replication else TriggerInstallation(self._access, slot)
 
     def __repr__(self) -> str:
         return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
@@ -80,38 +92,64 @@ class PostgresSource:
         with self._access.connect() as connection:
             self._installation.remove(connection)
 
-    def open_monitor(self, after: Position | None) -> PostgresMonitor:
+    def open_monitor(self, after: Position | None) -> Monitor:
+        if self._triggers is not None:
+            return self._open_polling(self._triggers, after)
         tables, confirmed, near_xid = self._checked()
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
-        self._installation.check_reachable(at.lsn, confirmed)
-        slot = self._installation.slot
+        self._replication.check_reachable(at.lsn, confirmed)
         pgconn = self._access.connect_replication()
-        interpreter = Interpreter(self.name, tables, slot, at, near_xid)
+        interpreter = Interpreter(self.name, tables, self._slot, at, near_xid)
         monitor = PostgresMonitor(self._access, pgconn, interpreter, self._checked, self._watch_s)
         try:
-            monitor.start(slot, self._installation.publication)
+            monitor.start(self._slot, self._replication.publication)
         except BaseException:
             monitor.close()
             raise
         return monitor
 
-    def open_wrapper(self) -> PostgresWrapper:
-        connection = self._access.connect()
-        try:
+    def open_wrapper(self) -> Wrapper:
+        triggers = self._triggers
+        mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
+        with self._kept() as connection:
             tables = self._tables(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return PostgresWrapper(self._access, connection, tables, self._installation.slot)
+            return PostgresWrapper(
+                self._access, connection, tables, self._slot, mark, read_only=triggers is None
+            )
 
-    def open_load(self, relations: Sequence[str], readers: int) -> PostgresLoad:
-        connection = self._access.connect()
-        try:
+    def open_load(self, relations: Sequence[str], readers: int) -> Load:
+        with self._kept() as connection:
             tables = self._tables(connection)
-            confirmed = self._installation.check(connection, tables.values())
+            locate = self._locator(connection, tables)
             wanted = {split_name(name)[1] for name in relations}
             chosen = {name: table for name, table in tables.items() if name in wanted}
-            return PostgresLoad(self._access, connection, chosen, readers, confirmed)
+            return PostgresLoad(self._access, connection, chosen, readers, locate)
+
+    @property
+    def _installation(self) -> Installation | TriggerInstallation:
+        return self._replication if self._triggers is None else self._triggers
+
+    def _locator(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
+        if self._triggers is not None:
+            self._triggers.check(connection, tables.values())
+            return lambda snapshot, _: {"snapshot": str(snapshot)}
+        confirmed = self._replication.check(connection, tables.values())
+        return lambda snapshot, until: LogPosition(confirmed, snapshot, until).json()
+
+    def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
+        with self._kept() as connection:
+            tables = self._tables(connection)
+            acknowledged = triggers.check(connection, tables.values())
+            at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
+            check_reachable(self._access, at, acknowledged)
+            return TriggerMonitor(triggers, connection, tables, at)
+
+    @contextmanager
+    def _kept(self) -> Iterator[Connection]:
+        """A connection that stays open unless the body fails."""
+        connection = self._access.connect()
+        try:
+            yield connection
         except BaseException:
             connection.close()
             raise
@@ -130,7 +168,7 @@ class PostgresSource:
         """The tables, where the slot stands, and a recent transaction's number."""
         with self._access.connect() as connection:
             tables = self._tables(connection)
-            confirmed = self._installation.check(connection, tables.values())
+            confirmed = self._replication.check(connection, tables.values())
             with self._access.errors("take a snapshot"):
                 row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
         assert row is not None

@@ -8,7 +8,7 @@ where to read and which transactions the snapshot had seen already.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow
 import pyarrow.compute
@@ -20,13 +20,15 @@ from headwater.errors import SourceError
 from headwater.sources.contract import Position
 from headwater.sources.pgoutput import parse_lsn
 from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
+from headwater.sources.postgres_snapshot import XidSnapshot
 from headwater.sources.postgres_types import Table, TableColumn, unreadable
 
 _BATCH_BYTES = 4 << 20
 _NULL = "\\N"
 _DOING = "load"
 _EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+Locate = Callable[[XidSnapshot, int], Position]
+"""The position of a snapshot that holds nothing committed after a place in the log."""
 _ARROW = {
     "bool": pyarrow.bool_(),
     "int": pyarrow.int64(),
@@ -55,7 +57,7 @@ class PostgresLoad:
         connection: Connection,
         tables: Mapping[str, Table],
         readers: int,
-        confirmed: int,
+        locate: Locate,
     ) -> None:
         self._access = access
         self._holder = connection
@@ -73,11 +75,11 @@ class PostgresLoad:
                 "SELECT pg_current_wal_insert_lsn()::text"
             ).fetchone() or ("0/0",)
             self._blocks = {table.name: self._count_blocks(table) for table in tables.values()}
-        self._position = LogPosition(confirmed, XidSnapshot.parse(seen), parse_lsn(until))
+        self._position = locate(XidSnapshot.parse(seen), parse_lsn(until))
 
     @property
     def position(self) -> Position:
-        return self._position.json()
+        return self._position
 
     def parts(self, relation: str) -> int:
         return max(1, min(self._readers, self._blocks[self._table(relation).name]))

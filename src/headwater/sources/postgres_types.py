@@ -191,7 +191,7 @@ def _read_decimal(text: bytes) -> Decimal:
 
 
 _READERS: dict[str, Callable[[bytes], Value]] = {
-    "bool": lambda text: text == b"t",
+    "bool": lambda text: text[:1] == b"t",
     "int": int,
     "decimal": _read_decimal,
     "float": lambda text: canonical_float(float(text)),

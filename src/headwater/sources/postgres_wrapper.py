@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -26,7 +26,9 @@ from headwater.sources.postgres_log import PREFIX
 from headwater.sources.postgres_snapshot import XidSnapshot
 from headwater.sources.postgres_types import Table, TableColumn, read_value
 
-_BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT pg_current_snapshot()::text"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; SELECT pg_current_snapshot()::text"
+Mark = Callable[[str, XidSnapshot], bytes]
+"""The statement that puts a marker into the log."""
 _ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
 _DOING = "answer a question"
 
@@ -36,12 +38,25 @@ def pushes(operator: str, kind: Type) -> bool:
     return operator == "=" or kind.name in _ORDERED
 
 
+def log_message(marker: str, _: XidSnapshot) -> bytes:
+    """A marker as a message in the server's own log."""
+    return f"SELECT pg_logical_emit_message(true, '{PREFIX}', '{marker}')".encode()
+
+
 class PostgresWrapper:
     """A connection that answers questions."""
 
     def __init__(
-        self, access: Access, connection: Connection, tables: Mapping[str, Table], slot: str
+        self,
+        access: Access,
+        connection: Connection,
+        tables: Mapping[str, Table],
+        slot: str,
+        mark: Mark,
+        read_only: bool = True,
     ) -> None:
+        self._mark = mark
+        self._begin = _BEGIN.format("READ ONLY" if read_only else "READ WRITE").encode()
         self._access = access
         self._connection = connection
         self._tables = tables
@@ -59,11 +74,9 @@ class PostgresWrapper:
 
     def _ask(self, queries: Sequence[Query]) -> Reply:
         marker = f"{self._slot}/{uuid.uuid4().hex}"
-        snapshot = XidSnapshot.parse(self._simple(_BEGIN))
+        snapshot = XidSnapshot.parse(self._simple(self._begin))
         results = tuple(answer_query(query, self.run, pushes) for query in queries)
-        self._simple(
-            f"SELECT pg_logical_emit_message(true, '{PREFIX}', '{marker}'); COMMIT".encode()
-        )
+        self._simple(self._mark(marker, snapshot) + b"; COMMIT")
         return Reply(results, snapshot, marker)
 
     def run(self, fetch: Fetch) -> Rows:
