@@ -1,0 +1,175 @@
+"""PostgreSQL as a source: changes from a replication slot, answers stamped by their snapshots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from headwater.algebra.schema import Relation
+from headwater.errors import InputError
+from headwater.sources.contract import Load, Monitor, Position, Wrapper
+from headwater.sources.postgres_catalog import read_tables, split_name
+from headwater.sources.postgres_connect import Access, Connection
+from headwater.sources.postgres_load import Locate, PostgresLoad
+from headwater.sources.postgres_log import Interpreter
+from headwater.sources.postgres_monitor import PostgresMonitor
+from headwater.sources.postgres_setup import Installation, altered
+from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
+from headwater.sources.postgres_triggers import (
+    TriggerInstallation,
+    TriggerMonitor,
+    check_reachable,
+    marker_statement,
+)
+from headwater.sources.postgres_types import Table
+from headwater.sources.postgres_wrapper import Mark, PostgresWrapper, log_message
+
+_LONGEST_NAME = 63
+
+
+class PostgresSource:
+    """Some tables of one PostgreSQL database.
+
+    `relations` are names such as `lines` or `sales.lines`; the relation is called by the last
+    part. `keys` replaces primary keys. `slot` must be unique at the server. `limit_s` bounds
+    how long one statement may take. Every `watch_s` a monitor looks whether the tables are
+    still published as they were. With `replication=False` changes come from triggers, for
+    servers where no slot can be had.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dsn: str,
+        relations: Sequence[str],
+        keys: Mapping[str, Sequence[str]] | None = None,
+        publication: str | None = None,
+        slot: str | None = None,
+        limit_s: float = 60.0,
+        watch_s: float = 30.0,
+        replication: bool = True,
+    ) -> None:
+        default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())[:_LONGEST_NAME]
+        slot = slot or default
+        if not re.fullmatch(rf"[a-z0-9_]{{1,{_LONGEST_NAME}}}", slot):
+            raise InputError(
+                f"Source {name}: the slot's name {slot!r} is not one that PostgreSQL allows.",
+                f"Use up to {_LONGEST_NAME} lower-case letters, digits and underscores.",
+            )
+        self._access = Access(name, dsn, limit_s)
+        self._watch_s = watch_s
+        self._names = tuple(relations)
+        self._keys = dict(keys or {})
+        self._described: Mapping[str, Table] = {}
+        self._slot = slot
+        self._replication = Installation(self._access, publication or default, slot)
+        self._triggers = None if replication else TriggerInstallation(self._access, slot)
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
+
+    @property
+    def name(self) -> str:
+        return self._access.source
+
+    def relations(self) -> Mapping[str, Relation]:
+        self._described = {}
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+        return {name: table.relation(self.name) for name, table in tables.items()}
+
+    def setup_statements(self) -> Sequence[str]:
+        with self._access.connect() as connection:
+            return self._installation.missing(connection, self._tables(connection).values())
+
+    def setup(self) -> None:
+        with self._access.connect() as connection:
+            self._installation.install(connection, self._tables(connection).values())
+
+    def teardown(self) -> None:
+        with self._access.connect() as connection:
+            self._installation.remove(connection)
+
+    def open_monitor(self, after: Position | None) -> Monitor:
+        if self._triggers is not None:
+            return self._open_polling(self._triggers, after)
+        tables, confirmed, near_xid = self._checked()
+        at = LogPosition(confirmed) if after is None else LogPosition.of(after)
+        self._replication.check_reachable(at.lsn, confirmed)
+        pgconn = self._access.connect_replication()
+        interpreter = Interpreter(self.name, tables, self._slot, at, near_xid)
+        monitor = PostgresMonitor(self._access, pgconn, interpreter, self._checked, self._watch_s)
+        try:
+            monitor.start(self._slot, self._replication.publication)
+        except BaseException:
+            monitor.close()
+            raise
+        return monitor
+
+    def open_wrapper(self) -> Wrapper:
+        triggers = self._triggers
+        mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
+        with self._kept() as connection:
+            tables = self._tables(connection)
+            return PostgresWrapper(
+                self._access, connection, tables, self._slot, mark, read_only=triggers is None
+            )
+
+    def open_load(self, relations: Sequence[str], readers: int) -> Load:
+        with self._kept() as connection:
+            tables = self._tables(connection)
+            locate = self._locator(connection, tables)
+            wanted = {split_name(name)[1] for name in relations}
+            chosen = {name: table for name, table in tables.items() if name in wanted}
+            return PostgresLoad(self._access, connection, chosen, readers, locate)
+
+    @property
+    def _installation(self) -> Installation | TriggerInstallation:
+        return self._replication if self._triggers is None else self._triggers
+
+    def _locator(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
+        if self._triggers is not None:
+            self._triggers.check(connection, tables.values())
+            return lambda snapshot, _: {"snapshot": str(snapshot)}
+        confirmed = self._replication.check(connection, tables.values())
+        return lambda snapshot, until: LogPosition(confirmed, snapshot, until).json()
+
+    def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
+        with self._kept() as connection:
+            tables = self._tables(connection)
+            acknowledged = triggers.check(connection, tables.values())
+            at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
+            check_reachable(self._access, at, acknowledged)
+            return TriggerMonitor(triggers, connection, tables, at)
+
+    @contextmanager
+    def _kept(self) -> Iterator[Connection]:
+        """A connection that stays open unless the body fails."""
+        connection = self._access.connect()
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+
+    def _tables(self, connection: Connection) -> dict[str, Table]:
+        """The tables; they must still be as they were last described to the caller."""
+        tables = read_tables(self._access, connection, self._names, self._keys)
+        for name, before in self._described.items():
+            now = tables[name]
+            if (now.oid, now.columns) != (before.oid, before.columns):
+                raise altered(before, now.schema, now.name, list(now.by_name))
+        self._described = tables
+        return tables
+
+    def _checked(self) -> tuple[Mapping[str, Table], int, int]:
+        """The tables, where the slot stands, and a recent transaction's number."""
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+            confirmed = self._replication.check(connection, tables.values())
+            with self._access.errors("take a snapshot"):
+                row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+        assert row is not None
+        return tables, confirmed, XidSnapshot.parse(row[0]).xmax

@@ -1,0 +1,167 @@
+"""Connections to PostgreSQL, and its errors in words that keep its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from headwater.errors import LostConnectionError, SourceError
+
+Connection: TypeAlias = "psycopg.Connection[Any]"
+OLDEST = 14
+_SETTINGS = """
+SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
+SET bytea_output = 'hex'; SET extra_float_digits = 3; SET row_security = off;
+SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0
+"""
+_DEFAULTS = {
+    "connect_timeout": "10",
+    "application_name": "headwater",
+    # A peer that vanished without a word is noticed within a minute.
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+_REFUSALS = (
+    "password",
+    "authentication",
+    "pg_hba.conf",
+    'role "',
+    'database "',
+    "permission denied",
+    "certificate",
+    "must be superuser",
+)
+_LOST = ("08", "53300", "55006", "57P01", "57P02", "57P03", "57P05", "40001", "40P01")
+_GONE = ("42P01", "42703", "42704", "3F000")
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to reach one source."""
+
+    source: str
+    dsn: str = field(repr=False)
+    limit_s: float = 60.0
+
+    def connect(self) -> Connection:
+        """A connection that commits each statement, under the settings that readers expect."""
+        conninfo = self._conninfo()
+        try:
+            connection = psycopg.connect(conninfo, autocommit=True)
+        except psycopg.Error as error:
+            raise self._unreachable(str(error)) from None
+        try:
+            with self.errors("start a session"):
+                self._check_version(connection.pgconn.server_version)
+                connection.execute(_SETTINGS.encode())
+                connection.execute(f"SET statement_timeout = {int(self.limit_s * 1000)}".encode())
+        except SourceError:
+            connection.close()
+            raise
+        return connection
+
+    def connect_replication(self) -> pq.abc.PGconn:
+        """A connection that can read the log."""
+        conninfo = self._conninfo(replication="database")
+        pgconn = pq.PGconn.connect(conninfo.encode())
+        if pgconn.status != pq.ConnStatus.OK:
+            message = pgconn.get_error_message()
+            pgconn.finish()
+            raise self._unreachable(message)
+        result = pgconn.exec_(_SETTINGS.encode())
+        if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            failure = self.result_failure(result, "read the log")
+            pgconn.finish()
+            raise failure
+        return pgconn
+
+    @contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """Turns PostgreSQL's errors into ours."""
+        try:
+            yield
+        except psycopg.Error as error:
+            text = error.diag.message_primary or str(error)
+            state = error.sqlstate
+            if state is None and not isinstance(
+                error, psycopg.OperationalError | psycopg.InterfaceError
+            ):
+                state = "XX000"
+            raise self.failure(state, text, doing) from None
+
+    def result_failure(self, result: pq.abc.PGresult, doing: str) -> SourceError:
+        state = result.error_field(pq.DiagnosticField.SQLSTATE)
+        text = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b""
+        return self.failure(state.decode() if state else None, text.decode(errors="replace"), doing)
+
+    def failure(self, state: str | None, text: str, doing: str) -> SourceError:
+        """An error of the server as ours; without a state the connection itself failed."""
+        text = self._scrubbed(text).rstrip(".")
+        if state is None or state.startswith(_LOST):
+            return LostConnectionError(
+                f"Source {self.source}: the connection was lost while trying to {doing}: {text}."
+            )
+        if state == "57014":
+            return SourceError(
+                f"Source {self.source}: it took more than {self.limit_s:g} s to {doing}.",
+                "Raise limit_s, or look for long transactions and missing indexes at the source.",
+            )
+        if state == "42501":
+            return SourceError(
+                f"Source {self.source}: no privilege to {doing}: {text}.",
+                "docs/sources/postgres.md lists the privileges that a role needs.",
+            )
+        if state in _GONE:
+            return SourceError(
+                f"Source {self.source}: cannot {doing}: {text}.",
+                "The database has changed; see that its tables are as they were and run setup.",
+            )
+        return SourceError(f"Source {self.source}: cannot {doing}: {text}.")
+
+    def _conninfo(self, **more: str) -> str:
+        try:
+            known = conninfo_to_dict(self.dsn)
+        except psycopg.Error:
+            raise SourceError(
+                f"Source {self.source}: its connection string cannot be read.",
+                "Write it like postgresql://role@host:5432/database?sslmode=verify-full.",
+            ) from None
+        return make_conninfo("", **{**_DEFAULTS, **known, **more})
+
+    def _scrubbed(self, text: str) -> str:
+        """A message without anything that the connection string keeps secret."""
+        try:
+            known = conninfo_to_dict(self.dsn)
+        except psycopg.Error:
+            known = {}
+        for name in ("password", "sslpassword"):
+            if secret := known.get(name):
+                text = text.replace(str(secret), "***")
+        return " ".join(text.split())
+
+    def _unreachable(self, text: str) -> SourceError:
+        text = self._scrubbed(text).rstrip(".")
+        message = f"Source {self.source}: cannot connect: {text}."
+        if "WAL sender" in text or "walsender" in text:
+            return SourceError(message, "As a superuser run: ALTER ROLE <role> REPLICATION;")
+        starting = "starting up" in text or "shutting down" in text or "too many" in text
+        if "FATAL" in text and not starting and any(word in text for word in _REFUSALS):
+            return SourceError(message, "Check the role, the password and the database's name.")
+        if "no password supplied" in text:
+            return SourceError(message, "Give a password in the connection string or a passfile.")
+        return LostConnectionError(message, "See whether the server runs and can be reached.")
+
+    def _check_version(self, version: int) -> None:
+        if version < OLDEST * 10000:
+            raise SourceError(
+                f"Source {self.source}: PostgreSQL {version // 10000} is too old.",
+                f"Headwater needs PostgreSQL {OLDEST} or newer.",
+            )

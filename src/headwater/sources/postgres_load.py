@@ -1,0 +1,222 @@
+"""Loads whole tables of PostgreSQL from one exported snapshot, in parts, as Arrow batches.
+
+One connection holds the snapshot open; every read joins it over a connection of its own.
+Rows come by COPY as CSV, which Arrow reads. The position lines up with the log: it says from
+where to read and which transactions the snapshot had seen already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.csv
+from psycopg import sql
+
+from headwater.algebra.values import Type
+from headwater.errors import SourceError
+from headwater.sources.contract import Position
+from headwater.sources.pgoutput import parse_lsn
+from headwater.sources.postgres_connect import Access, Connection
+from headwater.sources.postgres_snapshot import XidSnapshot
+from headwater.sources.postgres_types import Table, TableColumn, unreadable
+
+_BATCH_BYTES = 4 << 20
+_NULL = "\\N"
+_DOING = "load"
+_EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+Locate = Callable[[XidSnapshot, int], Position]
+"""The position of a snapshot that holds nothing committed after a place in the log."""
+_ARROW = {
+    "bool": pyarrow.bool_(),
+    "int": pyarrow.int64(),
+    "float": pyarrow.float64(),
+    "text": pyarrow.string(),
+    "bytes": pyarrow.binary(),
+    "date": pyarrow.date32(),
+    "timestamp": pyarrow.timestamp("us"),
+    "timestamp_tz": pyarrow.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(kind: Type) -> pyarrow.DataType:
+    """How a column of this type is handed over."""
+    if kind.precision:
+        return pyarrow.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind.name]
+
+
+class PostgresLoad:
+    """A snapshot that several readers share until it is closed."""
+
+    def __init__(
+        self,
+        access: Access,
+        connection: Connection,
+        tables: Mapping[str, Table],
+        readers: int,
+        locate: Locate,
+    ) -> None:
+        self._access = access
+        self._holder = connection
+        self._tables = tables
+        self._readers = max(1, readers)
+        with access.errors(_DOING):
+            connection.execute(_EXPORT)
+            row = connection.execute(
+                "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
+            ).fetchone()
+            assert row is not None
+            self._snapshot, seen = row
+            # Asked after the snapshot was taken: what it holds was committed before here.
+            (until,) = connection.execute(
+                "SELECT pg_current_wal_insert_lsn()::text"
+            ).fetchone() or ("0/0",)
+            self._blocks = {table.name: self._count_blocks(table) for table in tables.values()}
+        self._position = locate(XidSnapshot.parse(seen), parse_lsn(until))
+
+    @property
+    def position(self) -> Position:
+        return self._position
+
+    def parts(self, relation: str) -> int:
+        return max(1, min(self._readers, self._blocks[self._table(relation).name]))
+
+    def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
+        table = self._table(relation)
+        statement = _copy_statement(table, part, self.parts(relation), self._blocks[table.name])
+        connection = self._access.connect()
+        try:
+            with self._access.errors(f"{_DOING} {table.label}"):
+                connection.execute(b"SET statement_timeout = 0")
+                connection.execute(_EXPORT)
+                connection.execute(f"SET TRANSACTION SNAPSHOT '{self._snapshot}'".encode())
+                yield from self._copied(connection, table, statement)
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        self._holder.close()
+
+    def _copied(
+        self, connection: Connection, table: Table, statement: sql.Composed
+    ) -> Iterator[pyarrow.RecordBatch]:
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            lines: list[bytes] = []
+            size = 0
+            for line in copy:
+                lines.append(bytes(line))
+                size += len(line)
+                if size >= _BATCH_BYTES:
+                    yield parse_csv(table, b"".join(lines))
+                    lines, size = [], 0
+            if lines:
+                yield parse_csv(table, b"".join(lines))
+
+    def _table(self, relation: str) -> Table:
+        name = relation if relation in self._tables else relation.rpartition(".")[2]
+        if name not in self._tables:
+            raise SourceError(
+                f"Source {self._access.source}: {relation} is not part of this load.",
+                "Its relations are " + ", ".join(self._tables) + ".",
+            )
+        return self._tables[name]
+
+    def _count_blocks(self, table: Table) -> int:
+        row = self._holder.execute(
+            "SELECT pg_relation_size(%s::oid::regclass) / current_setting('block_size')::int",
+            [table.oid],
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+
+def _copy_statement(table: Table, part: int, parts: int, blocks: int) -> sql.Composed:
+    """One range of blocks; the last is open, since the table may have grown."""
+    conditions = []
+    if part > 0:
+        conditions.append(f"ctid >= '({blocks * part // parts},0)'::tid")
+    if part < parts - 1:
+        conditions.append(f"ctid < '({blocks * (part + 1) // parts},0)'::tid")
+    where = " WHERE " + " AND ".join(conditions) if conditions else ""
+    return sql.SQL("COPY (SELECT {} FROM ONLY {}{}) TO STDOUT (FORMAT csv, NULL '\\N')").format(
+        sql.SQL(", ").join(map(_copied_column, table.columns)),
+        table.identifier,
+        sql.SQL(where),  # made of numbers only
+    )
+
+
+def _copied_column(column: TableColumn) -> sql.Composable:
+    name = sql.Identifier(column.name)
+    match column.type.name:
+        case "float":
+            return sql.SQL("{}::float8 + 0.0::float8").format(name)  # 0.0 for -0.0
+        case "text":
+            return sql.SQL("{}::text").format(name)  # unpadded
+        case "bytes":
+            return sql.SQL("encode({}, 'hex')").format(name)
+        case "timestamp_tz":
+            return sql.SQL("{} AT TIME ZONE 'UTC'").format(name)
+        case _:
+            return name
+
+
+def parse_csv(table: Table, data: bytes) -> pyarrow.RecordBatch:
+    """Lines of COPY as one batch; SourceError names a value that cannot be represented."""
+    names = [f"f{at}" for at in range(len(table.columns))]
+    wire = {
+        name: _wire_type(column.type) for name, column in zip(names, table.columns, strict=True)
+    }
+    try:
+        read = pyarrow.csv.read_csv(
+            pyarrow.BufferReader(data),
+            pyarrow.csv.ReadOptions(
+                column_names=names, block_size=len(data) + 1, use_threads=False
+            ),
+            pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            pyarrow.csv.ConvertOptions(
+                column_types=wire,
+                null_values=[_NULL],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                true_values=["t"],
+                false_values=["f"],
+            ),
+        )
+        columns = [
+            _finished(table, column, read.column(at).combine_chunks())
+            for at, column in enumerate(table.columns)
+        ]
+    except pyarrow.ArrowInvalid as error:
+        raise _refused(table, str(error)) from None
+    schema = pyarrow.schema([(c.name, arrow_type(c.type)) for c in table.columns])
+    return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _wire_type(kind: Type) -> pyarrow.DataType:
+    match kind.name:
+        case "bytes":
+            return pyarrow.string()
+        case "timestamp_tz":
+            return pyarrow.timestamp("us")
+        case _:
+            return arrow_type(kind)
+
+
+def _finished(table: Table, column: TableColumn, values: pyarrow.Array) -> pyarrow.Array:
+    match column.type.name:
+        case "bytes":
+            found = [None if v is None else bytes.fromhex(v) for v in values.to_pylist()]
+            return pyarrow.array(found, pyarrow.binary())
+        case "timestamp_tz":
+            return pyarrow.compute.assume_timezone(values, "UTC")
+        case _:
+            return values
+
+
+def _refused(table: Table, text: str) -> SourceError:
+    match = re.search(r"CSV column #(\d+).*?'([^']*)'", text)
+    if match is None:
+        return SourceError(f"Table {table.label}: its rows cannot be read: {text}.")
+    return unreadable(table, table.columns[int(match[1])].name, match[2])

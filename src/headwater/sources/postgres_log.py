@@ -1,0 +1,145 @@
+"""What the messages of PostgreSQL's log mean: whole transactions, markers, and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.values import Row
+from headwater.errors import SourceError
+from headwater.protocol.transactions import Transaction, Update
+from headwater.sources import pgoutput
+from headwater.sources.contract import Committed, Logged, Marked, Progressed
+from headwater.sources.pgoutput import Datum, SentRelation, decode, filled, lsn_text
+from headwater.sources.postgres_setup import altered, not_full
+from headwater.sources.postgres_snapshot import LogPosition, full_xid
+from headwater.sources.postgres_types import Table
+
+PREFIX = "headwater"
+"""Under which wrappers write their markers into the log."""
+
+
+@dataclass
+class _Open:
+    """A transaction whose commit has not come by yet."""
+
+    xid: int
+    covered: bool
+    updates: list[Update] = field(default_factory=list)
+
+
+class Interpreter:
+    """Makes transactions out of the messages of the log; knows no connection."""
+
+    def __init__(
+        self, source: str, tables: Mapping[str, Table], slot: str, at: LogPosition, near_xid: int
+    ) -> None:
+        self.at = at
+        """Up to where everything has been reported."""
+        self._source = source
+        self._tables = {table.oid: table for table in tables.values()}
+        self._marks = slot + "/"
+        self._near_xid = near_xid
+        self._problems: dict[int, SourceError] = {}
+        self._open: _Open | None = None
+
+    def take(self, data: bytes) -> Logged | None:
+        """What one message means; SourceError if reading cannot go on."""
+        message = decode(data)
+        match message:
+            case pgoutput.Insert(oid, new):
+                self._change(oid, None, new)
+            case pgoutput.Update(oid, old, whole, new):
+                self._change(oid, old, filled(new, old) if old and whole else new, whole)
+            case pgoutput.Delete(oid, old, whole):
+                self._change(oid, old, None, whole)
+            case pgoutput.Begin(commit_lsn, xid):
+                self._near_xid = full_xid(xid, self._near_xid)
+                covered = self.at.covers(commit_lsn, self._near_xid)
+                self._open = _Open(self._near_xid, covered)
+            case pgoutput.Commit(_, end_lsn):
+                return self._commit(end_lsn)
+            case pgoutput.SentRelation():
+                self._compare(message)
+            case pgoutput.Truncate(oids):
+                self._truncate(oids)
+            case pgoutput.Message(_, _, prefix, content) if prefix == PREFIX:
+                marker = content.decode(errors="replace")
+                return Marked(marker) if marker.startswith(self._marks) else None
+        return None
+
+    def reached(self, lsn: int) -> Logged | None:
+        """The server says that it has sent everything up to here."""
+        if self._open is not None or lsn <= self.at.lsn:
+            return None
+        self.at = self.at.moved(lsn)
+        return Progressed(self.at.json())
+
+    def _commit(self, end_lsn: int) -> Logged | None:
+        assert self._open is not None, "a commit without a begin"
+        done, self._open = self._open, None
+        if not done.updates:
+            return self.reached(end_lsn)
+        self.at = self.at.moved(end_lsn)
+        transaction = Transaction(
+            f"{done.xid}@{lsn_text(end_lsn)}",
+            tuple(done.updates),
+            (self._source,),
+            (self._source,),
+        )
+        return Committed(transaction, self.at.json(), done.xid)
+
+    def _change(
+        self,
+        oid: int,
+        old: Sequence[Datum] | None,
+        new: Sequence[Datum] | None,
+        whole: bool = True,
+    ) -> None:
+        table = self._tables.get(oid)
+        if table is None or self._open is None or self._open.covered:
+            return
+        if oid in self._problems:
+            raise self._problems[oid]
+        if not whole:
+            raise not_full(table)
+        counts: dict[Row, int] = {}
+        if old is not None:
+            counts[self._row(table, old)] = -1
+        if new is not None:
+            row = self._row(table, new)
+            counts[row] = counts.get(row, 0) + 1
+        delta = Rows(table.relational_schema, counts)
+        if delta:
+            self._open.updates.append(Update(table.name, delta))
+
+    def _row(self, table: Table, data: Sequence[Datum]) -> Row:
+        present = [value for value in data if not isinstance(value, pgoutput.Missing)]
+        if len(present) != len(table.columns):
+            raise not_full(table)
+        return table.row(present)
+
+    def _compare(self, sent: SentRelation) -> None:
+        """Note whether a table still is what it was; it matters once it changes."""
+        table = self._tables.get(sent.oid)
+        if table is None:
+            return
+        self._problems.pop(sent.oid, None)
+        columns = [(c.name, c.type_oid, c.modifier) for c in sent.columns]
+        expected = [(c.name, c.oid, c.modifier) for c in table.columns]
+        if (sent.namespace, sent.name) != (table.schema, table.name) or columns != expected:
+            self._problems[sent.oid] = altered(
+                table, sent.namespace, sent.name, [c.name for c in sent.columns]
+            )
+        elif sent.identity != "f":
+            self._problems[sent.oid] = not_full(table)
+
+    def _truncate(self, oids: Sequence[int]) -> None:
+        hit = [self._tables[oid].label for oid in oids if oid in self._tables]
+        if hit and self._open is not None and not self._open.covered:
+            raise SourceError(
+                f"Source {self._source}: TRUNCATE of {', '.join(hit)}, whose rows the log does "
+                "not hold.",
+                "The views over it must be loaded again; DELETE can be followed.",
+            )

@@ -1,0 +1,203 @@
+"""PostgreSQL's types and Headwater's: how a column's values are read, compared and loaded.
+
+Values come as the text that PostgreSQL writes under the settings in `postgres_connect`, in the
+log and in answers alike, and one function per type makes them canonical. So a row looks the
+same however it came.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cached_property
+
+from psycopg import sql
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.values import (
+    BOOL,
+    BYTES,
+    DATE,
+    FLOAT,
+    INT,
+    MAX_DECIMAL_DIGITS,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    Row,
+    Type,
+    Value,
+    canonical_float,
+    decimal_type,
+)
+from headwater.errors import SourceError
+
+_BPCHAR, _NUMERIC, _FLOAT4 = 1042, 1700, 700
+_TYPES = {
+    16: BOOL,
+    17: BYTES,
+    20: INT,
+    21: INT,
+    23: INT,
+    25: TEXT,
+    _FLOAT4: FLOAT,
+    701: FLOAT,
+    _BPCHAR: TEXT,
+    1043: TEXT,
+    1082: DATE,
+    1114: TIMESTAMP,
+    1184: TIMESTAMP_TZ,
+}
+_SQL_TYPES = {
+    "bool": "boolean",
+    "int": "bigint",
+    "decimal": "numeric",
+    "float": "double precision",
+    "text": "text",
+    "bytes": "bytea",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamp_tz": "timestamptz",
+}
+
+
+def type_of(oid: int, modifier: int) -> Type:
+    """The type that a column's values have here; ValueError says why there is none."""
+    if oid != _NUMERIC:
+        try:
+            return _TYPES[oid]
+        except KeyError:
+            raise ValueError("Headwater has no such type") from None
+    if modifier < 0:
+        raise ValueError("it declares no precision")
+    precision, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
+    if precision > MAX_DECIMAL_DIGITS:
+        raise ValueError(f"it has more than {MAX_DECIMAL_DIGITS} digits")
+    if scale > precision:  # also a negative scale, whose sign bit is set
+        raise ValueError("its scale is outside 0 to its precision")
+    return decimal_type(precision, scale)
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column as the catalog describes it."""
+
+    name: str
+    oid: int
+    modifier: int
+    shown_type: str
+    collation: int
+    type: Type
+
+    @cached_property
+    def read(self) -> Callable[[bytes], Value]:
+        """Makes a value's text canonical; ValueError if no value here equals it."""
+        if self.oid == _FLOAT4:
+            return _read_float4
+        if self.oid == _BPCHAR:
+            return _read_padded
+        return _READERS[self.type.name]
+
+    @property
+    def parameter_type(self) -> sql.SQL:
+        """What a value is passed as when it is compared with this column."""
+        return sql.SQL("bpchar" if self.oid == _BPCHAR else _SQL_TYPES[self.type.name])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table at the source."""
+
+    oid: int
+    schema: str
+    name: str
+    identity: str
+    columns: tuple[TableColumn, ...]
+    key: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        return sql.Identifier(self.schema, self.name)
+
+    @cached_property
+    def by_name(self) -> dict[str, TableColumn]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def relational_schema(self) -> Schema:
+        return Schema.of((column.name, column.type) for column in self.columns)
+
+    def relation(self, source: str) -> Relation:
+        return Relation(self.name, source, self.relational_schema, self.key)
+
+    @cached_property
+    def _readers(self) -> tuple[Callable[[bytes], Value], ...]:
+        return tuple(column.read for column in self.columns)
+
+    def row(self, data: Sequence[bytes | None]) -> Row:
+        """A row of the log in canonical form."""
+        try:
+            return tuple(
+                None if text is None else read(text)
+                for read, text in zip(self._readers, data, strict=True)
+            )
+        except ValueError:
+            for column, text in zip(self.columns, data, strict=True):
+                read_value(self, column, text)
+            raise
+
+
+def read_value(table: Table, column: TableColumn, text: bytes | None) -> Value:
+    """One value in canonical form; SourceError names its place when there is no such value."""
+    if text is None:
+        return None
+    try:
+        return column.read(text)
+    except ValueError:
+        raise unreadable(table, column.name, text.decode(errors="replace")) from None
+
+
+def unreadable(table: Table, column: str, value: str) -> SourceError:
+    shown = value if len(value) <= 60 else value[:57] + "..."
+    return SourceError(
+        f"Table {table.label}, column {column}: the value {shown} cannot be represented.",
+        "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change the "
+        "value at the source and load the view again.",
+    )
+
+
+def _read_float4(text: bytes) -> float:
+    """The exact value of the four bytes, as PostgreSQL compares it with eight."""
+    (value,) = struct.unpack("!f", struct.pack("!f", float(text)))
+    return canonical_float(value)
+
+
+def _read_padded(text: bytes) -> str:
+    return text.decode().rstrip(" ")
+
+
+def _read_decimal(text: bytes) -> Decimal:
+    value = Decimal(text.decode())
+    if not value.is_finite():
+        raise ValueError("not a number")
+    return value  # at its declared scale already
+
+
+_READERS: dict[str, Callable[[bytes], Value]] = {
+    "bool": lambda text: text[:1] == b"t",
+    "int": int,
+    "decimal": _read_decimal,
+    "float": lambda text: canonical_float(float(text)),
+    "text": lambda text: text.decode(),
+    "bytes": lambda text: bytes.fromhex(text[2:].decode()),
+    "date": lambda text: date.fromisoformat(text.decode()),
+    "timestamp": lambda text: datetime.fromisoformat(text.decode()),
+    "timestamp_tz": lambda text: datetime.fromisoformat(text.decode()),
+}

@@ -1,0 +1,225 @@
+"""The wrapper of PostgreSQL: answers questions, each in one snapshot that it names.
+
+A question is one repeatable-read transaction: its snapshot first, then the reads, and at the
+end a marker in the log. Everything that the snapshot holds was committed before the marker,
+so it has been read once the marker comes by.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import pq, sql
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.terms import Query
+from headwater.algebra.values import Row, Type, Value
+from headwater.errors import SourceError
+from headwater.sources.contract import Reply
+from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
+from headwater.sources.postgres_connect import Access, Connection
+from headwater.sources.postgres_log import PREFIX
+from headwater.sources.postgres_snapshot import XidSnapshot
+from headwater.sources.postgres_types import Table, TableColumn, read_value
+
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; SELECT pg_current_snapshot()::text"
+Mark = Callable[[str, XidSnapshot], bytes]
+"""The statement that puts a marker into the log."""
+_ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
+_DOING = "answer a question"
+
+
+def pushes(operator: str, kind: Type) -> bool:
+    """Equality always finds at least what ours does; order only where it is the same."""
+    return operator == "=" or kind.name in _ORDERED
+
+
+def log_message(marker: str, _: XidSnapshot) -> bytes:
+    """A marker as a message in the server's own log."""
+    return f"SELECT pg_logical_emit_message(true, '{PREFIX}', '{marker}')".encode()
+
+
+class PostgresWrapper:
+    """A connection that answers questions."""
+
+    def __init__(
+        self,
+        access: Access,
+        connection: Connection,
+        tables: Mapping[str, Table],
+        slot: str,
+        mark: Mark,
+        read_only: bool = True,
+    ) -> None:
+        self._mark = mark
+        self._begin = _BEGIN.format("READ ONLY" if read_only else "READ WRITE").encode()
+        self._access = access
+        self._connection = connection
+        self._tables = tables
+        self._slot = slot
+
+    def ask(self, queries: Sequence[Query]) -> Reply:
+        try:
+            return self._ask(queries)
+        except SourceError:
+            self._roll_back()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, queries: Sequence[Query]) -> Reply:
+        marker = f"{self._slot}/{uuid.uuid4().hex}"
+        snapshot = XidSnapshot.parse(self._simple(self._begin))
+        results = tuple(answer_query(query, self.run, pushes) for query in queries)
+        self._simple(self._mark(marker, snapshot) + b"; COMMIT")
+        return Reply(results, snapshot, marker)
+
+    def run(self, fetch: Fetch) -> Rows:
+        """Execute one statement inside the question's transaction."""
+        if any(not keys.values for keys in fetch.keys):
+            return Rows.empty(fetch.schema)
+        places = {place.alias: self._table(place.relation) for place in fetch.places}
+        statement, parameters = build_statement(fetch, places)
+        with self._access.errors(_DOING):
+            cursor = self._connection.execute(statement, parameters)
+            result = cursor.pgresult
+        assert result is not None
+        if not fetch.columns:
+            return Rows(fetch.schema, {(): int(result.get_value(0, 0) or b"0")})
+        columns = [
+            (places[ref.alias], places[ref.alias].by_name[ref.column]) for ref in fetch.columns
+        ]
+        return Rows(fetch.schema, _counted(result, columns))
+
+    def _table(self, relation: str) -> Table:
+        if relation not in self._tables:
+            raise SourceError(
+                f"Source {self._access.source}: {relation} is not one of its relations.",
+                "They are " + ", ".join(self._tables) + ".",
+            )
+        return self._tables[relation]
+
+    def _simple(self, statements: bytes) -> str:
+        """Run statements without parameters; the value that the last but COMMIT returned."""
+        pgconn = self._connection.pgconn
+        with self._access.errors(_DOING):
+            result = pgconn.exec_(statements)
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            if pgconn.status != pq.ConnStatus.OK:
+                raise self._access.failure(None, "the server closed it", _DOING)
+            raise self._access.result_failure(result, _DOING)
+        if result.status == pq.ExecStatus.TUPLES_OK:
+            return (result.get_value(0, 0) or b"").decode()
+        return ""
+
+    def _roll_back(self) -> None:
+        try:
+            self._connection.pgconn.exec_(b"ROLLBACK")
+        except psycopg.Error:
+            return  # lost, and with it the transaction
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The tables of a statement, under names of its own: a view's aliases may be too long."""
+
+    tables: Mapping[str, Table]
+
+    def column(self, ref: Ref) -> TableColumn:
+        return self.tables[ref.alias].by_name[ref.column]
+
+    def named(self, ref: Ref) -> sql.Identifier:
+        return _quoted(f"t{list(self.tables).index(ref.alias)}", ref.column)
+
+    def listed(self) -> sql.Composed:
+        return sql.SQL(", ").join(
+            sql.SQL("ONLY {} AS {}").format(
+                _quoted(table.schema, table.name), sql.Identifier(f"t{at}")
+            )
+            for at, table in enumerate(self.tables.values())
+        )
+
+
+def build_statement(fetch: Fetch, tables: Mapping[str, Table]) -> tuple[sql.Composed, list[object]]:
+    """The SELECT for a fetch: names quoted, values as parameters."""
+    places = _Places(tables)
+    parameters: list[object] = []
+    conditions = [_join(places, *join) for join in fetch.joins]
+    for ref, operator, value in fetch.filters:
+        conditions.append(
+            sql.SQL("{} {} %s::{}").format(
+                places.named(ref),
+                sql.SQL(_operator(operator)),
+                places.column(ref).parameter_type,
+            )
+        )
+        parameters.append(value if _storable(value) else None)  # equal to nothing
+    for keys in fetch.keys:
+        conditions.append(_among(places, keys))
+        rows = [row for row in keys.values if all(map(_storable, row))]
+        parameters.extend([row[at] for row in rows] for at in range(len(keys.columns)))
+    shown = sql.SQL(", ").join(map(places.named, fetch.columns))
+    statement = sql.SQL("SELECT {} FROM {}").format(
+        shown if fetch.columns else sql.SQL("count(*)"), places.listed()
+    )
+    if conditions:
+        statement += sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions)
+    return statement, parameters
+
+
+def _join(places: _Places, a: Ref, operator: str, b: Ref) -> sql.Composed:
+    left: sql.Composable = places.named(a)
+    right: sql.Composable = places.named(b)
+    if places.column(a).collation != places.column(b).collation:
+        # Two collations cannot be compared under either; bytes can, and that is our equality.
+        left = sql.SQL('{} COLLATE "C"').format(left)
+        right = sql.SQL('{} COLLATE "C"').format(right)
+    return sql.SQL("{} {} {}").format(left, sql.SQL(_operator(operator)), right)
+
+
+def _among(places: _Places, keys: Keys) -> sql.Composed:
+    kinds = [places.column(ref).parameter_type for ref in keys.columns]
+    if len(kinds) == 1:
+        return sql.SQL("{} = ANY(%s::{}[])").format(places.named(keys.columns[0]), kinds[0])
+    return sql.SQL("({}) IN (SELECT * FROM unnest({}))").format(
+        sql.SQL(", ").join(map(places.named, keys.columns)),
+        sql.SQL(", ").join(sql.SQL("%s::{}[]").format(kind) for kind in kinds),
+    )
+
+
+def _quoted(*names: str) -> sql.Identifier:
+    """Names for a statement that has parameters, where a percent sign must be doubled."""
+    return sql.Identifier(*(name.replace("%", "%%") for name in names))
+
+
+def _operator(operator: str) -> str:
+    assert operator in ("=", "<", "<=", ">", ">=")
+    return operator
+
+
+def _storable(value: Value) -> bool:
+    """Whether PostgreSQL could hold a value at all; a text with a zero byte it cannot."""
+    if not isinstance(value, str):
+        return True
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _counted(
+    result: pq.abc.PGresult, columns: Sequence[tuple[Table, TableColumn]]
+) -> Mapping[Row, int]:
+    counts: dict[Row, int] = defaultdict(int)
+    numbered = list(enumerate(columns))
+    for at in range(result.ntuples):
+        row = tuple(
+            read_value(table, column, result.get_value(at, n)) for n, (table, column) in numbered
+        )
+        counts[row] += 1
+    return counts

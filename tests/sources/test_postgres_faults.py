@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import INT
+from headwater.errors import InputError, LostConnectionError, SourceError
+from headwater.sources.contract import Committed, Monitor
+from headwater.sources.postgres import PostgresSource
+from tests.sources.postgres_harness import PostgresHarness
+from tests.sources.postgres_server import GUARDED, PostgresServer, shared_server
+from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole
+
+
+@pytest.fixture
+def harness() -> Iterator[PostgresHarness]:
+    harness = PostgresHarness()
+    harness.create_table("a", LINES, ["id"])
+    yield harness
+    harness.close()
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def own_server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+    server = PostgresServer(request.param)
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restarted_server_is_read_on_exactly_once(own_server: PostgresServer, mode: str) -> None:
+    harness = PostgresHarness(own_server)
+    harness.create_table("a", LINES, ["id"])
+    source = harness.source(["a"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    wrapper = source.open_wrapper()
+    own_server.execute("INSERT INTO a VALUES (1, 'x')", database=harness.name)
+    (first,) = read_log(monitor, 1)
+    lost: list[LostConnectionError] = []
+
+    def read() -> None:
+        try:
+            while True:
+                monitor.read(0.2)
+        except LostConnectionError as error:
+            lost.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    own_server.halt(mode)
+    thread.join(timeout=10)
+    assert lost
+    monitor.close()
+    with pytest.raises(LostConnectionError):
+        source.open_monitor(first.position)
+    own_server.start()
+    with pytest.raises(LostConnectionError):
+        wrapper.ask([whole(source.relations(), "a")])
+    wrapper.close()
+    own_server.execute("INSERT INTO a VALUES (2, 'y')", database=harness.name)
+    monitor = source.open_monitor(first.position)
+    (second,) = read_log(monitor, 1)
+    assert dict(second.transaction.deltas["a"].items()) == {(2, "y"): 1}
+    monitor.close()
+    harness.close()
+
+
+def test_a_publication_that_is_dropped_while_it_is_read(own_server: PostgresServer) -> None:
+    harness = PostgresHarness(own_server)
+    harness.create_table("a", LINES, ["id"])
+    source = harness.source(["a"], publication="p")
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("INSERT INTO a VALUES (1, 'x')")
+    (first,) = read_log(monitor, 1)
+    writer.execute("DROP PUBLICATION p")
+    writer.execute("INSERT INTO a VALUES (2, 'x')")
+    with pytest.raises(SourceError, match="publication"):
+        read_log(monitor, 1, 3.0)
+    monitor.close()
+    with pytest.raises(SourceError, match="publication p"):
+        source.open_monitor(first.position)
+    harness.close()
+
+
+def test_a_slot_that_was_dropped(harness: PostgresHarness) -> None:
+    source = harness.source(["a"])
+    with pytest.raises(SourceError, match="no replication slot"):
+        source.open_monitor(None)
+    source.setup()
+    monitor = source.open_monitor(None)
+    with pytest.raises(SourceError, match="acknowledged and is gone"):
+        source.open_monitor({"lsn": "0/0"})
+    with pytest.raises(LostConnectionError, match="active"):
+        source.open_monitor(None)
+    monitor.close()
+    source.teardown()
+    source.teardown()
+    with pytest.raises(SourceError, match="run setup and load the views again"):
+        source.open_monitor(None)
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("TRUNCATE a", "must be loaded again"),
+        ("ALTER TABLE a ADD COLUMN more int; INSERT INTO a VALUES (2, 'y', 3)", "was altered"),
+        ("ALTER TABLE a DROP COLUMN part; INSERT INTO a VALUES (2)", "was altered"),
+        ("ALTER TABLE a ALTER id TYPE int; INSERT INTO a VALUES (2, 'y')", "was altered"),
+        ("ALTER TABLE a RENAME TO z; INSERT INTO z VALUES (2, 'y')", "was altered"),
+        ("ALTER TABLE a REPLICA IDENTITY DEFAULT; UPDATE a SET part = 'z'", "whole old rows"),
+        ("ALTER TABLE a REPLICA IDENTITY DEFAULT; DELETE FROM a", "whole old rows"),
+    ],
+)
+def test_what_cannot_be_followed_ends_the_log_after_what_came_before(
+    harness: PostgresHarness, statement: str, told: str
+) -> None:
+    source = harness.source(["a"])
+    source.setup()
+    writer = harness.writer()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO a VALUES (1, 'x')")
+    writer.execute(statement)
+    found: list[Committed] = []
+    with pytest.raises(SourceError, match=told) as caught:
+        read_into(found, monitor)
+    assert not isinstance(caught.value, LostConnectionError)
+    assert [dict(i.transaction.deltas["a"].items()) for i in found] == [{(1, "x"): 1}]
+    monitor.close()
+
+
+def test_a_table_that_was_altered_between_two_connections_is_noticed(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a"])
+    source.setup()
+    source.open_monitor(None).close()
+    harness.writer().execute("ALTER TABLE a ADD COLUMN more int")
+    for step in (source.open_wrapper, lambda: source.open_monitor(None)):
+        with pytest.raises(SourceError, match="was altered"):
+            step()
+    assert len(source.relations()["a"].schema) == 3
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER PUBLICATION p DROP TABLE a", "DROP TABLE a; CREATE TABLE a (id bigint, part text)"],
+)
+def test_a_table_that_is_no_longer_published_is_noticed_after_a_while(
+    harness: PostgresHarness, statement: str
+) -> None:
+    source = harness.source(["a"], publication="p", watch_s=0.3)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("INSERT INTO a VALUES (1, 'x')")
+    read_log(monitor, 1)
+    writer.execute(statement)
+    with pytest.raises(SourceError, match=r"publish every table|was altered"):
+        read_into([], monitor)
+    monitor.close()
+
+
+def read_into(found: list[Committed], monitor: Monitor) -> None:
+    for _ in range(20):
+        found += committed(monitor.read(0.2))
+
+
+def test_a_log_level_that_is_too_low_is_told_with_the_remedy() -> None:
+    server = PostgresServer(16, {"wal_level": "replica"})
+    try:
+        harness = PostgresHarness(server)
+        harness.create_table("a", LINES)
+        source = harness.source(["a"])
+        for step in (source.setup, lambda: source.open_monitor(None)):
+            with pytest.raises(SourceError, match="ALTER SYSTEM SET wal_level = 'logical'"):
+                step()
+        harness.close()
+    finally:
+        server.stop()
+
+
+def test_secrets_stay_secret(harness: PostgresHarness) -> None:
+    server = shared_server()
+    server.execute(f"DROP ROLE IF EXISTS {GUARDED}", f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'p'")
+    secret = "hunter2-secret"
+    wrong = PostgresSource("pg", server.dsn(harness.name, GUARDED, password=secret), ["a"])
+    garbled = PostgresSource("pg", f"host=x {secret} password={secret}", ["a"])
+    nowhere = PostgresSource("pg", f"postgresql://u:{secret}@127.0.0.1:1/d", ["a"])
+    for source, told in [
+        (wrong, "Check the role, the password"),
+        (garbled, "connection string cannot be read"),
+        (nowhere, "cannot connect"),
+    ]:
+        with pytest.raises(SourceError, match=told) as caught:
+            source.relations()
+        assert secret not in str(caught.value)
+        assert secret not in repr(source)
+        assert caught.value.__cause__ is None
+    with pytest.raises(LostConnectionError):
+        nowhere.open_wrapper()
+    with pytest.raises(SourceError) as refused:
+        wrong.open_wrapper()
+    assert not isinstance(refused.value, LostConnectionError)
+
+
+def test_tables_that_cannot_be_used_are_refused_with_a_remedy(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TABLE loose (n numeric)")
+    writer.execute("CREATE TABLE odd (j jsonb)")
+    writer.execute("CREATE TABLE made (n int, m int GENERATED ALWAYS AS (n + 1) STORED)")
+    writer.execute("CREATE VIEW seen AS SELECT 1 AS n")
+    writer.execute("CREATE UNLOGGED TABLE fleeting (n int)")
+    writer.execute("CREATE SCHEMA s; CREATE TABLE s.a (n int); CREATE TABLE order_lines (n int)")
+    for names, told in [
+        (["loose"], r"column n of type numeric .*ALTER COLUMN n TYPE numeric\(38,10\)"),
+        (["odd"], "column j of type jsonb"),
+        (["made"], "column m: generated"),
+        (["seen"], "is a view"),
+        (["fleeting"], "SET LOGGED"),
+        (["a", "s.a"], r"public\.a and s\.a are both called a"),
+        (["order_line"], r"no table order_line\. Close names are: public\.order_lines"),
+        (["nothing_like_it"], "No table there has a name close to it"),
+    ]:
+        with pytest.raises(SourceError, match=told):
+            harness.source(names).relations()
+    with pytest.raises(SourceError, match="names the column nope"):
+        harness.source(["a"], keys={"a": ["nope"]}).relations()
+    assert harness.source(["a"], keys={"a": ["part"]}).relations()["a"].key == ("part",)
+    with pytest.raises(InputError, match="lower-case letters"):
+        harness.source(["a"], slot="Not A Slot")
+
+
+def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> None:
+    harness.create_table("b", Schema.of([("n", INT)]))
+    source = harness.source(["a"])
+    statements = source.setup_statements()
+    assert [s.split()[0] for s in statements] == ["CREATE", "ALTER", "SELECT"]
+    source.setup()
+    assert source.setup_statements() == []
+    source.setup()
+    more = harness.source(["a", "b"])
+    assert [s.split()[0] for s in more.setup_statements()] == ["ALTER", "ALTER"]
+    more.setup()
+    assert more.setup_statements() == []
+
+
+def test_triggers_are_made_once_follow_no_truncate_and_go_without_a_trace(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a"], replication=False)
+    with pytest.raises(SourceError, match="run setup"):
+        source.open_monitor(None)
+    assert any("CREATE TRIGGER" in statement for statement in source.setup_statements())
+    source.setup()
+    source.setup()
+    assert source.setup_statements() == []
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("SET session_replication_role = replica")
+    writer.execute("SET DateStyle = 'German'; INSERT INTO a VALUES (1, 'x')")
+    writer.execute("TRUNCATE a")
+    found: list[Committed] = []
+    with pytest.raises(SourceError, match="must be loaded again"):
+        read_into(found, monitor)
+    assert [dict(i.transaction.deltas["a"].items()) for i in found] == [{(1, "x"): 1}]
+    monitor.close()
+    source.teardown()
+    source.teardown()
+    with psycopg.connect(harness.dsn) as connection:
+        left = "SELECT FROM pg_trigger WHERE NOT tgisinternal UNION ALL SELECT FROM pg_tables "
+        left += "WHERE schemaname = 'headwater'"
+        assert connection.execute(left.encode()).fetchall() == []
+
+
+def test_a_role_with_few_privileges_can_read_and_is_told_what_it_cannot(
+    harness: PostgresHarness,
+) -> None:
+    shared_server().execute("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN")
+    dsn = shared_server().dsn(harness.name, "reader")
+    source = PostgresSource("pg", dsn, ["a"], slot=harness.name)
+    with pytest.raises(SourceError, match="GRANT SELECT ON public"):
+        source.relations()
+    writer = harness.writer()
+    writer.execute("GRANT SELECT ON a TO reader")
+    with pytest.raises(SourceError, match="As a role that may, run: CREATE PUBLICATION"):
+        source.setup()
+    PostgresSource("pg", harness.dsn, ["a"], slot=harness.name).setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x')")
+    assert source.setup_statements() == []
+    with pytest.raises(SourceError, match="ALTER ROLE <role> REPLICATION"):
+        source.open_monitor(None)
+    writer.execute("ALTER ROLE reader REPLICATION")
+    monitor = source.open_monitor(None)
+    read_log(monitor, 1)
+    monitor.close()
+    assert answered(source, whole(source.relations(), "a")) == [{(1, "x"): 1}]
+    load = source.open_load(["a"], 2)
+    assert loaded(load, "a", LINES) == {(1, "x"): 1}
+    load.close()
+    writer.execute("REVOKE SELECT ON a FROM reader; DROP OWNED BY reader")
+
+
+def test_a_question_that_takes_too_long_is_told_and_the_wrapper_goes_on(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a"], limit_s=0.3)
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    with psycopg.connect(harness.dsn) as blocking:
+        blocking.execute("LOCK TABLE a")
+        with pytest.raises(SourceError, match=r"more than 0\.3 s") as caught:
+            wrapper.ask([query])
+        assert not isinstance(caught.value, LostConnectionError)
+    assert len(wrapper.ask([query]).results) == 1
+    wrapper.close()
