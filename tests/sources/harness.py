@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Value
+from headwater.protocol.transactions import Transaction
 from headwater.sources.contract import Source
 
 
@@ -53,3 +55,8 @@ class Harness(Protocol):
     def close(self) -> None:
         """Stop the database, whatever happened, and remove its files."""
         ...
+
+
+def local(transaction: Transaction) -> dict[str, Rows]:
+    """A transaction's net changes by the names that relations have in their source."""
+    return {name.partition(".")[2]: delta for name, delta in transaction.deltas.items()}

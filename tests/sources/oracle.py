@@ -12,6 +12,7 @@ from headwater.errors import SourceError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Delivery
+from headwater.sources.contract import Position
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Oracle:
     answers: int = 0
     mismatches: list[str] = field(default_factory=list)
     errors: list[SourceError] = field(default_factory=list)
-    positions: list[Mapping[str, object]] = field(default_factory=list)
+    positions: list[Position] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.changed = threading.Condition()

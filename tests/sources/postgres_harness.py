@@ -96,7 +96,7 @@ class PostgresHarness:
             "replication": self.replication,
             **settings,
         }
-        return PostgresSource("pg", relations=relations, **settings)
+        return PostgresSource(settings.pop("name", "pg"), relations=relations, **settings)
 
     def writer(self) -> PostgresWriter:
         writer = PostgresWriter(self.dsn)

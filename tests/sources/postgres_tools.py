@@ -12,6 +12,7 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import Query, query_of
 from headwater.algebra.values import INT, TEXT, Row
 from headwater.sources.contract import Committed, Load, Logged, Monitor, Source
+from tests.sources.harness import local
 
 LINES = Schema.of([("id", INT), ("part", TEXT)])
 
@@ -50,7 +51,7 @@ def committed(logged: Iterable[Logged]) -> list[Committed]:
 
 def replay(state: Counter[Row], relation: str, items: Iterable[Committed]) -> Counter[Row]:
     for item in items:
-        for row, count in item.transaction.deltas.get(relation, Rows(LINES, {})).items():
+        for row, count in local(item.transaction).get(relation, Rows(LINES, {})).items():
             state[row] += count
             assert state[row] >= 0, f"{row} deleted more often than inserted"
     return +state

@@ -32,6 +32,7 @@ from headwater.algebra.values import (
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Committed, Monitor, Position, Progressed, Source
 from headwater.sources.pgoutput import lsn_text, parse_lsn
+from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import (
     LINES,
@@ -133,7 +134,7 @@ def test_other_types_of_numbers_and_texts_become_canonical(harness: PostgresHarn
     writer.execute("INSERT INTO kinds VALUES (1, 2, 0.1, 'v ', 'c', 3)")
     expected = (1, 2, 0.10000000149011612, "v ", "c", Decimal("3.00"))
     (item,) = read_log(monitor, 1)
-    assert dict(item.transaction.deltas["kinds"].items()) == {expected: 1}
+    assert dict(local(item.transaction)["kinds"].items()) == {expected: 1}
     relations = source.relations()
     assert answered(source, whole(relations, "kinds")) == [{expected: 1}]
     view = parse_view(
@@ -190,7 +191,7 @@ def test_names_are_quoted_and_schemas_told_apart(harness: PostgresHarness) -> No
     (name,) = relations
     assert name == 'Mixed "Case"'
     assert relations[name].key == ('Odd "Column"',)
-    assert dict(item.transaction.deltas[name].items()) == {(1, "it's %s", 2): 1}
+    assert dict(local(item.transaction)[name].items()) == {(1, "it's %s", 2): 1}
     assert answered(source, whole(relations, name)) == [{(1, "it's %s", 2): 1}]
     load = source.open_load([name], 1)
     assert loaded(load, name, schema) == {(1, "it's %s", 2): 1}
@@ -224,12 +225,12 @@ def test_a_transaction_comes_whole_and_without_what_was_rolled_back(
     writer.execute("INSERT INTO other VALUES (2, 'x')")
     writer.execute("DELETE FROM a WHERE id = 2")
     first, second = read_log(monitor, 2)
-    assert {n: dict(d.items()) for n, d in first.transaction.deltas.items()} == {
+    assert {n: dict(d.items()) for n, d in local(first.transaction).items()} == {
         "a": {(2, None): 1},
         "b": {(1, "y"): 2},
     }
     assert len(first.transaction.updates) == 4
-    assert dict(second.transaction.deltas["a"].items()) == {(2, None): -1}
+    assert dict(local(second.transaction)["a"].items()) == {(2, None): -1}
     monitor.close()
 
 
@@ -244,7 +245,7 @@ def test_a_large_value_that_an_update_leaves_alone_is_whole(harness: PostgresHar
     writer.execute("INSERT INTO big VALUES (1, ?)", [large])
     writer.execute("UPDATE big SET id = 2")
     _, update = read_log(monitor, 2)
-    assert dict(update.transaction.deltas["big"].items()) == {(1, large): -1, (2, large): 1}
+    assert dict(local(update.transaction)["big"].items()) == {(1, large): -1, (2, large): 1}
     monitor.close()
 
 

@@ -19,6 +19,7 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery, Subscription
 from headwater.sources.contract import Reply, Wrapper
 from headwater.sources.postgres import PostgresSource
+from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_server import PostgresServer
 from tests.sources.postgres_tools import LINES, whole
@@ -54,7 +55,7 @@ class Oracle:
     def deliver(self, delivery: Delivery) -> None:
         match delivery.event:
             case TransactionArrived(transaction):
-                for name, delta in transaction.deltas.items():
+                for name, delta in local(transaction).items():
                     for row, count in delta.items():
                         self.states[name][row] += count
                 self.transactions += 1

@@ -11,6 +11,7 @@ from headwater.algebra.values import INT
 from headwater.errors import InputError, LostConnectionError, SourceError
 from headwater.sources.contract import Committed, Monitor
 from headwater.sources.postgres import PostgresSource
+from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_server import GUARDED, PostgresServer, shared_server
 from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole
@@ -65,7 +66,7 @@ def test_a_restarted_server_is_read_on_exactly_once(own_server: PostgresServer, 
     own_server.execute("INSERT INTO a VALUES (2, 'y')", database=harness.name)
     monitor = source.open_monitor(first.position)
     (second,) = read_log(monitor, 1)
-    assert dict(second.transaction.deltas["a"].items()) == {(2, "y"): 1}
+    assert dict(local(second.transaction)["a"].items()) == {(2, "y"): 1}
     monitor.close()
     harness.close()
 
@@ -131,7 +132,7 @@ def test_what_cannot_be_followed_ends_the_log_after_what_came_before(
     with pytest.raises(SourceError, match=told) as caught:
         read_into(found, monitor)
     assert not isinstance(caught.value, LostConnectionError)
-    assert [dict(i.transaction.deltas["a"].items()) for i in found] == [{(1, "x"): 1}]
+    assert [dict(local(i.transaction)["a"].items()) for i in found] == [{(1, "x"): 1}]
     monitor.close()
 
 
@@ -269,7 +270,7 @@ def test_triggers_are_made_once_follow_no_truncate_and_go_without_a_trace(
     found: list[Committed] = []
     with pytest.raises(SourceError, match="must be loaded again"):
         read_into(found, monitor)
-    assert [dict(i.transaction.deltas["a"].items()) for i in found] == [{(1, "x"): 1}]
+    assert [dict(local(i.transaction)["a"].items()) for i in found] == [{(1, "x"): 1}]
     monitor.close()
     source.teardown()
     source.teardown()

@@ -22,6 +22,7 @@ from headwater.sources.fetch import plan_fetch
 from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite_types import pushes, type_of
 from headwater.sources.sqlite_wrapper import statements
+from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed
 
@@ -92,7 +93,7 @@ def test_every_value_survives_log_answer_and_load(harness: SqliteHarness, name: 
     rows = [schema.row((n, value)) for n, value in enumerate(EDGES[name])]
     for row in rows:
         writer.execute("INSERT INTO t VALUES (?, ?)", row)
-    logged = [row for item in committed(source) for row in item.transaction.deltas["t"]]
+    logged = [row for item in committed(source) for row in local(item.transaction)["t"]]
     assert logged == rows
     assert answer(source, "SELECT n, v FROM t") == Counter(rows)
     assert sorted(loaded(source, "t"), key=sort_key) == rows
@@ -112,7 +113,7 @@ def test_every_value_is_found_as_a_join_value(harness: SqliteHarness, name: str)
     for row in rows:
         writer.execute("INSERT INTO u VALUES (?, ?)", row)
     view = parse_view("SELECT t.n AS m, u.n FROM t, u WHERE t.v = u.v", source.relations())
-    query = substitute(query_of(view), {"t": Rows.of(schema, rows)})
+    query = substitute(query_of(view), {"s.t": Rows.of(schema, rows)})
     wrapper = source.open_wrapper()
     (found,) = wrapper.ask([query]).results
     wrapper.close()
@@ -301,9 +302,9 @@ def test_a_second_source_widens_the_log_and_leaves_it_to_the_first(harness: Sqli
     two.setup()
     harness.writer().execute("INSERT INTO u VALUES (1, 'x')")
     harness.writer().execute("INSERT INTO t VALUES (2)")
-    assert [item.transaction.deltas["u"] for item in committed(two)] == [Rows.of(AB, [(1, "x")])]
+    assert [local(item.transaction)["u"] for item in committed(two)] == [Rows.of(AB, [(1, "x")])]
     two.teardown()
-    assert [list(item.transaction.deltas["t"]) for item in committed(one)] == [[(2,)]]
+    assert [list(local(item.transaction)["t"]) for item in committed(one)] == [[(2,)]]
     one.teardown()
     assert not [name for _, name, _ in master(harness.path) if "headwater" in name]
 
@@ -371,7 +372,7 @@ def test_a_load_goes_on_in_its_log(harness: SqliteHarness) -> None:
     assert sum(batch.num_rows for p in range(load.parts("t")) for batch in load.read("t", p)) == 1
     items = committed(source, load.position)
     load.close()
-    assert [list(item.transaction.deltas["t"]) for item in items] == [[(2, "after")]]
+    assert [list(local(item.transaction)["t"]) for item in items] == [[(2, "after")]]
 
 
 # Answers
@@ -404,7 +405,7 @@ def test_many_keys_are_asked_in_chunks_each_row_once(harness: SqliteHarness) -> 
     for where in ("t.a = u.a", "t.a = u.a AND t.b = u.b", "t.b = u.b AND t.f = u.f"):
         view = parse_view(f"SELECT t.a FROM t, u WHERE {where}", source.relations())
         wrapper = source.open_wrapper()
-        (rows,) = wrapper.ask([substitute(query_of(view), {"u": many})]).results
+        (rows,) = wrapper.ask([substitute(query_of(view), {"s.u": many})]).results
         wrapper.close()
         assert dict(rows.items()) == {(n * 100,): 1 for n in range(500)}, where
 
@@ -416,7 +417,7 @@ def test_keys_are_searched_in_an_index(harness: SqliteHarness, where: str) -> No
     harness.writer().execute("CREATE INDEX i ON t (b)")
     relations = harness.source(["t", "u"]).relations()
     view = parse_view(f"SELECT t.a FROM t, u WHERE {where}", relations)
-    (term,) = substitute(query_of(view), {"u": Rows.of(AB, [(1, "x"), (2, "y")])})
+    (term,) = substitute(query_of(view), {"s.u": Rows.of(AB, [(1, "x"), (2, "y")])})
     ((sql, parameters),) = statements(plan_fetch(term, (0,), pushes))
     plan = harness.writer().connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
     assert any("SEARCH" in row[3] for row in plan), plan

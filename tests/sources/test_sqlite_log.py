@@ -27,6 +27,7 @@ from headwater.sources.channel import Channel, Delivery
 from headwater.sources.contract import Committed, Marked, Position
 from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite_monitor import SqliteMonitor
+from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter
 from tests.sources.sqlite_reading import committed, drain
 
@@ -55,7 +56,7 @@ def source(harness: SqliteHarness) -> SqliteSource:
 def replay(items: Sequence[Committed], relation: str = "t") -> Counter[tuple[object, ...]]:
     rows: Counter[tuple[object, ...]] = Counter()
     for item in items:
-        delta = item.transaction.deltas.get(relation)
+        delta = local(item.transaction).get(relation)
         for row, count in delta.items() if delta else ():
             rows[row] += count
             assert rows[row] >= 0
@@ -277,7 +278,7 @@ def test_random_writers_are_followed_exactly(
             setup.execute("PRAGMA wal_checkpoint")
     found += drain(monitor)
     monitor.close()
-    effective = [n for n, item in enumerate(found, 1) if item.transaction.deltas]
+    effective = [n for n, item in enumerate(found, 1) if local(item.transaction)]
     assert [replay(found[:n]) for n in effective] == states[1:]
 
 
@@ -328,7 +329,7 @@ def test_units_of_concurrent_writers_are_never_split_or_merged(
     monitor.close()
     assert len(found) == 900
     for item in found:
-        (name,) = {row[1] for row in item.transaction.deltas["t"]}
+        (name,) = {row[1] for row in local(item.transaction)["t"]}
         assert len(item.transaction.updates) == int(str(name).rsplit(".", 1)[1])
 
 
@@ -603,7 +604,7 @@ def test_answers_reflect_exactly_what_was_delivered_before_them(harness: SqliteH
         parse_view("SELECT k, v FROM s WHERE k > 3", relations),
     ]
     queries = tuple(query_of(view) for view in views)
-    state = {name: Rows.empty(KV) for name in relations}
+    state = {relation.name: Rows.empty(KV) for relation in relations.values()}
     answers, transactions, errors = 0, 0, list[object]()
     finished = threading.Event()
     channel = Channel(source)

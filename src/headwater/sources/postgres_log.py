@@ -112,7 +112,7 @@ class Interpreter:
             counts[row] = counts.get(row, 0) + 1
         delta = Rows(table.relational_schema, counts)
         if delta:
-            self._open.updates.append(Update(table.name, delta))
+            self._open.updates.append(Update(f"{self._source}.{table.name}", delta))
 
     def _row(self, table: Table, data: Sequence[Datum]) -> Row:
         present = [value for value in data if not isinstance(value, pgoutput.Missing)]

@@ -294,7 +294,7 @@ class TriggerMonitor:
                 data = table.row([None if v is None else v.encode() for v in values])
                 counts[data] = counts.get(data, 0) + sign
         delta = Rows(table.relational_schema, counts)
-        return [Update(table.name, delta)] if delta else []
+        return [Update(f"{self._source}.{table.name}", delta)] if delta else []
 
     def _clean(self) -> None:
         """Remove from the log what was acknowledged, from time to time."""

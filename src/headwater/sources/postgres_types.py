@@ -135,7 +135,7 @@ class Table:
         return Schema.of((column.name, column.type) for column in self.columns)
 
     def relation(self, source: str) -> Relation:
-        return Relation(self.name, source, self.relational_schema, self.key)
+        return Relation(f"{source}.{self.name}", source, self.relational_schema, self.key)
 
     @cached_property
     def _readers(self) -> tuple[Callable[[bytes], Value], ...]:

@@ -119,7 +119,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        return self.relation.name
+        return self.relation.short_name
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -200,7 +200,9 @@ def describe(
     primary = tuple(str(c[1]) for c in sorted(described, key=lambda c: int(c[5])) if c[5])
     schema = _schema(place, name, declared)
     return Table(
-        Relation(name, place.name, schema, _key(place, name, schema, key, primary)),
+        Relation(
+            f"{place.name}.{name}", place.name, schema, _key(place, name, schema, key, primary)
+        ),
         declared,
         primary,
         _uniques(connection, name, declared, primary, without_rowid),

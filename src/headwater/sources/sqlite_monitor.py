@@ -279,7 +279,7 @@ class SqliteMonitor:
             new = table.read(self._place, news)
             counts[new] = counts.get(new, 0) + 1
         delta = Rows(table.relation.schema, counts)
-        return [Update(table.name, delta)] if delta else []
+        return [Update(table.relation.name, delta)] if delta else []
 
     def _marked(self) -> list[Logged]:
         """The markers of answers that reflect nothing which was not read."""
