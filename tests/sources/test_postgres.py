@@ -379,7 +379,7 @@ def test_reading_with_many_reconnections_loses_and_repeats_nothing(
             own.execute("INSERT INTO a VALUES (?, 'new')", [number])
             if number % 3 == 0:
                 own.execute("UPDATE a SET part = part || '.' WHERE id = ?", [number - 3])
-            if stop.is_set():
+            if stop.wait(0.003):  # slow enough for a reader on a busy machine
                 return
 
     threads = [threading.Thread(target=write, args=(base * 1_000_000,)) for base in (1, 2, 3)]
@@ -433,7 +433,7 @@ def test_load_and_log_give_the_final_state_under_concurrent_writers(
     def write(base: int) -> None:
         own = harness.writer()
         number = base
-        while not stop.is_set():
+        while not stop.wait(0.002):
             number += 1
             with own.transaction():
                 own.execute("INSERT INTO a VALUES (?, 'new')", [number])

@@ -146,7 +146,7 @@ def test_a_commit_that_is_in_the_log_and_not_yet_visible(
 def write_at_random(harness: PostgresHarness, seed: int, stop: threading.Event) -> None:
     chance = random.Random(seed)
     writer = harness.writer()
-    while not stop.is_set():
+    while not stop.wait(0.001):  # slow enough for a reader on a busy machine
         number, name = chance.randrange(20), chance.choice("xyz")
         with writer.transaction():
             writer.execute(
