@@ -278,5 +278,5 @@ def test_setup_twice_and_teardown_twice_do_no_harm(harness: Harness, writer: Wri
     insert_item(writer, 301, 0, "still works", None)
 
 
-def test_setup_can_be_shown_before_it_is_run(source: Source) -> None:
-    assert source.setup_statements()
+def test_setup_can_be_shown_before_it_is_run(harness: Harness) -> None:
+    assert harness.source(["items", "lines"]).setup_statements()

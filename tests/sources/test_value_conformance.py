@@ -29,6 +29,7 @@ from headwater.algebra.values import (
     TEXT,
     TIMESTAMP,
     TIMESTAMP_TZ,
+    Row,
     Type,
     Value,
     decimal_type,
@@ -119,10 +120,9 @@ def test_edge_values_are_read_back_as_they_were_written(
     databases: dict[str, Harness], kind: str, name: str
 ) -> None:
     values = [v for v in EDGES[name][1] if stores(kind, name, v)]
-    expected = dict.fromkeys(enumerate([*values, None]), 1)
-    assert Rows(schema(name), databases[kind].contents(f"edge_{name}")) == Rows(
-        schema(name), expected
-    )
+    rows: list[Row] = [(number, value) for number, value in enumerate([*values, None])]
+    stored = Rows(schema(name), databases[kind].contents(f"edge_{name}"))
+    assert stored == Rows(schema(name), dict.fromkeys(rows, 1))
 
 
 @pytest.mark.parametrize("name", EDGES)
@@ -134,7 +134,8 @@ def test_join_with_values_of_another_kind_is_what_rows_give(
     here = sources[kind].relations()[f"edge_{name}"]
     there = sources[other].relations()[f"edge_{name}"]
     sql = "SELECT a.id AS a, b.id AS b FROM {} a JOIN {} b ON a.v = b.v"
-    view = parse_view(sql.format(here.name, there.name), [here, there], allow_self_joins=True)
+    known = {relation.name: relation for relation in (here, there)}
+    view = parse_view(sql.format(here.name, there.name), known.values(), allow_self_joins=True)
     (term,) = query_of(view)
     bound = Rows(there.schema, databases[other].contents(f"edge_{name}"))
     query = (bind_delta(term, 1, bound),)

@@ -42,9 +42,9 @@ def harnesses() -> Iterator[list[Harness]]:
             harness.close()
 
 
-def one_table(harness: Harness, table: str, schema: Schema) -> tuple[Source, str, Rows]:
+def one_table(harness: Harness, name: str, table: str, schema: Schema) -> tuple[Source, str, Rows]:
     """A source over one table, set up, with the name and the contents of its relation."""
-    source = harness.source([table])
+    source = harness.source([table], name=name)
     source.setup()
     return source, f"{source.name}.{table}", Rows(schema, harness.contents(table))
 
@@ -52,7 +52,10 @@ def one_table(harness: Harness, table: str, schema: Schema) -> tuple[Source, str
 @pytest.mark.parametrize("name", ["sweep", "pvm-cc"])
 def test_view_over_three_databases_is_complete(harnesses: list[Harness], name: str) -> None:
     used = [("items", ITEMS), ("items", ITEMS), ("lines", LINES)]
-    prepared = [one_table(h, t, s) for h, (t, s) in zip(harnesses, used, strict=True)]
+    prepared = [
+        one_table(harness, f"db{number}", table, schema)
+        for number, (harness, (table, schema)) in enumerate(zip(harnesses, used, strict=True))
+    ]
     sources = [source for source, _, _ in prepared]
     base = {relation: rows for _, relation, rows in prepared}
     a, b, c = (relation for _, relation, _ in prepared)

@@ -51,7 +51,7 @@ from headwater.algorithms.view_change import (
 )
 from headwater.protocol.effects import Add, Apply, Ask, Effect
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
-from headwater.protocol.transactions import Transaction
+from headwater.protocol.transactions import Transaction, net_change
 
 
 @cached_hash
@@ -255,11 +255,7 @@ class Pvm:
 
 def _net(transactions: Iterable[Transaction]) -> dict[str, Rows]:
     """The net change of each relation over several transactions."""
-    net: dict[str, Rows] = {}
-    for transaction in transactions:
-        for relation, delta in transaction.deltas.items():
-            net[relation] = net[relation] + delta if relation in net else delta
-    return net
+    return net_change(change for t in transactions for change in t.deltas.items())
 
 
 def _assign(state: State, members: tuple[int, ...], unit: int) -> State:

