@@ -1,0 +1,89 @@
+"""`headwater setup` and `teardown`, and mistakes in headwater.toml."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli.main import app
+from headwater.errors import InputError
+
+SQLITE = '[sources.crm]\nkind = "sqlite"\npath = "crm.db"\nrelations = ["customers"]\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    with sqlite3.connect(tmp_path / "crm.db") as connection:
+        connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+    connection.close()
+    (tmp_path / "headwater.toml").write_text(SQLITE)
+    return tmp_path
+
+
+def objects_in(path: Path) -> set[str]:
+    with sqlite3.connect(path) as connection:
+        found = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    connection.close()
+    return found
+
+
+def test_setup_and_teardown_leave_the_source_as_it_was(project: Path) -> None:
+    before = objects_in(project / "crm.db")
+    done = CliRunner().invoke(app, ["setup", "crm", "-p", str(project)])
+    assert done.exit_code == 0, done.output
+    assert "crm is set up for customers" in done.output
+    assert objects_in(project / "crm.db") > before
+    assert CliRunner().invoke(app, ["teardown", "crm", "-p", str(project)]).exit_code == 0
+    assert objects_in(project / "crm.db") == before
+
+
+def test_printing_the_setup_changes_nothing(project: Path) -> None:
+    before = objects_in(project / "crm.db")
+    done = CliRunner().invoke(app, ["setup", "crm", "-p", str(project), "--print"])
+    assert "CREATE TABLE" in done.output
+    assert objects_in(project / "crm.db") == before
+
+
+def test_setup_for_machines(project: Path) -> None:
+    done = CliRunner().invoke(app, ["setup", "crm", "-p", str(project), "--json"])
+    said = json.loads(done.output)
+    assert said["source"] == "crm"
+    assert said["ran"] is True
+    assert said["statements"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[sources.crm\n", "is not valid TOML"),
+        ("[sources.other]\nkind = 'sqlite'\n", "There is no source 'crm'"),
+        ("[sources.crm]\nkind = 'oracle'\n", "The kinds are: sqlite, postgres."),
+        ("[sources.crm]\nkind = 'sqlite'\npath = 'x'\n", "relations: field required"),
+        (SQLITE + "colour = 'red'\n", "colour: extra inputs are not permitted"),
+        ("[sources]\ncrm = 3\n", "must be a table"),
+        (SQLITE.replace("crm.db", "${NOT_SET_AT_ALL}"), "NOT_SET_AT_ALL is not set"),
+        (SQLITE.replace("crm.db", "nowhere.db"), "nowhere.db"),
+        (SQLITE.replace("customers", "custmers"), "customers"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_one_sentence(project: Path, text: str, message: str) -> None:
+    (project / "headwater.toml").write_text(text)
+    done = CliRunner().invoke(app, ["setup", "crm", "-p", str(project)])
+    assert done.exception is not None
+    assert message in str(done.exception)
+    assert "\n" not in str(done.exception)
+
+
+def test_secret_of_a_source_is_in_no_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_DSN", "postgresql://u:hush@127.0.0.1:1/d")
+    (project / "headwater.toml").write_text(
+        "[sources.shop]\nkind = 'postgres'\ndsn = '${SHOP_DSN}'\nrelations = ['a']\n"
+    )
+    done = CliRunner().invoke(app, ["setup", "shop", "-p", str(project)])
+    assert done.exception is not None
+    assert "hush" not in f"{done.exception!r}{done.exception}{done.output}"
+    assert not isinstance(done.exception, InputError)
