@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.sources.harness import Harness
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.sqlite_harness import SqliteHarness
-
-from tests.sources.harness import Harness
 
 HARNESSES: dict[str, Callable[[], Harness]] = {
     "sqlite": SqliteHarness,

@@ -31,7 +31,7 @@ from headwater.algebra.values import (
 )
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Committed, Monitor, Position, Progressed, Source
-from headwater.sources.pgoutput import lsn_text, parse_lsn
+from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import (

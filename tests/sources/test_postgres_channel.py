@@ -18,8 +18,8 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery, Subscription
 from headwater.sources.contract import Reply, Wrapper
-from headwater.sources.embedded_postgres import PostgresServer
 from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.embedded import PostgresServer
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, whole

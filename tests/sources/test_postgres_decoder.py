@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sources import pgoutput
-from headwater.sources.pgoutput import UNCHANGED, Datum, MalformedError, decode, filled
-from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot, full_xid
+from headwater.sources.postgres import pgoutput
+from headwater.sources.postgres.pgoutput import UNCHANGED, Datum, MalformedError, decode, filled
+from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot, full_xid
 
 
 def sent(values: tuple[Datum, ...]) -> bytes:

@@ -10,8 +10,8 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
 from headwater.errors import InputError, LostConnectionError, SourceError
 from headwater.sources.contract import Committed, Monitor
-from headwater.sources.embedded_postgres import GUARDED, PostgresServer, shared_server
 from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.embedded import GUARDED, PostgresServer, shared_server
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole

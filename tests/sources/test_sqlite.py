@@ -20,8 +20,8 @@ from headwater.algebra.values import FLOAT, INT, TEXT, Row, Value, parse_type, s
 from headwater.errors import SourceError
 from headwater.sources.fetch import plan_fetch
 from headwater.sources.sqlite import SqliteSource
-from headwater.sources.sqlite_types import pushes, type_of
-from headwater.sources.sqlite_wrapper import statements
+from headwater.sources.sqlite.types import pushes, type_of
+from headwater.sources.sqlite.wrapper import statements
 from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed

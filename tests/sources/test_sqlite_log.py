@@ -26,7 +26,7 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery
 from headwater.sources.contract import Committed, Marked, Position
 from headwater.sources.sqlite import SqliteSource
-from headwater.sources.sqlite_monitor import SqliteMonitor
+from headwater.sources.sqlite.monitor import SqliteMonitor
 from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter
 from tests.sources.sqlite_reading import committed, drain
@@ -354,7 +354,7 @@ def test_reading_goes_on_exactly_once_from_any_position(
 def test_a_long_log_is_read_in_pieces(
     harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_monitor._ROWS_PER_READ", 7)
+    monkeypatch.setattr("headwater.sources.sqlite.monitor._ROWS_PER_READ", 7)
     writer = harness.writer()
     for n in range(30):
         writer.execute("INSERT INTO t VALUES (?, 'x'), (?, 'y')", (n, n + 100))
@@ -485,7 +485,7 @@ def test_a_file_that_is_moved_or_replaced_stops_the_monitor(
 def test_the_write_ahead_log_does_not_grow_without_end(
     harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = "headwater.sources.sqlite_keeper."
+    keeper = "headwater.sources.sqlite.keeper."
     monkeypatch.setattr(keeper + "_CHECKPOINT_EVERY_S", 0.0)
     monkeypatch.setattr(keeper + "_WAL_PAGES", 100)
     writer = harness.writer("synchronous = OFF")
@@ -503,7 +503,7 @@ def test_the_write_ahead_log_does_not_grow_without_end(
 def test_a_writer_that_is_always_first_cannot_keep_the_write_ahead_log_from_ending(
     harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = "headwater.sources.sqlite_keeper."
+    keeper = "headwater.sources.sqlite.keeper."
     monkeypatch.setattr(keeper + "_WAL_PAGES", 100)
     monkeypatch.setattr(keeper + "_WAL_PAGES_TOO_MANY", 200)
     monitor = source.open_monitor(None)
@@ -531,7 +531,7 @@ def test_a_writer_that_is_always_first_cannot_keep_the_write_ahead_log_from_endi
 def test_writers_that_never_pause_are_held_back_when_the_log_is_too_long(
     harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = "headwater.sources.sqlite_keeper."
+    keeper = "headwater.sources.sqlite.keeper."
     monkeypatch.setattr(keeper + "_CHECKPOINT_EVERY_S", 0.0)
     monkeypatch.setattr(keeper + "_WAL_PAGES", 100)
     monkeypatch.setattr(keeper + "_WAL_PAGES_TOO_MANY", 200)
@@ -581,7 +581,7 @@ def test_a_marker_comes_after_what_its_answer_reflects(
 def test_a_marker_waits_until_the_log_is_read_that_far(
     harness: SqliteHarness, source: SqliteSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.sources.sqlite_monitor._ROWS_PER_READ", 1)
+    monkeypatch.setattr("headwater.sources.sqlite.monitor._ROWS_PER_READ", 1)
     monitor, wrapper = source.open_monitor(None), source.open_wrapper()
     for n in range(3):
         harness.writer().execute("INSERT INTO t VALUES (?, 'x')", (n,))

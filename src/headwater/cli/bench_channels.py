@@ -29,8 +29,8 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery
 from headwater.sources.contract import Source
-from headwater.sources.embedded_postgres import PostgresServer
 from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.embedded import PostgresServer
 from headwater.sources.sqlite import SqliteSource
 
 _TABLE = "CREATE TABLE items (id BIGINT PRIMARY KEY, grp BIGINT, name VARCHAR(40))"

@@ -9,12 +9,12 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
 from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction, Update
-from headwater.sources import pgoutput
 from headwater.sources.contract import Committed, Logged, Marked, Progressed
-from headwater.sources.pgoutput import Datum, SentRelation, decode, filled, lsn_text
-from headwater.sources.postgres_setup import altered, not_full
-from headwater.sources.postgres_snapshot import LogPosition, full_xid
-from headwater.sources.postgres_types import Table
+from headwater.sources.postgres import pgoutput
+from headwater.sources.postgres.pgoutput import Datum, SentRelation, decode, filled, lsn_text
+from headwater.sources.postgres.setup import altered, not_full
+from headwater.sources.postgres.snapshot import LogPosition, full_xid
+from headwater.sources.postgres.types import Table
 
 PREFIX = "headwater"
 """Under which wrappers write their markers into the log."""

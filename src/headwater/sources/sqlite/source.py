@@ -2,7 +2,7 @@
 
 The log is an ordinary table of the same file, so a change and its log row commit together or
 not at all, and one read transaction shows both. Where transactions end is read from the
-write-ahead log (`sqlite_wal`); what holds when no monitor runs is in `sqlite_monitor`.
+write-ahead log (`wal`); what holds when no monitor runs is in `monitor`.
 
 Choices: changes are numbered in `_headwater_head`, and a transaction is known by its last
 number; since SQLite lets one transaction write at a time, an answer reflects exactly the
@@ -16,11 +16,11 @@ from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.sources.contract import Position
-from headwater.sources.sqlite_catalog import Place, Table, describe_all
-from headwater.sources.sqlite_load import SqliteLoad
-from headwater.sources.sqlite_monitor import Markers, SqliteMonitor
-from headwater.sources.sqlite_setup import run_all, setup_statements, teardown_statements
-from headwater.sources.sqlite_wrapper import SqliteWrapper
+from headwater.sources.sqlite.catalog import Place, Table, describe_all
+from headwater.sources.sqlite.load import SqliteLoad
+from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
+from headwater.sources.sqlite.setup import run_all, setup_statements, teardown_statements
+from headwater.sources.sqlite.wrapper import SqliteWrapper
 
 _WAL = "PRAGMA main.journal_mode = WAL"
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from headwater.errors import SourceError
-from headwater.sources.pgoutput import lsn_text, parse_lsn
-from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_types import Table
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
+from headwater.sources.postgres.types import Table
 
 _PUBLISHED = """
 SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND NOT p.pubviaroot,

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.errors import SourceError
-from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_types import Table, TableColumn, type_of
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.types import Table, TableColumn, type_of
 
 _QUOTED = r'"((?:[^"]|"")+)"'
 _TABLES = """

@@ -13,7 +13,7 @@ from pathlib import Path
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import Row, Type
 from headwater.errors import LostConnectionError, SourceError
-from headwater.sources.sqlite_types import Reader, Stored, reader, type_of
+from headwater.sources.sqlite.types import Reader, Stored, reader, type_of
 
 BUSY_TIMEOUT_S = 5.0
 _SHOWN = 200

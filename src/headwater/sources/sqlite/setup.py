@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from headwater.sources.sqlite_catalog import Connection, Place, Table, describe
-from headwater.sources.sqlite_triggers import ACTIONS, create_triggers, trigger_name
+from headwater.sources.sqlite.catalog import Connection, Place, Table, describe
+from headwater.sources.sqlite.triggers import ACTIONS, create_triggers, trigger_name
 
 TABLES = (
     "_headwater_head",

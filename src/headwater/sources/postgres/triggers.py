@@ -24,9 +24,9 @@ from headwater.algebra.values import Row
 from headwater.errors import LostConnectionError, SourceError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Committed, Logged, Marked, Position, Progressed
-from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_snapshot import XidSnapshot
-from headwater.sources.postgres_types import Table
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.types import Table
 
 _SCHEMA = "headwater"
 _NOTHING = XidSnapshot(3, 3, frozenset())  # the first number that PostgreSQL gives out is 3

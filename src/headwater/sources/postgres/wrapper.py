@@ -21,10 +21,10 @@ from headwater.algebra.values import Row, Type, Value
 from headwater.errors import SourceError
 from headwater.sources.contract import Reply
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
-from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_log import PREFIX
-from headwater.sources.postgres_snapshot import XidSnapshot
-from headwater.sources.postgres_types import Table, TableColumn, read_value
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.log import PREFIX
+from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.types import Table, TableColumn, read_value
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; SELECT pg_current_snapshot()::text"
 Mark = Callable[[str, XidSnapshot], bytes]

@@ -1,7 +1,7 @@
 """The monitor of a SQLite source: reads the log of changes in whole transactions.
 
 It always holds a read transaction, and begins the next one before it ends the last, so that
-the write-ahead log still has every border since then (`sqlite_wal`). While it runs, borders
+the write-ahead log still has every border since then (`wal`). While it runs, borders
 are exact for writers that know nothing of it.
 
 Choices: what was committed while no monitor ran has its borders in the write-ahead log only
@@ -28,12 +28,12 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Committed, Logged, Marked, Position, Progressed
-from headwater.sources.sqlite_catalog import Connection, Place, Table
-from headwater.sources.sqlite_keeper import Keeper
-from headwater.sources.sqlite_setup import check_setup
-from headwater.sources.sqlite_triggers import DELETED, INSERTED
-from headwater.sources.sqlite_types import Stored
-from headwater.sources.sqlite_wal import Borders
+from headwater.sources.sqlite.catalog import Connection, Place, Table
+from headwater.sources.sqlite.keeper import Keeper
+from headwater.sources.sqlite.setup import check_setup
+from headwater.sources.sqlite.triggers import DELETED, INSERTED
+from headwater.sources.sqlite.types import Stored
+from headwater.sources.sqlite.wal import Borders
 
 _SHORTEST_S, _LONGEST_S = 0.001, 0.05
 _ROWS_PER_READ = 20_000

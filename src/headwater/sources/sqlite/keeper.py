@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from headwater.errors import SourceError
-from headwater.sources.sqlite_catalog import Connection, Place
+from headwater.sources.sqlite.catalog import Connection, Place
 
 _CHUNK = 5_000
 _GIVE_WAY_S = 0.05

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headwater.sources.contract import Position
-from headwater.sources.sqlite_catalog import Connection, Place, Table, quoted
-from headwater.sources.sqlite_setup import check_setup
-from headwater.sources.sqlite_types import Stored, arrow_batch, arrow_type
+from headwater.sources.sqlite.catalog import Connection, Place, Table, quoted
+from headwater.sources.sqlite.setup import check_setup
+from headwater.sources.sqlite.types import Stored, arrow_batch, arrow_type
 
 if TYPE_CHECKING:
     import pyarrow

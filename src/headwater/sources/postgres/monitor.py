@@ -19,10 +19,10 @@ from psycopg import pq
 
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Logged, Position
-from headwater.sources.pgoutput import lsn_text
-from headwater.sources.postgres_connect import Access
-from headwater.sources.postgres_log import Interpreter
-from headwater.sources.postgres_snapshot import LogPosition
+from headwater.sources.postgres.connect import Access
+from headwater.sources.postgres.log import Interpreter
+from headwater.sources.postgres.pgoutput import lsn_text
+from headwater.sources.postgres.snapshot import LogPosition
 
 _MOST_AT_ONCE = 1000
 _FEEDBACK_S = 10.0

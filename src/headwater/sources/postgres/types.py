@@ -1,6 +1,6 @@
 """PostgreSQL's types and Headwater's: how a column's values are read, compared and loaded.
 
-Values come as the text that PostgreSQL writes under the settings in `postgres_connect`, in the
+Values come as the text that PostgreSQL writes under the settings in `connect`, in the
 log and in answers alike, and one function per type makes them canonical. So a row looks the
 same however it came.
 """

@@ -18,10 +18,10 @@ from psycopg import sql
 from headwater.algebra.values import Type
 from headwater.errors import SourceError
 from headwater.sources.contract import Position
-from headwater.sources.pgoutput import parse_lsn
-from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_snapshot import XidSnapshot
-from headwater.sources.postgres_types import Table, TableColumn, unreadable
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.pgoutput import parse_lsn
+from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.types import Table, TableColumn, unreadable
 
 _BATCH_BYTES = 4 << 20
 _NULL = "\\N"

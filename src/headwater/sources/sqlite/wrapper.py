@@ -18,10 +18,10 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import TEXT, Row, Value
 from headwater.sources.contract import Reply
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
-from headwater.sources.sqlite_catalog import Place, Table, quoted
-from headwater.sources.sqlite_monitor import Markers
-from headwater.sources.sqlite_setup import check_setup
-from headwater.sources.sqlite_types import Stored, can_be_stored, pushes, reader, stored
+from headwater.sources.sqlite.catalog import Place, Table, quoted
+from headwater.sources.sqlite.monitor import Markers
+from headwater.sources.sqlite.setup import check_setup
+from headwater.sources.sqlite.types import Stored, can_be_stored, pushes, reader, stored
 
 _MOST_PARAMETERS = 30_000
 

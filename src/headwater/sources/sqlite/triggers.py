@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.sources.sqlite_catalog import Table, Unique, quoted
+from headwater.sources.sqlite.catalog import Table, Unique, quoted
 
 INSERTED, DELETED, UPDATED = 1, 2, 3
 ACTIONS = ("insert", "update", "delete", "before_insert", "before_update")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headwater.sources.contract import Position
-from headwater.sources.pgoutput import lsn_text, parse_lsn
+from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 
 _EPOCH = 1 << 32
 

@@ -10,21 +10,21 @@ from functools import partial
 from headwater.algebra.schema import Relation
 from headwater.errors import InputError
 from headwater.sources.contract import Load, Monitor, Position, Wrapper
-from headwater.sources.postgres_catalog import read_tables, split_name
-from headwater.sources.postgres_connect import Access, Connection
-from headwater.sources.postgres_load import Locate, PostgresLoad
-from headwater.sources.postgres_log import Interpreter
-from headwater.sources.postgres_monitor import PostgresMonitor
-from headwater.sources.postgres_setup import Installation, altered
-from headwater.sources.postgres_snapshot import LogPosition, XidSnapshot
-from headwater.sources.postgres_triggers import (
+from headwater.sources.postgres.catalog import read_tables, split_name
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.load import Locate, PostgresLoad
+from headwater.sources.postgres.log import Interpreter
+from headwater.sources.postgres.monitor import PostgresMonitor
+from headwater.sources.postgres.setup import Installation, altered
+from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot
+from headwater.sources.postgres.triggers import (
     TriggerInstallation,
     TriggerMonitor,
     check_reachable,
     marker_statement,
 )
-from headwater.sources.postgres_types import Table
-from headwater.sources.postgres_wrapper import Mark, PostgresWrapper, log_message
+from headwater.sources.postgres.types import Table
+from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message
 
 _LONGEST_NAME = 63
 
