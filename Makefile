@@ -59,14 +59,8 @@ stress: setup ## run all the tests and the long randomized ones, with many more 
 	HEADWATER_STRESS=1 $(BIN)/pytest -n $(JOBS) -m "stress or not stress"
 
 .PHONY: bench
-bench: setup ## run every benchmark in bench/
-	@set -e; for file in bench/*.py; do \
-	  if [ ! -f "$$file" ]; then \
-	    echo "There is no benchmark yet: add one as bench/NAME.py, then run 'make bench' again." >&2; \
-	    exit 1; \
-	  fi; \
-	  echo "$$file"; $(BIN)/python "$$file"; \
-	done
+bench: setup ## run every measurement
+	@for name in explore parallel messages eca channels; do $(BIN)/headwater bench $$name; done
 
 .PHONY: docs
 docs: setup ## renew the generated tables and pictures of the documentation
