@@ -9,13 +9,16 @@ more update at the source that answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
+from headwater.errors import UnsupportedViewError
 from headwater.lab.explore import explore
 from headwater.lab.generate import chain
 from headwater.lab.run import run
+from headwater.lab.scenario import Scenario
 from headwater.lab.simulate import simulate
 from headwater.lab.spectrum import spectrum_scenarios
 from headwater.lab.virtual_time import run_timed
@@ -50,13 +53,22 @@ def compare(names: Sequence[str], relations: Sequence[int], updates: int = 12) -
     return [
         Compared(
             name,
-            min(explore(simulate(scenario, name)).level for scenario in scenarios),
+            _lowest(name, scenarios),
             tuple(_messages(name, count, updates, serial=True) for count in relations),
             tuple(_messages(name, count, updates, serial=False) for count in relations),
-            needs_quiescence(simulate(chain(3, 40), name)),
+            needs_quiescence(simulate(chain(3, 24, deletions=False), name)),
         )
         for name in names
     ]
+
+
+def _lowest(name: str, scenarios: Sequence[Scenario]) -> Level:
+    """The lowest level over all schedules of the scenarios that it can maintain."""
+    found = Level.COMPLETE
+    for scenario in scenarios:
+        with suppress(UnsupportedViewError):
+            found = min(found, explore(simulate(scenario, name)).level)
+    return found
 
 
 def _messages(name: str, relations: int, updates: int, *, serial: bool) -> float:

@@ -173,31 +173,30 @@ class _Generator:
         return {"relation": name, "delete": list(row)}
 
 
-def chain(relations: int, updates: int) -> Scenario:
+def chain(relations: int, updates: int, *, deletions: bool = True) -> Scenario:
     """r1 to rn, each at a source of its own, joined in a chain; updates go round the relations.
 
-    Each relation holds one row, and its updates insert and delete it again in turn, so every
-    update changes the view and every probe finds a partner.
+    Each relation holds one row, and its updates insert another one and delete it again in turn,
+    so every update changes the view and every probe finds a partner. The view shows all keys.
+    Without `deletions` every update inserts.
     """
     names = [f"r{number}" for number in range(1, relations + 1)]
     joins = [f"{a}.B = {b}.A" for a, b in pairwise(names)]
     where = f" WHERE {' AND '.join(joins)}" if joins else ""
-    columns: Object = {"A": "int", "B": "int"}
+    shown = ", ".join(f"{name}.K AS {name}_K" for name in names)
+    columns: Object = {"K": "int", "A": "int", "B": "int"}
     described: Object = {
-        name: {"source": f"s{name[1:]}", "columns": columns, "rows": [[0, 0]]} for name in names
+        name: {"source": f"s{name[1:]}", "columns": columns, "key": ["K"], "rows": [[0, 0, 0]]}
+        for name in names
     }
-    transactions: list[Json] = [
-        {
-            "id": f"DU{number + 1}",
-            "updates": [
-                {
-                    "relation": names[number % relations],
-                    "delete" if number // relations % 2 else "insert": [0, 0],
-                }
-            ],
-        }
-        for number in range(updates)
-    ]
-    view = f"SELECT {names[0]}.A FROM {', '.join(names)}{where}"
+    transactions: list[Json] = []
+    for number in range(updates):
+        turn = number // relations
+        deletes = deletions and turn % 2 == 1
+        key = 1 if deletions else turn + 1
+        update: Object = {"relation": names[number % relations]}
+        update["delete" if deletes else "insert"] = [key, 0, 0]
+        transactions.append({"id": f"DU{number + 1}", "updates": [update]})
+    view = f"SELECT {shown} FROM {', '.join(names)}{where}"
     data: Object = {"relations": described, "view": view, "transactions": transactions}
     return scenario_from_json(data, f"chain of {relations}")

@@ -29,6 +29,9 @@ _FEEDBACK_S = 10.0
 _EPOCH_2000_S = 946_684_800
 _MANY_REQUESTS = 5
 _DOING = "read the log"
+_IN_USE = b"55006"
+_SLOT_WAIT_S = 5.0
+_SLOT_PAUSE_S = 0.05
 _NOT_READY = b"55000"
 
 
@@ -71,9 +74,15 @@ class PostgresMonitor:
             f"START_REPLICATION SLOT \"{slot}\" LOGICAL {at} (proto_version '1', "
             f"publication_names '\"{name}\"', messages 'true')"
         )
-        result = self._pgconn.exec_(command.encode())
-        if result.status != pq.ExecStatus.COPY_BOTH:
-            raise self._access.result_failure(result, _DOING)
+        deadline = time.monotonic() + _SLOT_WAIT_S
+        while True:
+            result = self._pgconn.exec_(command.encode())
+            if result.status == pq.ExecStatus.COPY_BOTH:
+                return
+            in_use = result.error_field(pq.DiagnosticField.SQLSTATE) == _IN_USE
+            if not in_use or time.monotonic() > deadline:
+                raise self._access.result_failure(result, _DOING)
+            time.sleep(_SLOT_PAUSE_S)  # the reader before us has gone, the server not noticed yet
 
     def read(self, timeout_s: float) -> Sequence[Logged]:
         deadline = time.monotonic() + timeout_s
