@@ -33,6 +33,7 @@ from tests.sources.workload import (
     fill,
     insert_item,
     insert_line,
+    stop_all,
 )
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
@@ -213,8 +214,7 @@ def test_answers_reflect_exactly_what_was_delivered_before(
                     oracle.wait_for_answers(number - 3)
             oracle.wait_for_answers(ANSWERS)
         finally:
-            for busy in writers:
-                busy.stop()
+            stop_all(writers)
         oracle.wait_for_state(contents(harness, source))
         retries = subscription.retries
     sys.stdout.write(

@@ -19,7 +19,7 @@ from headwater.sources.contract import Source
 from tests.sources.driver import Driver
 from tests.sources.harness import Harness
 from tests.sources.kinds import HARNESSES
-from tests.sources.workload import ITEMS, LINES, BusyWriter, create_tables, fill
+from tests.sources.workload import ITEMS, LINES, BusyWriter, create_tables, fill, stop_all
 
 COMMITS = 25
 """Transactions of each writer."""
@@ -71,10 +71,9 @@ def test_view_over_three_databases_is_complete(harnesses: list[Harness], name: s
     try:
         for writer in writers:
             writer.start()
-        for writer in writers:
-            while writer.is_alive():
-                driver.step(0.01)
-            writer.stop()
+        while any(writer.is_alive() for writer in writers):
+            driver.step(0.01)
+        stop_all(writers)
         expected = {
             relation: Rows(schema, harness.contents(table))
             for (_, relation, _), harness, (table, schema) in zip(
@@ -86,6 +85,8 @@ def test_view_over_three_databases_is_complete(harnesses: list[Harness], name: s
             assert time.monotonic() < deadline, "the view does not get there"
             driver.step(0.3)
     finally:
+        for writer in writers:
+            writer.stopping.set()
         driver.close()
         for source in sources:
             source.teardown()

@@ -7,6 +7,7 @@ undone. Only portable SQL, so that every kind of source can run it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from random import Random
 
 from headwater.algebra.schema import Schema
@@ -45,14 +46,20 @@ def insert_line(writer: Writer, item: int | None, qty: int) -> None:
     writer.execute("INSERT INTO lines (item, qty, price) VALUES (?, ?, 1.25)", (item, qty))
 
 
+KEYS_EACH = 10_000_000
+MOST_LIVE = 40
+"""A writer keeps about this many items, however long it runs."""
+
+
 class BusyWriter(threading.Thread):
-    """Writes until told to stop; each writer has keys of its own, and shares the lines."""
+    """Writes until told to stop; each writer has rows of its own in shared tables."""
 
     def __init__(self, harness: Harness, number: int, most: int = 10**9) -> None:
         super().__init__(name=f"writer {number}", daemon=True)
         self.random = Random(number)
         self.harness = harness
-        self.base = 1000 * (number + 1)
+        self.base = KEYS_EACH * (number + 1)
+        self.own_qty = 100 + number
         self.live: list[int] = []
         self.next = 0
         self.most = most
@@ -71,12 +78,6 @@ class BusyWriter(threading.Thread):
         except BaseException as error:
             self.error = error
 
-    def stop(self) -> None:
-        self.stopping.set()
-        self.join()
-        if self.error is not None:
-            raise self.error
-
     def _one(self, writer: Writer) -> None:
         before = list(self.live)
         try:
@@ -93,7 +94,7 @@ class BusyWriter(threading.Thread):
         chance = self.random.random()
         if chance < 0.1:
             self._undone_inside(writer)
-        elif chance < 0.5 or not self.live:
+        elif not self.live or (chance < 0.5 and len(self.live) < MOST_LIVE):
             self._insert(writer)
         elif chance < 0.6:
             old = self.live.pop(self.random.randrange(len(self.live)))
@@ -108,6 +109,16 @@ class BusyWriter(threading.Thread):
             writer.execute("DELETE FROM items WHERE id = ?", (item,))
             if self.random.random() < 0.7:
                 writer.execute("DELETE FROM lines WHERE item = ?", (item,))
+            else:
+                self._tidy(writer)
+
+    def _tidy(self, writer: Writer) -> None:
+        """Delete lines without an item; only one's own, so that writers never deadlock."""
+        writer.execute(
+            "DELETE FROM lines WHERE item BETWEEN ? AND ? AND item NOT IN (SELECT id FROM items)",
+            (self.base, self.base + KEYS_EACH - 1),
+        )
+        writer.execute("DELETE FROM lines WHERE item IS NULL AND qty = ?", (self.own_qty,))
 
     def _undone_inside(self, writer: Writer) -> None:
         live = list(self.live)
@@ -124,10 +135,24 @@ class BusyWriter(threading.Thread):
         grp = self.random.choice([None, 0, 1, 2])
         insert_item(writer, key, grp, self.random.choice(["a", "A", "a ", None]), note)
         for _ in range(self.random.randint(0, 2)):
-            insert_line(writer, self.random.choice([key, key, None]), self.random.randint(1, 3))
+            insert_line(writer, key, self.random.randint(1, 3))
+        if self.random.random() < 0.2:
+            insert_line(writer, None, self.own_qty)
 
     def _key(self) -> int:
         self.next += 1
         key = self.base + self.next
         self.live.append(key)
         return key
+
+
+def stop_all(writers: Iterable[BusyWriter]) -> None:
+    """Stop every writer; then raise what went wrong in one of them, if anything did."""
+    writers = list(writers)
+    for writer in writers:
+        writer.stopping.set()
+    for writer in writers:
+        writer.join()
+    for writer in writers:
+        if writer.error is not None:
+            raise writer.error
