@@ -15,7 +15,7 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import Query, Term, negated, query_of, substitute
 from headwater.algebra.values import INT
 from headwater.algebra.views import View
-from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin, take_answer
+from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 from tests.strategies import random_bag, random_delta
@@ -79,7 +79,7 @@ def drive(case: Case, next_source: NextSource | None = None) -> tuple[Rows, list
     while ask is not None:
         assert len(asked) < 50, "it goes on for ever"
         asked.append(ask)
-        evaluation, ask = take_answer(evaluation, answered(ask, case.state))
+        evaluation, ask = incorporate(evaluation, answered(ask, case.state))
     assert evaluation.is_done
     return evaluation.collected, asked
 
@@ -235,7 +235,7 @@ def test_an_empty_answer_ends_the_evaluation() -> None:
     evaluation, ask = begin("Q1", changed(view, "r1", (1, 1)), view.schema)
     assert ask is not None
     nothing = tuple(Rows.empty(query[0].join.schema) for query in ask.queries)
-    evaluation, more = take_answer(evaluation, AnswerArrived(ask.source, ask.label, nothing))
+    evaluation, more = incorporate(evaluation, AnswerArrived(ask.source, ask.label, nothing))
     assert (more, evaluation.is_done) == (None, True)
 
 

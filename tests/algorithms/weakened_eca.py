@@ -17,10 +17,10 @@ from headwater.protocol.transactions import Transaction
 class WithoutCompensation(Eca):
     """Collects answers, but does not take out what they wrongly see."""
 
-    def _take_update(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
-        alone, effects = super()._take_update(replace(state, unanswered=()), transaction)
+        alone, effects = super().take_transaction(replace(state, unanswered=()), transaction)
         unanswered = (*state.unanswered, *alone.unanswered)
         return replace(alone, unanswered=unanswered), effects
 
@@ -40,7 +40,7 @@ class InstallsEarly(Eca):
 class CompensatesByParts(Eca):
     """Takes a transaction as the sum of its relations' changes: they also meet each other."""
 
-    def _take_update(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         number = state.updates + 1

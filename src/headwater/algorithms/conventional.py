@@ -19,10 +19,11 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.keys import key_delete
-from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Add, Apply, Effect, KeyDelete
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
-from headwater.protocol.transactions import Update
+from headwater.protocol.events import AnswerArrived
+from headwater.protocol.transactions import Transaction, Update
 
 
 @cached_hash
@@ -35,27 +36,20 @@ class State:
 
 
 @dataclass(frozen=True)
-class Conventional:
+class Conventional(Manager[State]):
     view: View
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State()
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                effects: list[Effect] = []
-                for update in transaction.updates:
-                    state, caused = self._take_update(state, update, transaction.id)
-                    effects += caused
-                return state, tuple(effects)
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
+    def take_transaction(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        effects: list[Effect] = []
+        for update in transaction.updates:
+            state, caused = self._take_update(state, update, transaction.id)
+            effects += caused
+        return state, tuple(effects)
 
     def _take_update(
         self, state: State, update: Update, transaction: str
@@ -81,12 +75,12 @@ class Conventional:
             return None
         return key_delete(self.view, update.relation, deleted)
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         number = answer.label.split("^")[0]
         at = next(i for i, (e, _) in enumerate(state.under_way) if e.label == number)
         evaluation, transaction = state.under_way[at]
         others = state.under_way[:at] + state.under_way[at + 1 :]
-        evaluation, ask = take_answer(evaluation, answer)
+        evaluation, ask = incorporate(evaluation, answer)
         if ask is None:
             step = Apply((Add(evaluation.collected),), (transaction,))
             return replace(state, under_way=others), (step,)

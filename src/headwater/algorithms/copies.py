@@ -13,8 +13,9 @@ from headwater.algebra.evaluate import telescoped_delta
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
+from headwater.algorithms.manager import Manager
 from headwater.protocol.effects import Add, Apply, Effect
-from headwater.protocol.events import Event, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
 
 
@@ -26,21 +27,13 @@ class State:
 
 
 @dataclass(frozen=True)
-class Copies:
+class Copies(Manager[State]):
     view: View
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State(tuple(base[relation.name] for relation in self.view.relations))
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        if not isinstance(event, TransactionArrived):
-            return state, ()
-        return self._take_transaction(state, event.transaction)
-
-    def _take_transaction(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         names = [relation.name for relation in self.view.relations]
@@ -49,3 +42,6 @@ class Copies:
         new = {name: rows + deltas[name] if name in deltas else rows for name, rows in old.items()}
         change = telescoped_delta(self.view, deltas, old, new)
         return State(tuple(new.values())), (Apply((Add(change),), (transaction.id,)),)
+
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        raise AssertionError("nothing is ever asked")

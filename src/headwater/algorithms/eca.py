@@ -23,9 +23,10 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algebra.views import View
-from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Add, Apply, Ask, Effect
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
 
 
@@ -51,25 +52,13 @@ class State:
 
 
 @dataclass(frozen=True)
-class Eca:
+class Eca(Manager[State]):
     view: View
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State(Rows.empty(self.view.schema))
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                return self._take_update(state, transaction)
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
-
-    def _take_update(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         """W_up: ask what the update changes, and compensate what is under way for it."""
@@ -81,11 +70,11 @@ class Eca:
         evaluation, ask = begin(f"Q{number}", query, self.view.schema)
         return self._go_on(state, Unanswered(to_send(query), evaluation), ask)
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         """W_ans: collect, and update the view when nothing is unanswered."""
         label = answer.label.split("^")[0]
         found = next(u for u in state.unanswered if u.evaluation.label == label)
-        evaluation, ask = take_answer(found.evaluation, answer)
+        evaluation, ask = incorporate(found.evaluation, answer)
         others = tuple(u for u in state.unanswered if u is not found)
         state = replace(state, unanswered=others)
         return self._go_on(state, replace(found, evaluation=evaluation), ask)

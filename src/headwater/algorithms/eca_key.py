@@ -21,9 +21,10 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.algorithms.keys import insertions, key_deletes, require_keys
-from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import AddNew, Apply, Ask, Effect, KeyDelete, Replace, apply_actions
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
 
 
@@ -46,7 +47,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class EcaKey:
+class EcaKey(Manager[State]):
     view: View
 
     def __post_init__(self) -> None:
@@ -55,19 +56,7 @@ class EcaKey:
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State(contents)
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                return self._take_update(state, transaction)
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
-
-    def _take_update(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         number = state.updates + 1
@@ -87,10 +76,10 @@ class EcaKey:
     def remember(self, query: Unanswered, deletions: tuple[KeyDelete, ...]) -> Unanswered:
         return replace(query, pending=(*query.pending, *deletions))
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         label = answer.label.split("^")[0]
         found = next(u for u in state.unanswered if u.evaluation.label == label)
-        evaluation, ask = take_answer(found.evaluation, answer)
+        evaluation, ask = incorporate(found.evaluation, answer)
         others = tuple(u for u in state.unanswered if u is not found)
         state = replace(state, unanswered=others)
         return self._go_on(state, replace(found, evaluation=evaluation), ask)

@@ -31,9 +31,10 @@ from headwater.algebra.terms import Term, negated, query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.keys import key_delete
 from headwater.algorithms.known_partners import known_effect
-from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Action, Add, Apply, Ask, Effect, KeyDelete, apply_actions
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
 
 
@@ -63,25 +64,13 @@ class State:
 
 
 @dataclass(frozen=True)
-class EcaLocal:
+class EcaLocal(Manager[State]):
     view: View
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State(contents, Rows.empty(self.view.schema))
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                return self._take_update(state, transaction)
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
-
-    def _take_update(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         state = replace(
@@ -170,14 +159,14 @@ class EcaLocal:
             asks = [Ask(asks[0].source, together, queries)]
         return replace(state, parts=(*state.parts, *parts)), tuple(asks)
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         label = answer.label.split("^")[0]
         asked = [part for part in state.parts if part.question == label]
         state = replace(state, parts=tuple(p for p in state.parts if p.question != label))
         asks = []
         for part, result in zip(asked, answer.results, strict=True):
             own = AnswerArrived(answer.source, part.evaluation.label, (result,))
-            evaluation, ask = take_answer(part.evaluation, own)
+            evaluation, ask = incorporate(part.evaluation, own)
             if ask is None:
                 found = apply_actions(evaluation.collected, part.pending)
                 state = replace(state, collect=state.collect + found)

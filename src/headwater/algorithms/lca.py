@@ -18,9 +18,10 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.eca import Unanswered, to_send
-from headwater.algorithms.source_evaluate import begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import begin, incorporate
 from headwater.protocol.effects import Add, Apply, Effect
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
 
 
@@ -45,25 +46,13 @@ class State:
 
 
 @dataclass(frozen=True)
-class Lca:
+class Lca(Manager[State]):
     view: View
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State()
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                return self._take_update(state, transaction)
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
-
-    def _take_update(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         number = state.updates + 1
@@ -89,7 +78,7 @@ class Lca:
         unanswered = Unanswered(to_send(query), evaluation)
         return replace(pending, unanswered=(*pending.unanswered, unanswered))
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         label = answer.label.split("^")[0]
         effects: list[Effect] = []
         pending = list(state.pending)
@@ -97,7 +86,7 @@ class Lca:
             for found in update.unanswered:
                 if found.evaluation.label != label:
                     continue
-                evaluation, ask = take_answer(found.evaluation, answer)
+                evaluation, ask = incorporate(found.evaluation, answer)
                 left = tuple(u for u in update.unanswered if u is not found)
                 if ask is None:
                     effect = update.effect + evaluation.collected

@@ -39,6 +39,7 @@ from dataclasses import dataclass, replace
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
+from headwater.algorithms.manager import Manager
 from headwater.algorithms.sweep import sweep
 from headwater.algorithms.view_change import (
     Partial,
@@ -47,10 +48,10 @@ from headwater.algorithms.view_change import (
     Unseen,
     advance,
     partials_of,
-    take_answer,
+    put_answer,
 )
 from headwater.protocol.effects import Add, Apply, Ask, Effect
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction, net_change
 
 
@@ -86,7 +87,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Pvm:
+class Pvm(Manager[State]):
     view: View
     p: int = 4
     in_order: bool = False
@@ -99,27 +100,19 @@ class Pvm:
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State()
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                entry = Entry(state.arrived + 1, transaction)
-                state = replace(state, arrived=entry.number, log=(*state.log, entry))
-                return self._work(state, [])
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
+    def take_transaction(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        entry = Entry(state.arrived + 1, transaction)
+        return self._work(replace(state, arrived=entry.number, log=(*state.log, entry)), [])
 
     # Handling one unit
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         number = int(answer.label[1:].split("^")[0])
         unit = next(u for u in state.units if u.number == number)
         concurrent = self._concurrent_waiting(state, unit, answer)
-        unit = take_answer(unit, answer, self.unseen(state))
+        unit = put_answer(unit, answer, self.unseen(state))
         if concurrent and unit.absorbed < self.depth:
             state, unit = self._absorb(state, unit, concurrent)
         unit, asks = self._advance(state, unit)

@@ -25,9 +25,11 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of
 from headwater.algebra.views import View
-from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Apply, Effect, Replace
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
+from headwater.protocol.transactions import Transaction
 
 
 @cached_hash
@@ -42,7 +44,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Recompute:
+class Recompute(Manager[State]):
     view: View
     every: int = 1
 
@@ -52,18 +54,15 @@ class Recompute:
     def wants_idle(self, state: State) -> bool:
         return state.under_way is None and state.count > 0
 
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                count = state.count + len(transaction.updates)
-                received = (*state.received, transaction.id)
-                return self._recompute_if_due(
-                    replace(state, count=count, received=received), self.every
-                )
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return self._recompute_if_due(state, 1)
+    def take_transaction(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, tuple[Effect, ...]]:
+        count = state.count + len(transaction.updates)
+        received = (*state.received, transaction.id)
+        return self._recompute_if_due(replace(state, count=count, received=received), self.every)
+
+    def take_idle(self, state: State) -> tuple[State, tuple[Effect, ...]]:
+        return self._recompute_if_due(state, 1)
 
     def _recompute_if_due(self, state: State, every: int) -> tuple[State, tuple[Effect, ...]]:
         if state.under_way is not None or state.count < every:
@@ -74,9 +73,9 @@ class Recompute:
         state = replace(state, recomputations=number, count=0, under_way=evaluation)
         return state, (ask,)
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         assert state.under_way is not None
-        evaluation, ask = take_answer(state.under_way, answer)
+        evaluation, ask = incorporate(state.under_way, answer)
         if ask is not None:
             return replace(state, under_way=evaluation), (ask,)
         step = Apply((Replace(evaluation.collected),), state.received)

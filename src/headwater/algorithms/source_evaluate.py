@@ -1,7 +1,7 @@
 """The query processor: evaluates a query over several sources, one question at a time.
 
 `source_evaluate`, `next_source` and `Q<A>` of the Strobe paper, section 5.1, as a machine:
-an `Evaluation` is a value, `advance` gives the next question or the end, `take_answer` puts
+an `Evaluation` is a value, `advance` gives the next question or the end, `incorporate` puts
 an answer in. A term with every relation bound is evaluated here and never sent, and one
 that joins with nothing is dropped.
 
@@ -62,7 +62,7 @@ def begin(
     return evaluation, ask
 
 
-def take_answer(evaluation: Evaluation, answer: AnswerArrived) -> tuple[Evaluation, Ask | None]:
+def incorporate(evaluation: Evaluation, answer: AnswerArrived) -> tuple[Evaluation, Ask | None]:
     """`WQ<A>`: put an answer in; the next question, or none when the query is done."""
     results = iter(answer.results)
     collected, working = evaluation.collected, []

@@ -24,7 +24,8 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.algorithms.keys import insertions, key_deletes, require_keys
-from headwater.algorithms.source_evaluate import Evaluation, begin, take_answer
+from headwater.algorithms.manager import Manager
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import (
     Action,
     AddNew,
@@ -34,7 +35,7 @@ from headwater.protocol.effects import (
     KeyDelete,
     apply_actions,
 )
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
 
 
@@ -58,7 +59,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Strobe:
+class Strobe(Manager[State]):
     view: View
     whole_transactions: bool = False
     """Whether a transaction is one unit (T-Strobe)."""
@@ -69,19 +70,7 @@ class Strobe:
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State()
 
-    def wants_idle(self, state: State) -> bool:
-        return False
-
-    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
-        match event:
-            case TransactionArrived(transaction):
-                return self._take_transaction(state, transaction)
-            case AnswerArrived():
-                return self._take_answer(state, event)
-            case Idled():
-                return state, ()
-
-    def _take_transaction(
+    def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
         state = replace(state, received=(*state.received, transaction.id))
@@ -109,10 +98,10 @@ class Strobe:
         evaluation, ask = begin(f"Q{number}", insertions(self.view, deltas), self.view.schema)
         return self._go_on(state, Unanswered(evaluation), ask)
 
-    def _take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+    def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         label = answer.label.split("^")[0]
         found = next(u for u in state.unanswered if u.evaluation.label == label)
-        evaluation, ask = take_answer(found.evaluation, answer)
+        evaluation, ask = incorporate(found.evaluation, answer)
         others = tuple(u for u in state.unanswered if u is not found)
         state = replace(state, unanswered=others)
         return self._go_on(state, replace(found, evaluation=evaluation), ask)

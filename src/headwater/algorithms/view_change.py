@@ -156,7 +156,7 @@ def advance(
     return replace(unit, steps=steps, under_way=tuple(under_way)), tuple(asks)
 
 
-def take_answer(unit: Unit, answer: AnswerArrived, unseen: Unseen) -> Unit:
+def put_answer(unit: Unit, answer: AnswerArrived, unseen: Unseen) -> Unit:
     """Put an answer into the partials that asked, without what they must not see."""
     probes = dict(unit.under_way)[answer.label]
     partials = list(unit.partials)
