@@ -15,7 +15,7 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import Query, Term, negated, query_of, substitute
 from headwater.algebra.values import INT
 from headwater.algebra.views import View
-from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin
+from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin, incorporate
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 from tests.strategies import random_bag, random_delta
