@@ -16,9 +16,11 @@ from headwater.algorithms.registry import algorithm, make_manager
 from headwater.check.certificate import certify
 from headwater.check.levels import Level
 from headwater.sources.contract import Source
+from headwater.sources.postgres.embedded import PostgresServer
 from tests.sources.driver import Driver
 from tests.sources.harness import Harness
-from tests.sources.kinds import HARNESSES
+from tests.sources.postgres_harness import PostgresHarness
+from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.workload import ITEMS, LINES, BusyWriter, create_tables, fill, stop_all
 
 COMMITS = 25
@@ -27,19 +29,21 @@ COMMITS = 25
 
 @pytest.fixture
 def harnesses() -> Iterator[list[Harness]]:
-    """Two PostgreSQL databases and a SQLite file, with rows in them."""
+    """Two PostgreSQL servers and a SQLite file, with rows in them."""
     made: list[Harness] = []
+    another = PostgresServer()
     try:
-        for kind in ("postgres", "postgres", "sqlite"):
-            made.append(HARNESSES[kind]())
-            create_tables(made[-1])
-            writer = made[-1].writer()
+        made += [PostgresHarness(), PostgresHarness(another), SqliteHarness()]
+        for harness in made:
+            create_tables(harness)
+            writer = harness.writer()
             fill(writer)
             writer.close()
         yield made
     finally:
         for harness in made:
             harness.close()
+        another.stop()
 
 
 def one_table(harness: Harness, name: str, table: str, schema: Schema) -> tuple[Source, str, Rows]:
