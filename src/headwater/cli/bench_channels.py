@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,9 @@ class _Inbox:
             self.answers += isinstance(delivery.event, AnswerArrived)
             self.changed.notify_all()
 
+    def wait_for_transactions(self, count: int) -> None:
+        self.wait(lambda: self.transactions >= count)
+
     def wait(self, ready: Callable[[], bool]) -> None:
         with self.changed:
             if not self.changed.wait_for(ready, 120):
@@ -183,11 +187,9 @@ def _latencies(
     """From the end of a commit to its delivery, and how long the commit itself took."""
     latencies, commits = [], []
     for number in range(rounds):
-        before = inbox.transactions
-        commits.append(_seconds(lambda at=rows + number: database.write(at, 1)))  # type: ignore[misc]
-        started = time.perf_counter()
-        inbox.wait(lambda count=before: inbox.transactions > count)  # type: ignore[misc]
-        latencies.append(time.perf_counter() - started)
+        delivered = inbox.transactions + 1
+        commits.append(_seconds(partial(database.write, rows + number, 1)))
+        latencies.append(_seconds(partial(inbox.wait_for_transactions, delivered)))
     return latencies, commits
 
 
