@@ -8,7 +8,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algorithms.eca import Eca, State, Unanswered, to_send
 from headwater.algorithms.eca_key import EcaKey
-from headwater.algorithms.eca_key import Unanswered as KeyUnanswered
+from headwater.algorithms.keys import Unanswered as KeyUnanswered
 from headwater.algorithms.source_evaluate import begin
 from headwater.protocol.effects import Add, Apply, Ask, Effect, KeyDelete
 from headwater.protocol.transactions import Transaction

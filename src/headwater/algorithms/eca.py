@@ -24,7 +24,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
+from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate, split_off
 from headwater.protocol.effects import Add, Apply, Ask, Effect
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
@@ -72,10 +72,8 @@ class Eca(Manager[State]):
 
     def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         """W_ans: collect, and update the view when nothing is unanswered."""
-        label = answer.label.split("^")[0]
-        found = next(u for u in state.unanswered if u.evaluation.label == label)
+        found, others = split_off(state.unanswered, answer.label)
         evaluation, ask = incorporate(found.evaluation, answer)
-        others = tuple(u for u in state.unanswered if u is not found)
         state = replace(state, unanswered=others)
         return self._go_on(state, replace(found, evaluation=evaluation), ask)
 

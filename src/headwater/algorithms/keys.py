@@ -7,12 +7,25 @@ of the view that were derived from a deleted base row are those with its key.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, query_of, substitute
 from headwater.algebra.views import View
+from headwater.algorithms.source_evaluate import Evaluation
 from headwater.errors import UnsupportedViewError
 from headwater.protocol.effects import KeyDelete
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Unanswered:
+    """A query that was sent, and what has to be taken out of its answer."""
+
+    evaluation: Evaluation
+    pending: tuple[KeyDelete, ...] = ()
+    """The deletions received since it was sent."""
 
 
 def key_delete(view: View, relation: str, deleted: Rows) -> KeyDelete | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from headwater.algebra.evaluate import evaluate_term
 from headwater.algebra.hashing import cached_hash
@@ -48,6 +48,14 @@ class Evaluation:
         return not self.working
 
 
+class _Evaluated(Protocol):
+    @property
+    def evaluation(self) -> Evaluation: ...
+
+
+UnderWay = TypeVar("UnderWay", bound=_Evaluated)
+
+
 def begin(
     label: str, query: Query, schema: Schema, next_source: NextSource | None = None
 ) -> tuple[Evaluation, Ask | None]:
@@ -75,6 +83,13 @@ def incorporate(evaluation: Evaluation, answer: AnswerArrived) -> tuple[Evaluati
         elif not _all(term, places):
             working.append(term.bind(places, next(results)))
     return _advance(replace(evaluation, collected=collected, working=tuple(working), asked=()))
+
+
+def split_off(queries: tuple[UnderWay, ...], label: str) -> tuple[UnderWay, tuple[UnderWay, ...]]:
+    """The query under way that a question belongs to, and the others."""
+    name = label.split("^")[0]
+    found = next(query for query in queries if query.evaluation.label == name)
+    return found, tuple(query for query in queries if query is not found)
 
 
 def leftmost(query: Query) -> str:

@@ -23,28 +23,19 @@ from dataclasses import dataclass, replace
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
-from headwater.algorithms.keys import insertions, key_deletes, require_keys
+from headwater.algorithms.keys import Unanswered, insertions, key_deletes, require_keys
 from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
+from headwater.algorithms.source_evaluate import begin, incorporate, split_off
 from headwater.protocol.effects import (
     Action,
     AddNew,
     Apply,
     Ask,
     Effect,
-    KeyDelete,
     apply_actions,
 )
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
-
-
-@cached_hash
-@dataclass(frozen=True)
-class Unanswered:
-    evaluation: Evaluation
-    pending: tuple[KeyDelete, ...] = ()
-    """The deletions received since it was sent."""
 
 
 @cached_hash
@@ -99,10 +90,8 @@ class Strobe(Manager[State]):
         return self._go_on(state, Unanswered(evaluation), ask)
 
     def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
-        label = answer.label.split("^")[0]
-        found = next(u for u in state.unanswered if u.evaluation.label == label)
+        found, others = split_off(state.unanswered, answer.label)
         evaluation, ask = incorporate(found.evaluation, answer)
-        others = tuple(u for u in state.unanswered if u is not found)
         state = replace(state, unanswered=others)
         return self._go_on(state, replace(found, evaluation=evaluation), ask)
 
