@@ -17,6 +17,7 @@ from psycopg import sql
 
 from headwater.algebra.values import Type
 from headwater.errors import SourceError
+from headwater.frames.arrow import arrow_type
 from headwater.sources.contract import Position
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.pgoutput import parse_lsn
@@ -29,23 +30,6 @@ _DOING = "load"
 _EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 Locate = Callable[[XidSnapshot, int], Position]
 """The position of a snapshot that holds nothing committed after a place in the log."""
-_ARROW = {
-    "bool": pyarrow.bool_(),
-    "int": pyarrow.int64(),
-    "float": pyarrow.float64(),
-    "text": pyarrow.string(),
-    "bytes": pyarrow.binary(),
-    "date": pyarrow.date32(),
-    "timestamp": pyarrow.timestamp("us"),
-    "timestamp_tz": pyarrow.timestamp("us", "UTC"),
-}
-
-
-def arrow_type(kind: Type) -> pyarrow.DataType:
-    """How a column of this type is handed over."""
-    if kind.precision:
-        return pyarrow.decimal128(kind.precision, kind.scale)
-    return _ARROW[kind.name]
 
 
 class PostgresLoad:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headwater.sources.contract import Position
 from headwater.sources.sqlite.catalog import Connection, Place, Table, quoted
 from headwater.sources.sqlite.setup import check_setup
-from headwater.sources.sqlite.types import Stored, arrow_batch, arrow_type
+from headwater.sources.sqlite.types import Stored, arrow_batch
 
 if TYPE_CHECKING:
     import pyarrow
@@ -46,12 +46,10 @@ class SqliteLoad:
         return len(self._parts[relation])
 
     def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
-        import pyarrow as pa
+        from headwater.frames.arrow import arrow_schema
 
         table = self._tables[relation]
-        schema = pa.schema(
-            [(column.name, arrow_type(column.type)) for column in table.relation.schema.columns]
-        )
+        schema = arrow_schema(table.relation.schema)
         condition, parameters = self._parts[relation][part]
         columns = ", ".join(quoted(column) for column in table.columns)
         lock = self._locks[part]

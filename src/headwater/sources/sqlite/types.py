@@ -244,24 +244,6 @@ def can_be_stored(value: Value) -> bool:
 # Towards Arrow
 
 
-def arrow_type(kind: Type) -> pyarrow.DataType:
-    import pyarrow as pa
-
-    if kind.name == "decimal":
-        return pa.decimal128(kind.precision, kind.scale)
-    types = {
-        "bool": pa.bool_(),
-        "int": pa.int64(),
-        "float": pa.float64(),
-        "text": pa.string(),
-        "bytes": pa.binary(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us"),
-        "timestamp_tz": pa.timestamp("us", tz="UTC"),
-    }
-    return types[kind.name]
-
-
 def arrow_batch(schema: pyarrow.Schema, rows: Sequence[Row]) -> pyarrow.RecordBatch:
     import pyarrow as pa
 

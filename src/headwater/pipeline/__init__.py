@@ -1,0 +1,1 @@
+"""The running system: a project's settings, loading, maintaining, verifying."""

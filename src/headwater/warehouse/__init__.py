@@ -1,0 +1,1 @@
+"""What is kept: the change log, and views as Delta tables."""
