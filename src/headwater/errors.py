@@ -60,3 +60,11 @@ class LostConnectionError(SourceError):
 
 class EngineError(HeadwaterError):
     """An engine under Headwater (Spark, the warehouse) failed."""
+
+
+class BusyError(HeadwaterError):
+    """Another runner is at work on the same warehouse."""
+
+
+class FencedError(HeadwaterError):
+    """Another runner has taken over; this one may not commit any more."""

@@ -17,7 +17,7 @@ from headwater.algebra.values import Row
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery, Subscription
-from headwater.sources.contract import Reply, Wrapper
+from headwater.sources.contract import Lift, Reply, Wrapper, as_it_is
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres.embedded import PostgresServer
 from tests.sources.harness import local
@@ -88,7 +88,7 @@ class Everything:
 class StampedByPlace(PostgresSource):
     """Deliberately wrong: takes the log up to the marker for what the answer reflects."""
 
-    def open_wrapper(self) -> Wrapper:
+    def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         wrapper = super().open_wrapper()
         ask = wrapper.ask
 

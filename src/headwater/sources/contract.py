@@ -8,7 +8,7 @@ passes the conformance suite; nothing else in Headwater knows how it works.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -20,6 +20,13 @@ from headwater.protocol.transactions import Transaction
 
 if TYPE_CHECKING:
     import pyarrow
+
+Lift: TypeAlias = Callable[[Rows], Rows]
+
+
+def as_it_is(rows: Rows) -> Rows:
+    return rows
+
 
 Position: TypeAlias = dict[str, Json]
 """A place in a source's log, as JSON; only its own kind looks into it."""
@@ -103,8 +110,19 @@ class Wrapper(Protocol):
     def close(self) -> None: ...
 
 
+class PartReader(Protocol):
+    """Reads one part of a relation; can be sent to another process, where it connects anew."""
+
+    def read(self) -> Iterator[pyarrow.RecordBatch]: ...
+
+
 class Load(Protocol):
     """Consistent reads of whole relations, all from one snapshot, by several readers."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state that is read: which transactions are in it."""
+        ...
 
     @property
     def position(self) -> Position:
@@ -117,6 +135,14 @@ class Load(Protocol):
 
     def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
         """One part's rows in canonical form, as batches."""
+        ...
+
+    def remote(self, relation: str, part: int) -> PartReader | None:
+        """A reader of the same state for other processes; None where only this one can read."""
+        ...
+
+    def within(self, position: Position) -> bool:
+        """Whether a log that was read up to `position` holds all that is in the snapshot."""
         ...
 
     def close(self) -> None: ...
@@ -148,6 +174,8 @@ class Source(Protocol):
         """Report what was committed after a position; None: from the setup on."""
         ...
 
-    def open_wrapper(self) -> Wrapper: ...
+    def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
+        """A wrapper; `lift` may move what was read to another engine before it is joined."""
+        ...
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load: ...

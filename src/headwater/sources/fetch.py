@@ -18,6 +18,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Schema
 from headwater.algebra.terms import Query, Term
 from headwater.algebra.values import Row, Type, Value, sort_key
+from headwater.sources.contract import Lift, as_it_is
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ Pushes = Callable[[str, Type], bool]
 Run = Callable[[Fetch], Rows]
 
 
-def answer_query(query: Query, run: Run, pushes: Pushes) -> Rows:
+def answer_query(query: Query, run: Run, pushes: Pushes, lift: Lift = as_it_is) -> Rows:
     """Evaluate a query; `run` executes statements, all in one snapshot."""
-    return Rows.sum(query[0].join.schema, (answer_term(term, run, pushes) for term in query))
+    return Rows.sum(query[0].join.schema, [answer_term(term, run, pushes, lift) for term in query])
 
 
-def answer_term(term: Term, run: Run, pushes: Pushes) -> Rows:
+def answer_term(term: Term, run: Run, pushes: Pushes, lift: Lift = as_it_is) -> Rows:
     if any(not factor.rows for factor in term.bound):
         return Rows.empty(term.join.schema)
     for places in _components(term, pushes):
@@ -79,7 +80,7 @@ def answer_term(term: Term, run: Run, pushes: Pushes) -> Rows:
         rows = Rows.sum(fetch.schema, (run(part) for part in cut(fetch)))
         if not rows:
             return Rows.empty(term.join.schema)
-        term = term.bind(places, rows)
+        term = term.bind(places, lift(rows))
     return evaluate_term(term, {})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow
 import pyarrow.compute
@@ -53,51 +54,46 @@ class PostgresLoad:
                 "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
             ).fetchone()
             assert row is not None
-            self._snapshot, seen = row
+            self._exported, seen = row
             # Asked after the snapshot was taken: what it holds was committed before here.
             (until,) = connection.execute(
                 "SELECT pg_current_wal_insert_lsn()::text"
             ).fetchone() or ("0/0",)
             self._blocks = {table.name: self._count_blocks(table) for table in tables.values()}
-        self._position = locate(XidSnapshot.parse(seen), parse_lsn(until))
+        self._until = parse_lsn(until)
+        self._seen = XidSnapshot.parse(seen)
+        self._position = locate(self._seen, self._until)
 
     @property
     def position(self) -> Position:
         return self._position
 
+    @property
+    def snapshot(self) -> XidSnapshot:
+        return self._seen
+
+    def within(self, position: Position) -> bool:
+        if "lsn" in position:
+            return parse_lsn(str(position["lsn"])) >= self._until
+        return XidSnapshot.parse(str(position["snapshot"])).contains(self._seen)
+
     def parts(self, relation: str) -> int:
         return max(1, min(self._readers, self._blocks[self._table(relation).name]))
 
     def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
+        return self.remote(relation, part).read()
+
+    def remote(self, relation: str, part: int) -> PostgresPart:
         table = self._table(relation)
-        statement = _copy_statement(table, part, self.parts(relation), self._blocks[table.name])
-        connection = self._access.connect()
-        try:
-            with self._access.errors(f"{_DOING} {table.label}"):
-                connection.execute(b"SET statement_timeout = 0")
-                connection.execute(_EXPORT)
-                connection.execute(f"SET TRANSACTION SNAPSHOT '{self._snapshot}'".encode())
-                yield from self._copied(connection, table, statement)
-        finally:
-            connection.close()
+        return PostgresPart(
+            self._access,
+            replace(table),  # without what it has computed, which cannot be sent
+            self._exported,
+            _copy_statement(table, part, self.parts(relation), self._blocks[table.name]),
+        )
 
     def close(self) -> None:
         self._holder.close()
-
-    def _copied(
-        self, connection: Connection, table: Table, statement: sql.Composed
-    ) -> Iterator[pyarrow.RecordBatch]:
-        with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            lines: list[bytes] = []
-            size = 0
-            for line in copy:
-                lines.append(bytes(line))
-                size += len(line)
-                if size >= _BATCH_BYTES:
-                    yield parse_csv(table, b"".join(lines))
-                    lines, size = [], 0
-            if lines:
-                yield parse_csv(table, b"".join(lines))
 
     def _table(self, relation: str) -> Table:
         name = relation if relation in self._tables else relation.rpartition(".")[2]
@@ -114,6 +110,40 @@ class PostgresLoad:
             [table.oid],
         ).fetchone()
         return int(row[0]) if row else 0
+
+
+@dataclass(frozen=True)
+class PostgresPart:
+    """One part of a table in an exported snapshot; whoever holds it may read it, and again."""
+
+    access: Access
+    table: Table
+    snapshot: str
+    statement: sql.Composed
+
+    def read(self) -> Iterator[pyarrow.RecordBatch]:
+        connection = self.access.connect()
+        try:
+            with self.access.errors(f"{_DOING} {self.table.label}"):
+                connection.execute(b"SET statement_timeout = 0")
+                connection.execute(_EXPORT)
+                connection.execute(f"SET TRANSACTION SNAPSHOT '{self.snapshot}'".encode())
+                yield from self._copied(connection)
+        finally:
+            connection.close()
+
+    def _copied(self, connection: Connection) -> Iterator[pyarrow.RecordBatch]:
+        with connection.cursor() as cursor, cursor.copy(self.statement) as copy:
+            lines: list[bytes] = []
+            size = 0
+            for line in copy:
+                lines.append(bytes(line))
+                size += len(line)
+                if size >= _BATCH_BYTES:
+                    yield parse_csv(self.table, b"".join(lines))
+                    lines, size = [], 0
+            if lines:
+                yield parse_csv(self.table, b"".join(lines))
 
 
 def _copy_statement(table: Table, part: int, parts: int, blocks: int) -> sql.Composed:

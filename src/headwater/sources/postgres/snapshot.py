@@ -31,6 +31,10 @@ class XidSnapshot:
     def includes(self, stamp: int) -> bool:
         return stamp < self.xmin or (stamp < self.xmax and stamp not in self.running)
 
+    def contains(self, other: XidSnapshot) -> bool:
+        """Whether everything that another snapshot holds is in this one too."""
+        return other.xmax <= self.xmax and not any(map(other.includes, self.running))
+
     def __str__(self) -> str:
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.running)))}"
 

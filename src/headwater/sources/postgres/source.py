@@ -9,7 +9,7 @@ from functools import partial
 
 from headwater.algebra.schema import Relation
 from headwater.errors import InputError
-from headwater.sources.contract import Load, Monitor, Position, Wrapper
+from headwater.sources.contract import Lift, Load, Monitor, Position, Wrapper, as_it_is
 from headwater.sources.postgres.catalog import read_tables, split_name
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.load import Locate, PostgresLoad
@@ -108,13 +108,19 @@ class PostgresSource:
             raise
         return monitor
 
-    def open_wrapper(self) -> Wrapper:
+    def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         triggers = self._triggers
         mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
         with self._kept() as connection:
             tables = self._tables(connection)
             return PostgresWrapper(
-                self._access, connection, tables, self._slot, mark, read_only=triggers is None
+                self._access,
+                connection,
+                tables,
+                self._slot,
+                mark,
+                read_only=triggers is None,
+                lift=lift,
             )
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:

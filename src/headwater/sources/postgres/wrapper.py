@@ -19,7 +19,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Row, Type, Value
 from headwater.errors import SourceError
-from headwater.sources.contract import Reply
+from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.log import PREFIX
@@ -54,7 +54,9 @@ class PostgresWrapper:
         slot: str,
         mark: Mark,
         read_only: bool = True,
+        lift: Lift = as_it_is,
     ) -> None:
+        self._lift = lift
         self._mark = mark
         self._begin = _BEGIN.format("READ ONLY" if read_only else "READ WRITE").encode()
         self._access = access
@@ -75,7 +77,7 @@ class PostgresWrapper:
     def _ask(self, queries: Sequence[Query]) -> Reply:
         marker = f"{self._slot}/{uuid.uuid4().hex}"
         snapshot = XidSnapshot.parse(self._simple(self._begin))
-        results = tuple(answer_query(query, self.run, pushes) for query in queries)
+        results = tuple(answer_query(query, self.run, pushes, self._lift) for query in queries)
         self._simple(self._mark(marker, snapshot) + b"; COMMIT")
         return Reply(results, snapshot, marker)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headwater.sources.contract import Position
 from headwater.sources.sqlite.catalog import Connection, Place, Table, quoted
+from headwater.sources.sqlite.monitor import SeqSnapshot
 from headwater.sources.sqlite.setup import check_setup
 from headwater.sources.sqlite.types import Stored, arrow_batch
 
@@ -65,6 +66,17 @@ class SqliteLoad:
                     return
                 yield arrow_batch(schema, [table.read(self._place, row) for row in rows])
 
+    @property
+    def snapshot(self) -> SeqSnapshot:
+        return SeqSnapshot(self._seq)
+
+    def remote(self, relation: str, part: int) -> None:
+        """SQLite cannot show one state to several processes."""
+
+    def within(self, position: Position) -> bool:
+        seq = position["seq"]
+        return isinstance(seq, int) and seq >= self._seq
+
     def close(self) -> None:
         for reader in self._readers:
             reader.close()
@@ -95,6 +107,7 @@ class SqliteLoad:
         return heads
 
     def _checked(self, head: tuple[int, str, int]) -> Position:
+        self._seq = head[0]
         return {"seq": head[0], "log": head[1]}
 
     # Parts

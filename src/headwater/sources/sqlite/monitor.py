@@ -40,6 +40,16 @@ _ROWS_PER_READ = 20_000
 _MOST_MARKERS = 10_000
 
 
+@dataclass(frozen=True)
+class SeqSnapshot:
+    """The state after the change with this number."""
+
+    seq: int
+
+    def includes(self, stamp: int) -> bool:
+        return stamp <= self.seq
+
+
 class Markers:
     """Where wrappers tell monitors of the same source which numbers answers wait for."""
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
-from headwater.sources.contract import Position
+from headwater.sources.contract import Lift, Position, as_it_is
 from headwater.sources.sqlite.catalog import Place, Table, describe_all
 from headwater.sources.sqlite.load import SqliteLoad
 from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
@@ -89,8 +89,8 @@ class SqliteSource:
     def open_monitor(self, after: Position | None) -> SqliteMonitor:
         return SqliteMonitor(self._place, self._tables(), self._markers, after)
 
-    def open_wrapper(self) -> SqliteWrapper:
-        return SqliteWrapper(self._place, self._tables(), self._markers)
+    def open_wrapper(self, lift: Lift = as_it_is) -> SqliteWrapper:
+        return SqliteWrapper(self._place, self._tables(), self._markers, lift)
 
     def open_load(self, relations: Sequence[str], readers: int) -> SqliteLoad:
         tables = self._tables()

@@ -11,35 +11,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query
 from headwater.algebra.values import TEXT, Row, Value
-from headwater.sources.contract import Reply
+from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.sqlite.catalog import Place, Table, quoted
-from headwater.sources.sqlite.monitor import Markers
+from headwater.sources.sqlite.monitor import Markers, SeqSnapshot
 from headwater.sources.sqlite.setup import check_setup
 from headwater.sources.sqlite.types import Stored, can_be_stored, pushes, reader, stored
 
 _MOST_PARAMETERS = 30_000
 
 
-@dataclass(frozen=True)
-class SeqSnapshot:
-    """The state after the change with this number."""
-
-    seq: int
-
-    def includes(self, stamp: int) -> bool:
-        return stamp <= self.seq
-
-
 class SqliteWrapper:
     """Answers questions on a connection of its own."""
 
-    def __init__(self, place: Place, tables: Mapping[str, Table], markers: Markers) -> None:
+    def __init__(
+        self,
+        place: Place,
+        tables: Mapping[str, Table],
+        markers: Markers,
+        lift: Lift = as_it_is,
+    ) -> None:
+        self._lift = lift
         self._place = place
         self._tables = tables
         self._markers = markers
@@ -52,7 +48,9 @@ class SqliteWrapper:
             self._connection.execute("BEGIN")
             try:
                 seq = self._begin()
-                results = tuple(answer_query(query, self._run, pushes) for query in queries)
+                results = tuple(
+                    answer_query(query, self._run, pushes, self._lift) for query in queries
+                )
             finally:
                 self._connection.execute("ROLLBACK")
         return Reply(results, SeqSnapshot(seq), self._markers.add(seq))

@@ -1,0 +1,144 @@
+"""Whole relations as Spark DataFrames, all parts of one source from one snapshot.
+
+Where a snapshot can be shared with other processes, executors read it through a Spark data
+source, one task for each part; a task that is run again reads the same state. Elsewhere the
+driver reads, with several threads, and puts the rows into Parquet files that Spark reads.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pyarrow.parquet
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from headwater.algebra.schema import Relation
+from headwater.frames.arrow import arrow_schema
+from headwater.sources.contract import Load, PartReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Tally:
+    """How many rows were read so far: a file for each part, which any process may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def note(self, part: str, rows: int) -> None:
+        (self._folder / part).write_text(str(rows))
+
+    def counted(self) -> dict[str, int]:
+        """Rows for each relation."""
+        counts: dict[str, int] = {}
+        for path in self._folder.iterdir():
+            relation = path.name.rpartition("#")[0]
+            text = path.read_text()
+            counts[relation] = counts.get(relation, 0) + (int(text) if text else 0)
+        return counts
+
+
+def read_relation(
+    spark: SparkSession, load: Load, relation: Relation, scratch: Path, tally: Tally
+) -> DataFrame:
+    """A relation's rows in the load's snapshot, in the relation's columns."""
+    name = relation.short_name
+    parts = range(load.parts(name))
+    remote = [reader for part in parts if (reader := load.remote(name, part)) is not None]
+    if len(remote) == len(parts):
+        return _through_executors(spark, relation, remote, tally)
+    return _through_files(spark, load, relation, scratch, tally)
+
+
+# Executors read
+
+
+def _through_executors(
+    spark: SparkSession, relation: Relation, readers: Sequence[PartReader], tally: Tally
+) -> DataFrame:
+    schema = spark_schema(spark, arrow_schema(relation.schema))
+    source = data_source(f"headwater_{relation.name}", schema, relation.name, readers, tally)
+    spark.dataSource.register(source)
+    return spark.read.format(source.name()).load()
+
+
+def data_source(
+    title: str, schema: Any, relation: str, readers: Sequence[PartReader], tally: Tally
+) -> type[DataSource]:
+    """A Spark data source over these readers; it travels to the executors as it is."""
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> Sequence[InputPartition]:
+            return [InputPartition(at) for at in range(len(readers))]
+
+        def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+            rows = 0
+            for batch in readers[partition.value].read():
+                rows += batch.num_rows
+                tally.note(f"{relation}#{partition.value}", rows)
+                yield batch
+
+    class Relations(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return title
+
+        def schema(self) -> Any:
+            return schema
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader()
+
+    return Relations
+
+
+def spark_schema(spark: SparkSession, schema: pyarrow.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+# The driver reads
+
+
+def _through_files(
+    spark: SparkSession, load: Load, relation: Relation, scratch: Path, tally: Tally
+) -> DataFrame:
+    folder = scratch / relation.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    schema = arrow_schema(relation.schema)
+
+    def copy(part: int) -> None:
+        rows = 0
+        with pyarrow.parquet.ParquetWriter(folder / f"{part}.parquet", schema) as writer:
+            for batch in load.read(relation.short_name, part):
+                writer.write_batch(batch)
+                rows += batch.num_rows
+                tally.note(f"{relation.name}#{part}", rows)
+
+    parts = range(load.parts(relation.short_name))
+    with ThreadPoolExecutor(len(parts)) as pool:
+        list(pool.map(copy, parts))
+    return spark.read.schema(spark_schema(spark, schema)).parquet(str(folder))
+
+
+def frames_of(
+    spark: SparkSession,
+    loads: Mapping[str, Load],
+    relations: Sequence[Relation],
+    scratch: Path,
+    tally: Tally,
+) -> dict[str, DataFrame]:
+    """Relations by name, each from its source's load."""
+    return {
+        relation.name: read_relation(spark, loads[relation.source], relation, scratch, tally)
+        for relation in relations
+    }

@@ -1,0 +1,171 @@
+"""One source in the running system: its channel, and the change log that it fills.
+
+Everything that the channel reads is written to the change log by a thread of its own, in
+batches beside the work of the views, and the source is told afterwards that it may forget it:
+only what is on disk, and only by the present runner. A view waits for the log before it
+commits a transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from headwater.errors import HeadwaterError
+from headwater.sources.channel import Channel
+from headwater.sources.contract import Committed, Lift, Position, Progressed, Source, as_it_is
+from headwater.warehouse.changes import Change, ChangeLog, Progress, Record
+from headwater.warehouse.lease import Lease
+
+_PROGRESS_S = 0.5
+_ACKNOWLEDGE_S = 0.25
+_MOST_ROWS_WAITING = 500_000
+
+
+class Feed:
+    """A source's channel with its change log."""
+
+    def __init__(self, source: Source, log: ChangeLog, lease: Lease, lift: Lift = as_it_is) -> None:
+        self.log = log
+        self._lease = lease
+        self._changed = threading.Condition()
+        self._waiting: deque[Record] = deque()
+        self._waiting_rows = 0
+        self._stopping = False
+        self._failure: HeadwaterError | None = None
+        self._acknowledged: Position | None = None
+        self._acknowledge_at = 0.0
+        self._progress_at = 0.0
+        log.open(lease.epoch)
+        self.channel = Channel(
+            source, log.position, end=log.end, history=self, lift=lift, ask_limit_s=120.0
+        )
+        self._writer = threading.Thread(
+            target=self._write, name=f"change log {source.name}", daemon=True
+        )
+
+    @property
+    def name(self) -> str:
+        return self.channel.source.name
+
+    def start(self) -> None:
+        self._writer.start()
+        self.channel.start()
+
+    def close(self) -> None:
+        self.channel.close()
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._writer.is_alive():
+            self._writer.join()
+        self.log.close()
+
+    @property
+    def failure(self) -> HeadwaterError | None:
+        """Why the change log cannot go on, if that is so."""
+        return self._failure
+
+    def wait_durable(self, number: int) -> None:
+        """Return when a transaction is in the change log."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.log.end >= number or self._failure is not None or self._stopping
+            )
+            if self._failure is not None:
+                raise self._failure
+        if self.log.end < number:
+            raise HeadwaterError(f"The change log of {self.name} was closed.")
+
+    # The channel's history
+
+    def record(self, first: int, logged: Sequence[Committed | Progressed]) -> None:
+        records: list[Record] = []
+        for item in logged:
+            if isinstance(item, Committed):
+                records.append(Change(first, item.transaction, item.position, item.stamp))
+                first += 1
+            else:
+                records.append(Progress(item.position))
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._waiting_rows < _MOST_ROWS_WAITING or self._stopping
+            )
+            self._waiting += records
+            self._waiting_rows += sum(map(_rows, records))
+            self._changed.notify_all()
+
+    def recall(self, after: int, most: int) -> Sequence[Committed]:
+        found = islice(self.log.read(after), most)
+        return [Committed(c.transaction, c.position, c.stamp) for c in found]
+
+    def holds(self, number: int) -> bool:
+        return self.log.end >= number
+
+    # The thread that writes
+
+    def _write(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(self._is_due, _PROGRESS_S)
+                    records = list(self._waiting)
+                    self._waiting.clear()
+                    self._waiting_rows = 0
+                    stopping = self._stopping
+                self._store(_condensed(records))
+                self._acknowledge(at_once=stopping)
+                if stopping:
+                    return
+        except (HeadwaterError, OSError) as error:
+            self._fail(error)
+
+    def _is_due(self) -> bool:
+        return self._stopping or any(isinstance(record, Change) for record in self._waiting)
+
+    def _store(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        self.log.append(records)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _acknowledge(self, at_once: bool) -> None:
+        position = self.log.position
+        now = time.monotonic()
+        if position is None or position == self._acknowledged:
+            return
+        if now < self._acknowledge_at and not at_once:
+            return
+        with self._lease.guard():
+            self.channel.acknowledge(position)
+        self._acknowledged = position
+        self._acknowledge_at = now + _ACKNOWLEDGE_S
+
+    def _fail(self, error: HeadwaterError | OSError) -> None:
+        if isinstance(error, OSError):
+            error = HeadwaterError(
+                f"The change log of {self.name} cannot be written: {error.strerror}.",
+                "Look at the disk of the warehouse; nothing that was committed is lost.",
+            )
+        with self._changed:
+            self._failure = error
+            self._changed.notify_all()
+
+
+def _condensed(records: Sequence[Record]) -> list[Record]:
+    """Without progress that something later contains."""
+    return [
+        record
+        for record, following in zip(records, [*records[1:], None], strict=True)
+        if isinstance(record, Change) or following is None
+    ]
+
+
+def _rows(record: Record) -> int:
+    if isinstance(record, Progress):
+        return 1
+    return sum(len(update.delta) for update in record.transaction.updates)

@@ -1,0 +1,176 @@
+"""The initial load of a view, beside everything else that goes on.
+
+A place in each channel is kept first; then a consistent snapshot of each source is opened that
+splits its order of transactions into those that are in it and those that are not. Spark reads
+the relations, computes the view and writes it, with the numbers of the last transactions in
+the snapshots as its version vector. The transactions behind them are then delivered as
+always: the view manager compensates for what happened meanwhile. No source is locked.
+
+If a source cannot show its snapshot any more before everything is read, the load starts over.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.errors import HeadwaterError, LostConnectionError, SourceError
+from headwater.frames.frame import Frame
+from headwater.frames.session import named
+from headwater.pipeline.bulk_read import Tally, frames_of
+from headwater.pipeline.feed import Feed
+from headwater.pipeline.maintain import Obtained, Plan
+from headwater.sources.channel import Deliver, Subscription
+from headwater.sources.contract import Load
+from headwater.warehouse.vectors import Reached
+from headwater.warehouse.view_table import ViewTable
+from headwater.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TRIES = 5
+_FITTING_TRIES = 50
+_LOOK_BACK = 1000
+_PAUSE_S = 0.02
+
+Report = Callable[[Tally], None]
+"""Called when reading begins, with what counts the rows."""
+
+
+def load_view(
+    plan: Plan,
+    feeds: Mapping[str, Feed],
+    warehouse: Warehouse,
+    spark: SparkSession,
+    runner: str,
+    deliver: Deliver,
+    readers: int,
+    report: Report = lambda tally: None,
+) -> Obtained:
+    """Load a view that has no table yet."""
+    for left in reversed(range(_TRIES)):
+        subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
+        try:
+            table = _load(plan, feeds, warehouse, spark, runner, subscriptions, readers, report)
+            return Obtained(table, subscriptions)
+        except BaseException as error:
+            for subscription in subscriptions.values():
+                subscription.close()
+            if not left or not isinstance(error, LostConnectionError | _LostSnapshotError):
+                raise
+            time.sleep(1.0)
+    raise AssertionError
+
+
+class _LostSnapshotError(HeadwaterError):
+    """A source cannot show the snapshot any more."""
+
+
+def _hold(feed: Feed, deliver: Deliver) -> Subscription:
+    """A place in the channel far enough back that a snapshot taken now begins behind it."""
+    channel = feed.channel
+    after = max(feed.log.first - 1, channel.end - _LOOK_BACK, 0)
+    return channel.subscribe(deliver, after, paused=True)
+
+
+def _load(
+    plan: Plan,
+    feeds: Mapping[str, Feed],
+    warehouse: Warehouse,
+    spark: SparkSession,
+    runner: str,
+    subscriptions: Mapping[str, Subscription],
+    readers: int,
+    report: Report,
+) -> ViewTable:
+    view = plan.view
+    scratch = warehouse.scratch(view.name)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        loads: dict[str, Load] = {}
+        vector: dict[str, Reached] = {}
+        for source in view.sources:
+            names = [r.short_name for r in view.relations if r.source == source]
+            load, number = open_fitting(feeds[source], subscriptions[source], names, readers)
+            stack.callback(load.close)
+            loads[source] = load
+            vector[source] = Reached(number, _position(feeds[source], number))
+        tally = Tally(scratch / "tally")
+        report(tally)
+        try:
+            with named(spark, f"{view.name}: load"):
+                frames = frames_of(spark, loads, view.relations, scratch, tally)
+                state = {
+                    relation.name: Frame.of_dataframe(
+                        frames[relation.name], relation.schema, signed=False
+                    )
+                    for relation in view.relations
+                }
+                contents = evaluate_view(view, state)
+                assert isinstance(contents, Frame)
+                for source, reached in vector.items():
+                    feeds[source].wait_durable(reached.number)
+                return warehouse.create(
+                    view.name,
+                    view.schema,
+                    plan.definition,
+                    vector,
+                    spark,
+                    contents.dataframe,
+                    algorithm=plan.algorithm,
+                    level=plan.level,
+                    runner=runner,
+                )
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            raise _failure(view.name, error) from error
+
+
+def open_fitting(
+    feed: Feed, subscription: Subscription, names: list[str], readers: int
+) -> tuple[Load, int]:
+    """A load whose snapshot splits the channel's order, and the last number that is in it."""
+    for _ in range(_FITTING_TRIES):
+        load = feed.channel.source.open_load(names, readers)
+        try:
+            feed.channel.catch_up()
+            number = subscription.split(load.snapshot)
+        except BaseException:
+            load.close()
+            raise
+        if number is not None:
+            return load, number
+        load.close()
+        time.sleep(_PAUSE_S)
+    raise SourceError(
+        f"Source {feed.name}: no snapshot fits the log.",
+        "Look for transactions that wait for a synchronous standby.",
+    )
+
+
+def _position(feed: Feed, number: int) -> dict[str, object] | None:
+    if number == 0:
+        return None
+    feed.wait_durable(number)
+    (found,) = feed.recall(number - 1, 1)
+    return found.position
+
+
+def _failure(view: str, error: Exception) -> HeadwaterError:
+    text = str(error)
+    if "snapshot" in text and "does not exist" in text:
+        return _LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
+    return HeadwaterError(
+        f"View {view} could not be loaded: {_first_line(text)}",
+        "Nothing was written; 'headwater run' tries again.",
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "no reason given")

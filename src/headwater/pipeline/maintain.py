@@ -1,0 +1,353 @@
+"""Keeps one view up to date: feeds its view manager one event at a time, carries out effects.
+
+Each view has a thread of its own, with an inbox into which the channels of its sources deliver.
+Questions go to the channels and are answered while other views go on. What the manager wants
+applied becomes a commit of the view's table, together with the version vector: after a
+crash maintenance goes on from there.
+
+A source is slowed down for this view when too many transactions wait, except while it owes
+an answer, because the answer comes behind what it reflects.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.values import Json
+from headwater.algebra.views import View
+from headwater.errors import HeadwaterError
+from headwater.frames.engine import Engine
+from headwater.frames.frame import Frame
+from headwater.pipeline.feed import Feed
+from headwater.pipeline.progress import Progress, ranges
+from headwater.protocol.effects import Add, Apply, Ask
+from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.protocol.managers import ViewManager
+from headwater.protocol.transactions import Transaction, Update
+from headwater.sources.channel import Deliver, Delivery, Subscription
+from headwater.warehouse.view_table import ViewTable, ViewWriter
+
+_POLL_S = 0.2
+_NOTE_S = 5.0
+"""After how long a quiet view notes how far it has come."""
+_MOST_UNNOTED = 5000
+_RECENT = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one view is to be maintained."""
+
+    view: View
+    manager: ViewManager[Any]
+    algorithm: str
+    level: str
+    reason: str
+    definition: Mapping[str, Json]
+    refresh_s: float | None = None
+    publish_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """A view's table, and places in channels that were kept while it was loaded."""
+
+    table: ViewTable
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
+
+
+Obtain: TypeAlias = Callable[[Deliver], Obtained]
+"""Opens a view's table, or loads it; what is kept meanwhile is delivered as given."""
+
+
+@dataclass
+class Counters:
+    """What one view has done since the runner started."""
+
+    transactions: int = 0
+    commits: int = 0
+    rows: int = 0
+    questions: int = 0
+    retries: int = 0
+    committed_at: float = 0.0
+    freshness_s: list[float] = field(default_factory=list)
+    """From reading a transaction at the source to its commit, of the last commits."""
+
+    def note_freshness(self, seconds: float) -> None:
+        self.freshness_s.append(seconds)
+        del self.freshness_s[:-_RECENT]
+
+
+@dataclass(frozen=True)
+class _Received:
+    """A transaction on its way through the manager."""
+
+    source: str
+    number: int
+    position: Any
+    read_at: float
+
+
+class Maintainer:
+    """One view's thread."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        obtain: Obtain,
+        feeds: Mapping[str, Feed],
+        engine: Engine,
+        runner: str,
+        backlog: int = 10_000,
+        watch: Callable[[str, float], None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.table: ViewTable | None = None
+        self.progress: Progress | None = None
+        self.counters = Counters()
+        self._obtain = obtain
+        self._feeds = {source: feeds[source] for source in plan.view.sources}
+        self._engine = engine
+        self._runner = runner
+        self._backlog = backlog
+        self._watch = watch or (lambda step, seconds: None)
+        self._inbox: queue.Queue[Delivery] = queue.Queue()
+        self._room = threading.Condition()
+        self._waiting = 0
+        self._owed: dict[str, int] = dict.fromkeys(plan.view.sources, 0)
+        self._stopping = False
+        self._failure: HeadwaterError | None = None
+        self._names = frozenset(relation.name for relation in plan.view.relations)
+        self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
+        self._known: dict[str, _Received] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._delta: list[Rows] = []
+        self._added: list[_Received] = []
+        self._unnoted = False
+        self._commit_at = 0.0
+        self._thread = threading.Thread(
+            target=self._run, name=f"view {plan.view.name}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        return self.plan.view.name
+
+    @property
+    def failure(self) -> HeadwaterError | None:
+        """Why this view stands still, if it does."""
+        return self._failure
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Commit what is ready and end."""
+        self._stopping = True
+        with self._room:
+            self._room.notify_all()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    # In the threads of the subscriptions
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Take a delivery: only what concerns the view, on the engine that suits its size."""
+        match delivery.event:
+            case TransactionArrived(transaction):
+                self._wait_for_room(delivery.source)
+                relevant = self._relevant(transaction)
+                delivery = replace(delivery, event=TransactionArrived(relevant))
+            case AnswerArrived(source, label, results):
+                settled = tuple(map(self._engine.settle, results))
+                delivery = replace(delivery, event=AnswerArrived(source, label, settled))
+        self._inbox.put(delivery)
+
+    def _relevant(self, transaction: Transaction) -> Transaction:
+        deltas = {name: d for name, d in transaction.deltas.items() if name in self._names}
+        return replace(
+            transaction,
+            updates=tuple(Update(name, self._engine.lift(d)) for name, d in deltas.items()),
+        )
+
+    def _wait_for_room(self, source: str) -> None:
+        with self._room:
+            self._room.wait_for(
+                lambda: self._waiting < self._backlog or self._owed[source] or self._stopping
+            )
+            self._waiting += 1
+
+    # In the view's own thread
+
+    def _run(self) -> None:
+        try:
+            obtained = self._obtain(self.deliver)
+            self._subscriptions = dict(obtained.subscriptions)
+            self.table = obtained.table
+            writer = self.table.writer(self._runner)
+            self._subscribe(self.table)
+            while not self._stopping:
+                self._step(writer)
+            self._commit(writer)
+            self._note(writer)
+        except HeadwaterError as error:
+            self._failure = error
+        except Exception as error:
+            self._failure = HeadwaterError(
+                f"View {self.name} stopped: {type(error).__name__}: {error}.",
+                "This is a fault of Headwater; other views go on. 'headwater run' tries again.",
+            )
+            raise
+        finally:
+            self._stopping = True
+            with self._room:
+                self._room.notify_all()
+            for subscription in self._subscriptions.values():
+                subscription.close()
+
+    def _subscribe(self, table: ViewTable) -> None:
+        vector = table.latest().vector
+        self.progress = Progress(vector)
+        for source, feed in self._feeds.items():
+            after = vector[source].number
+            if source in self._subscriptions:
+                self._subscriptions[source].resume(after)
+            else:
+                self._subscriptions[source] = feed.channel.subscribe(self.deliver, after)
+
+    def _step(self, writer: ViewWriter) -> None:
+        try:
+            delivery = self._inbox.get(timeout=self._patience())
+        except queue.Empty:
+            if self._is_due():
+                self._commit(writer)
+            elif self._unnoted and time.monotonic() > self._commit_at + _NOTE_S:
+                self._note(writer)
+            return
+        if delivery.error is not None:
+            raise delivery.error
+        self._take(delivery, writer)
+        if len(self._added) > _MOST_UNNOTED:
+            self._note(writer)
+
+    def _take(self, delivery: Delivery, writer: ViewWriter) -> None:
+        event = delivery.event
+        assert event is not None
+        match event:
+            case TransactionArrived(transaction):
+                self.counters.transactions += 1
+                received = _Received(
+                    delivery.source, delivery.number, delivery.position, delivery.read_at
+                )
+                self._known[transaction.id] = received
+                if not transaction.updates:
+                    self._reflect(transaction.id)
+                    return
+                if delivery.read_at:
+                    self._watch("delivery", time.monotonic() - delivery.read_at)
+            case AnswerArrived(source):
+                with self._room:
+                    self._owed[source] -= 1
+        began = time.monotonic()
+        self._state, effects = self.plan.manager.handle(self._state, event)
+        self._watch("join", time.monotonic() - began)
+        for effect in effects:
+            match effect:
+                case Ask(source=source):
+                    self._ask(source, effect)
+                case Apply():
+                    self._apply(effect, writer)
+
+    def _ask(self, source: str, ask: Ask) -> None:
+        self.counters.questions += 1
+        with self._room:
+            self._owed[source] += 1
+            self._room.notify_all()
+        self._subscriptions[source].ask(ask)
+
+    def _apply(self, apply: Apply, writer: ViewWriter) -> None:
+        for action in apply.actions:
+            assert isinstance(action, Add), "chosen algorithms only add signed rows"
+            settled = self._engine.settle(action.rows)
+            if settled:
+                self._delta.append(settled)
+        for name in apply.transactions:
+            self._reflect(name)
+        if self._delta and self._is_due():
+            self._commit(writer)
+
+    def _reflect(self, name: str) -> None:
+        received = self._known.pop(name)
+        assert self.progress is not None
+        self.progress.reflect(received.source, received.number, received.position)
+        self._added.append(received)
+        self._unnoted = True
+        with self._room:
+            self._waiting -= 1
+            self._room.notify_all()
+
+    def _patience(self) -> float:
+        if not self._delta:
+            return _POLL_S
+        return min(_POLL_S, max(0.0, self._due_at() - time.monotonic()))
+
+    def _is_due(self) -> bool:
+        return bool(self._delta) and time.monotonic() >= self._due_at()
+
+    def _due_at(self) -> float:
+        return self._commit_at + (self.plan.refresh_s or 0.0)
+
+    def _commit(self, writer: ViewWriter) -> None:
+        """Make what is pending visible, in one step, with the vector that it stands for."""
+        delta = self._engine.settle(Rows.sum(self.plan.view.schema, self._delta))
+        self._delta = []
+        if delta:
+            self._write(writer, delta, "change")
+
+    def _note(self, writer: ViewWriter) -> None:
+        """Remember how far the view has come although it did not change."""
+        if self._unnoted and not self._delta:
+            self._write(writer, Rows.empty(self.plan.view.schema), "vector")
+
+    def _write(self, writer: ViewWriter, delta: Rows, kind: str) -> None:
+        began = time.monotonic()
+        added: dict[str, list[int]] = {}
+        for received in self._added:
+            added.setdefault(received.source, []).append(received.number)
+        for source, numbers in added.items():
+            self._feeds[source].wait_durable(max(numbers))
+        durable = time.monotonic()
+        assert self.progress is not None
+        writer.commit(
+            delta if not isinstance(delta, Frame) else Rows.empty(delta.schema),
+            self.progress.vector,
+            added={source: ranges(numbers) for source, numbers in added.items()},
+            algorithm=self.plan.algorithm,
+            level=self.plan.level,
+            kind=kind,
+            large=delta.dataframe if isinstance(delta, Frame) else None,
+        )
+        now = time.monotonic()
+        self._watch("change log", durable - began)
+        self._watch("commit", now - durable)
+        self._commit_at = now
+        self._unnoted = False
+        if kind == "change":
+            self.counters.commits += 1
+            self.counters.rows += len(delta)
+            self.counters.committed_at = time.time()
+            for received in self._added:
+                if received.read_at:
+                    self.counters.note_freshness(now - received.read_at)
+        self._added = []

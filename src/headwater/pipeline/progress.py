@@ -1,0 +1,65 @@
+"""What a view reflects: for each source a watermark, and the transactions above it.
+
+Kept by numbers. Transactions are received in order and may be reflected out of order; the
+watermark is the last number up to which all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.sources.contract import Position
+from headwater.warehouse.vectors import Reached, Vector
+
+
+class SourceProgress:
+    """How far one view has come with one source."""
+
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
+        self._above: dict[int, Position | None] = {}
+
+    @property
+    def reached(self) -> Reached:
+        return self._reached
+
+    def reflect(self, number: int, position: Position | None) -> None:
+        """A transaction is reflected from now on."""
+        self._above[number] = position
+        watermark, place = self._reached.number, self._reached.position
+        while watermark + 1 in self._above:
+            watermark += 1
+            place = self._above.pop(watermark)
+        self._reached = Reached(watermark, place, tuple(sorted(self._above)))
+
+
+class Progress:
+    """How far one view has come with each of its sources."""
+
+    def __init__(self, vector: Vector) -> None:
+        self._sources = {source: SourceProgress(at) for source, at in vector.items()}
+
+    @property
+    def vector(self) -> Vector:
+        return {source: progress.reached for source, progress in self._sources.items()}
+
+    def reflect(self, source: str, number: int, position: Position | None) -> None:
+        self._sources[source].reflect(number, position)
+
+    def has_reached(self, targets: Mapping[str, int]) -> bool:
+        return all(
+            self._sources[source].reached.number >= number
+            for source, number in targets.items()
+            if source in self._sources
+        )
+
+
+def ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    """`[1, 2, 3, 7]` as `[(1, 3), (7, 7)]`."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] + 1 == number:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found

@@ -1,0 +1,351 @@
+"""The running system: every source's feed, every view's maintainer, and the work beside them.
+
+The runner holds the warehouse's lease. It brings each view up as soon as the sources that it
+needs can be reached, so a source that is down stops only the views over it. Beside maintenance
+it folds the views' logs into their plain tables, releases what the change log no longer needs,
+and writes down how everything stands, for `headwater status`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from headwater.algebra.schema import Relation
+from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
+from headwater.frames.engine import Engine
+from headwater.pipeline.bulk_read import Tally
+from headwater.pipeline.feed import Feed
+from headwater.pipeline.load import load_view
+from headwater.pipeline.maintain import Maintainer, Obtained, Plan
+from headwater.pipeline.project import Project, definition_json, describe_difference
+from headwater.sources.channel import Deliver
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.lease import Lease
+from headwater.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SUPERVISE_S = 0.5
+_RETRY_S = 5.0
+_RELEASE_S = 60.0
+_CLEAN_UP_S = 3600.0
+_FOLDING_SHARE = 4
+"""Folding waits at least so many times as long as the last fold took."""
+_MANY_FILES = 64
+
+
+@dataclass
+class ViewStatus:
+    """How one view stands, for people and machines."""
+
+    name: str
+    state: str
+    """waiting, loading, running, or stopped."""
+    message: str = ""
+    maintainer: Maintainer | None = None
+    tally: Tally | None = None
+    retry_at: float = 0.0
+    fold_at: float = 0.0
+    folded_s: float = 0.0
+
+
+class Runner:
+    """Runs one project. `start`, then `supervise` from time to time, then `stop`."""
+
+    def __init__(
+        self,
+        project: Project,
+        spark: Callable[[], SparkSession],
+        watch: Callable[[str, str, float], None] | None = None,
+    ) -> None:
+        self.project = project
+        self.warehouse = Warehouse(project.warehouse)
+        self.views = {name: ViewStatus(name, "waiting") for name in project.view_files}
+        self.feeds: dict[str, Feed] = {}
+        self.lease = Lease(self.warehouse.internal)
+        settings = project.settings.spark
+        self.engine = Engine(settings.engine, spark, settings.threshold)
+        self._spark = spark
+        self._watch = watch or (lambda view, step, seconds: None)
+        self._relations: dict[str, dict[str, Relation]] = {}
+        self._beside = threading.Thread(target=self._work_beside, name="folding", daemon=True)
+        self._stopping = threading.Event()
+        self._release_at = time.monotonic() + _RELEASE_S
+        self._clean_up_at = time.monotonic() + _CLEAN_UP_S
+        self._failure: HeadwaterError | None = None
+
+    def start(self) -> None:
+        """Take the lease and bring up what can be; InputError if a view cannot be right."""
+        self._check_definitions()
+        self.lease.acquire()
+        try:
+            for status in self.views.values():
+                self._bring_up(status)
+        except BaseException:
+            self.stop()
+            raise
+        self._beside.start()
+
+    def supervise(self) -> None:
+        """Look after views and sources; raises what ends the whole runner."""
+        if self._failure is not None:
+            raise self._failure
+        now = time.monotonic()
+        for status in self.views.values():
+            self._look_after(status)
+            if status.state == "waiting" and now >= status.retry_at:
+                self._bring_up(status)
+        for feed in self.feeds.values():
+            if feed.failure is not None:
+                raise feed.failure
+        self._write_status()
+
+    def stop(self) -> None:
+        """Commit what is ready, close everything, give the lease back."""
+        self._stopping.set()
+        maintainers = [s.maintainer for s in self.views.values() if s.maintainer is not None]
+        for maintainer in maintainers:
+            maintainer.stop()
+        for maintainer in maintainers:
+            maintainer.join()
+        for feed in self.feeds.values():
+            feed.close()
+        if self._beside.is_alive():
+            self._beside.join()
+        if self.lease.epoch:
+            self._write_status()
+            self.lease.release()
+
+    def targets(self) -> dict[str, int]:
+        """Where each source stands now: the number of its last transaction."""
+        for feed in self.feeds.values():
+            feed.channel.catch_up()
+        return {name: feed.channel.end for name, feed in self.feeds.items()}
+
+    def has_reached(self, targets: Mapping[str, int]) -> bool:
+        """Whether every view reflects everything up to these numbers; raises if one cannot."""
+        for status in self.views.values():
+            if status.state == "stopped":
+                raise HeadwaterError(status.message)
+            maintainer = status.maintainer
+            if maintainer is None or maintainer.progress is None:
+                return False
+            if not maintainer.progress.has_reached(targets):
+                return False
+        return True
+
+    # Views
+
+    def _check_definitions(self) -> None:
+        """Refuse views that no longer fit their tables, before anything is done."""
+        for status in self.views.values():
+            try:
+                self._plan(status.name)
+            except LostConnectionError as error:
+                status.message = str(error)
+
+    def _plan(self, name: str) -> Plan:
+        relations = [r for source in self.project.needs[name] for r in self._described(source)]
+        definition = self.project.definition(name, relations)
+        choice = self.project.choose(definition)
+        stored = definition_json(definition)
+        if name in self.warehouse.view_names():
+            difference = describe_difference(self.warehouse.view(name).definition, stored)
+            if difference is not None:
+                raise InputError(difference)
+        return Plan(
+            definition.view,
+            choice.manager,
+            choice.algorithm,
+            str(definition.file.level),
+            choice.reason,
+            stored,
+            definition.file.refresh_every,
+            self.project.publish_every(name),
+        )
+
+    def _described(self, source: str) -> list[Relation]:
+        if source not in self._relations:
+            self._relations[source] = dict(self.project.sources[source].relations())
+        return list(self._relations[source].values())
+
+    def _bring_up(self, status: ViewStatus) -> None:
+        try:
+            plan = self._plan(status.name)
+            for source in plan.view.sources:
+                self._feed(source)
+        except LostConnectionError as error:
+            status.state, status.message = "waiting", str(error)
+            status.retry_at = time.monotonic() + _RETRY_S
+            return
+        except HeadwaterError as error:
+            status.state, status.message = "stopped", str(error)
+            return
+        exists = status.name in self.warehouse.view_names()
+        status.state, status.message = "running" if exists else "loading", ""
+        status.fold_at = time.monotonic() + plan.publish_s
+        status.maintainer = Maintainer(
+            plan,
+            partial(self._obtain, plan, status),
+            self.feeds,
+            self.engine,
+            self.lease.runner,
+            self.project.settings.run.backlog,
+            lambda step, seconds: self._watch(plan.view.name, step, seconds),
+        )
+        status.maintainer.start()
+
+    def _feed(self, source: str) -> None:
+        if source not in self.feeds:
+            log = ChangeLog(self.warehouse.changes, source)
+            feed = Feed(self.project.sources[source], log, self.lease, self.engine.lift)
+            feed.start()
+            self.feeds[source] = feed
+
+    def _obtain(self, plan: Plan, status: ViewStatus, deliver: Deliver) -> Obtained:
+        """A view's table; loaded first where there is none."""
+        name = plan.view.name
+        if name in self.warehouse.view_names():
+            return Obtained(self.warehouse.view(name))
+
+        def report(tally: Tally) -> None:
+            status.tally = tally
+
+        spark = self._spark()
+        obtained = load_view(
+            plan,
+            self.feeds,
+            self.warehouse,
+            spark,
+            self.lease.runner,
+            deliver,
+            spark.sparkContext.defaultParallelism,
+            report,
+        )
+        status.state, status.tally = "running", None
+        return obtained
+
+    def _look_after(self, status: ViewStatus) -> None:
+        maintainer = status.maintainer
+        if maintainer is None or maintainer.is_running or self._stopping.is_set():
+            return
+        failure = maintainer.failure
+        if isinstance(failure, FencedError):
+            raise failure
+        status.maintainer = None
+        status.state, status.message = "stopped", str(failure)
+        if isinstance(failure, LostConnectionError):
+            status.state = "waiting"
+            status.retry_at = time.monotonic() + _RETRY_S
+
+    # Beside maintenance
+
+    def _work_beside(self) -> None:
+        while not self._stopping.wait(_SUPERVISE_S):
+            try:
+                for status in self.views.values():
+                    self._tend(status)
+                if time.monotonic() >= self._release_at:
+                    self._release()
+                    self._release_at = time.monotonic() + _RELEASE_S
+            except HeadwaterError as error:
+                self._failure = error
+                return
+
+    def _tend(self, status: ViewStatus) -> None:
+        """Keep a view's log short, and its plain table young."""
+        maintainer = status.maintainer
+        if maintainer is None or maintainer.table is None or not maintainer.is_running:
+            return
+        table = self.warehouse.view(status.name)
+        if time.monotonic() >= status.fold_at:
+            tail = table.tail()
+            began = time.monotonic()
+            if tail.rows:
+                table.fold(self._spark(), self.lease.runner)
+                status.folded_s = time.monotonic() - began
+            wait = max(maintainer.plan.publish_s, _FOLDING_SHARE * status.folded_s)
+            status.fold_at = time.monotonic() + wait
+        elif table.tail().files >= _MANY_FILES:
+            table.compact()
+        if time.monotonic() >= self._clean_up_at:
+            keep = timedelta(seconds=self.project.settings.warehouse.retention)
+            table.clean_up(keep)
+            self._clean_up_at = time.monotonic() + _CLEAN_UP_S
+
+    def _release(self) -> None:
+        """Let the change log go as far as every view has come."""
+        retention = self.project.settings.warehouse.retention
+        for source, feed in self.feeds.items():
+            needed = [
+                self.warehouse.view(name).latest().vector[source].number
+                for name in self.warehouse.view_names()
+                if source in self.warehouse.view(name).latest().vector
+            ]
+            feed.log.release(min(needed, default=0), retention)
+
+    # Status
+
+    def describe(self) -> dict[str, Any]:
+        """How everything stands."""
+        return {
+            "runner": self.lease.runner,
+            "written": time.time(),
+            "engine": self.engine.mode,
+            "views": {status.name: self._describe_view(status) for status in self.views.values()},
+            "sources": {
+                name: {
+                    "read": feed.channel.end,
+                    "logged": feed.log.end,
+                    "position": feed.log.position,
+                    "trouble": str(feed.channel.trouble) if feed.channel.trouble else None,
+                }
+                for name, feed in self.feeds.items()
+            },
+        }
+
+    def _describe_view(self, status: ViewStatus) -> dict[str, Any]:
+        found: dict[str, Any] = {"state": status.state, "message": status.message}
+        if status.tally is not None:
+            found["rows_read"] = status.tally.counted()
+        maintainer = status.maintainer
+        if maintainer is None:
+            return found
+        counters = maintainer.counters
+        found |= {
+            "algorithm": maintainer.plan.algorithm,
+            "level": maintainer.plan.level,
+            "transactions": counters.transactions,
+            "commits": counters.commits,
+            "rows": counters.rows,
+            "questions": counters.questions,
+            "committed_at": counters.committed_at or None,
+        }
+        fresh = sorted(counters.freshness_s)
+        if fresh:
+            found["freshness_ms"] = {
+                "median": round(1000 * median(fresh), 2),
+                "p99": round(1000 * fresh[int(0.99 * (len(fresh) - 1))], 2),
+            }
+        if maintainer.progress is not None:
+            vector = maintainer.progress.vector
+            found["lag"] = {
+                source: self.feeds[source].channel.end - reached.number
+                for source, reached in vector.items()
+            }
+        return found
+
+    def _write_status(self) -> None:
+        path = self.warehouse.internal / "status.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.describe()))
+        temporary.replace(path)
