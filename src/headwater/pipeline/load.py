@@ -120,7 +120,6 @@ def _load(
                     view.schema,
                     plan.definition,
                     vector,
-                    spark,
                     contents.dataframe,
                     algorithm=plan.algorithm,
                     level=plan.level,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
 from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
-from headwater.frames.engine import Engine
+from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained, Plan
 from headwater.pipeline.project import Project, definition_json, describe_difference
+from headwater.pipeline.requests import done, taken_requests
 from headwater.sources.channel import Deliver
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
@@ -66,14 +67,16 @@ class Runner:
         project: Project,
         spark: Callable[[], SparkSession],
         watch: Callable[[str, str, float], None] | None = None,
+        only: Iterable[str] | None = None,
     ) -> None:
         self.project = project
         self.warehouse = Warehouse(project.warehouse)
-        self.views = {name: ViewStatus(name, "waiting") for name in project.view_files}
+        wanted = project.view_files if only is None else only
+        self.views = {name: ViewStatus(name, "waiting") for name in wanted}
         self.feeds: dict[str, Feed] = {}
         self.lease = Lease(self.warehouse.internal)
         settings = project.settings.spark
-        self.engine = Engine(settings.engine, spark, settings.threshold)
+        self.engine = Engine(spark, settings.engine, settings.threshold or THRESHOLD)
         self._spark = spark
         self._watch = watch or (lambda view, step, seconds: None)
         self._relations: dict[str, dict[str, Relation]] = {}
@@ -81,6 +84,7 @@ class Runner:
         self._stopping = threading.Event()
         self._release_at = time.monotonic() + _RELEASE_S
         self._clean_up_at = time.monotonic() + _CLEAN_UP_S
+        self._status_at = 0.0
         self._failure: HeadwaterError | None = None
 
     def start(self) -> None:
@@ -107,7 +111,11 @@ class Runner:
         for feed in self.feeds.values():
             if feed.failure is not None:
                 raise feed.failure
-        self._write_status()
+        for name, action in taken_requests(self.warehouse.internal).items():
+            self._carry_out(name, action)
+        if now >= self._status_at:
+            self._write_status()
+            self._status_at = now + _SUPERVISE_S
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back."""
@@ -247,6 +255,22 @@ class Runner:
             status.state = "waiting"
             status.retry_at = time.monotonic() + _RETRY_S
 
+    def _carry_out(self, name: str, action: str) -> None:
+        """Drop a view's tables, and bring it up anew if it is to be loaded again."""
+        status = self.views.get(name)
+        if status is not None and status.maintainer is not None:
+            status.maintainer.stop()
+            status.maintainer.join()
+            status.maintainer = None
+        if name in self.warehouse.view_names():
+            self.warehouse.drop(name)
+        done(self.warehouse.internal, name)
+        if status is not None:
+            status.state, status.message = "stopped", "It was dropped; the next run loads it."
+            if action == "reload":
+                self.project = Project.open(self.project.folder)
+                self._bring_up(status)
+
     # Beside maintenance
 
     def _work_beside(self) -> None:
@@ -257,6 +281,9 @@ class Runner:
                 if time.monotonic() >= self._release_at:
                     self._release()
                     self._release_at = time.monotonic() + _RELEASE_S
+                if time.monotonic() >= self._clean_up_at:
+                    self._clean_up()
+                    self._clean_up_at = time.monotonic() + _CLEAN_UP_S
             except HeadwaterError as error:
                 self._failure = error
                 return
@@ -277,10 +304,6 @@ class Runner:
             status.fold_at = time.monotonic() + wait
         elif table.tail().files >= _MANY_FILES:
             table.compact()
-        if time.monotonic() >= self._clean_up_at:
-            keep = timedelta(seconds=self.project.settings.warehouse.retention)
-            table.clean_up(keep)
-            self._clean_up_at = time.monotonic() + _CLEAN_UP_S
 
     def _release(self) -> None:
         """Let the change log go as far as every view has come."""
@@ -292,6 +315,13 @@ class Runner:
                 if source in self.warehouse.view(name).latest().vector
             ]
             feed.log.release(min(needed, default=0), retention)
+
+    def _clean_up(self) -> None:
+        """Delete versions of views that are older than they are to be kept."""
+        keep = timedelta(seconds=self.project.settings.warehouse.retention)
+        for status in self.views.values():
+            if status.state == "running":
+                self.warehouse.view(status.name).clean_up(keep)
 
     # Status
 

@@ -132,6 +132,11 @@ class ChangeLog:
         segments = self._segments()
         return segments[0].first if segments else 1
 
+    @property
+    def byte_count(self) -> int:
+        """What the log takes on disk."""
+        return sum(segment.path.stat().st_size for segment in self._segments())
+
     def _segments(self) -> tuple[_Segment, ...]:
         found = [_Segment.of(path) for path in self._folder.glob("*-*.log")]
         return tuple(sorted(found, key=lambda s: (s.epoch, s.first)))

@@ -1,0 +1,370 @@
+"""The commands of a running project: run, status, sql, verify, fold, drop, reload."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli.output import JsonOption, console, print_json, print_table
+from headwater.cli.sources import ProjectOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.pipeline.bulk_read import Tally
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.runner import Runner
+    from headwater.pipeline.verify import Verification
+
+ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
+_REFRESH_S = 0.25
+_LINES_S = 10.0
+
+
+def run(
+    project: ProjectOption = Path(),
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop where the sources are when it starts.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Load what is not loaded, then maintain every view until stopped."""
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.runner import Runner
+
+    opened = Project.open(project)
+    keep_running(Runner(opened, session_of(opened)), once, as_json)
+
+
+def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
+    """Run until told to stop, or until everything is reflected; shows how it goes."""
+    from headwater.cli.live import show
+
+    stop = threading.Event()
+    with _stopped_by_signals(stop):
+        runner.start()
+        try:
+            with show(runner, as_json) as refresh:
+                targets = _targets(runner, stop) if once else None
+                while not stop.is_set():
+                    runner.supervise()
+                    refresh()
+                    if targets is not None and runner.has_reached(targets):
+                        break
+                    stop.wait(_REFRESH_S if targets is None else 0.05)
+        finally:
+            runner.stop()
+    if as_json:
+        print_json({"event": "stopped", **runner.describe()})
+    else:
+        _print_stopped(runner)
+
+
+def _targets(runner: Runner, stop: threading.Event) -> dict[str, int]:
+    from headwater.errors import HeadwaterError
+
+    for status in runner.views.values():
+        if status.state in ("waiting", "stopped"):
+            raise HeadwaterError(status.message)
+    return runner.targets()
+
+
+def _print_stopped(runner: Runner) -> None:
+    out = console()
+    for name, view in runner.describe()["views"].items():
+        if view["state"] == "stopped":
+            out.print(f"[bold red]✗[/] {name}: {view['message']}")
+        else:
+            commits, rows = view.get("commits", 0), view.get("rows", 0)
+            out.print(f"[bold green]✓[/] {name}: {commits:,} commits, {rows:,} changed rows")
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C ask to stop; a second Ctrl-C stops at once."""
+
+    def ask(number: int, frame: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def session_of(project: Project) -> Callable[[], SparkSession]:
+    """The project's Spark session, started when it is first needed."""
+    from headwater.frames.session import spark_session
+
+    lock = threading.Lock()
+    found: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        with lock:
+            if not found:
+                settings = project.settings.spark
+                found.append(spark_session(settings.settings, settings.master))
+            return found[0]
+
+    return session
+
+
+# Looking
+
+
+def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """How every view and every source stands. Starts nothing."""
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.status import describe
+
+    found = describe(Project.open(project))
+    if as_json:
+        print_json(found)
+        return
+    runner = found["runner"]
+    out = console()
+    if runner:
+        out.print(f"[bold green]●[/] running: process {runner['pid']} on {runner['host']}\n")
+    else:
+        out.print("[bold yellow]○[/] not running; 'headwater run' starts it\n")
+    print_table(
+        "Views",
+        ["view", "state", "level", "algorithm", "version", "behind by", "last commit", "rows"],
+        [_view_line(name, view) for name, view in found["views"].items()],
+    )
+    out.print()
+    print_table(
+        "Sources",
+        ["source", "transactions", "position", "kept in the change log"],
+        [_source_line(name, source) for name, source in found["sources"].items()],
+    )
+    for name, view in found["views"].items():
+        if view.get("message"):
+            out.print(f"\n[bold red]✗[/] {name}: {view['message']}")
+
+
+def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
+    lag = view.get("lag") or {}
+    behind = ", ".join(f"{source} {count}" for source, count in lag.items() if count)
+    when = view.get("committed_at")
+    return [
+        name,
+        view["state"],
+        view.get("level") or "",
+        view.get("algorithm") or "",
+        str(view.get("number") or ""),
+        behind or ("nothing" if lag else ""),
+        ago(when) if when else "",
+        f"{view['rows']:,}" if "rows" in view else "",
+    ]
+
+
+def _source_line(name: str, source: Mapping[str, Any]) -> list[str]:
+    position = source.get("position") or {}
+    shown = " ".join(str(value) for key, value in position.items() if key in ("lsn", "seq"))
+    kept = f"{source['kept']:,} from {source['first']:,} on, {source['bytes']:,} bytes"
+    return [name, f"{source['end']:,}", shown, kept]
+
+
+def ago(when: float) -> str:
+    seconds = max(0.0, time.time() - when)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.1f} s ago"
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="A SELECT over views; VERSION AS OF n works too.")],
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+    limit: Annotated[int, typer.Option(help="Show at most so many rows.")] = 100,
+) -> None:
+    """Query views through Spark, as they are now or as they were."""
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.queries import query_views
+
+    opened = Project.open(project)
+    names, rows, more = query_views(opened, session_of(opened)(), query, limit)
+    if as_json:
+        for row in rows:
+            print_json(dict(zip(names, row, strict=True)))
+        return
+    print_table("", names, [[_shown(value) for value in row] for row in rows])
+    console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
+
+
+def _shown(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def verify(
+    views: Annotated[
+        list[str] | None, typer.Argument(help="Views' names; all if none is given.")
+    ] = None,
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Recompute views at their own version vectors and compare: equal, or the rows that differ."""
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.verify import verify_view
+    from headwater.warehouse.warehouse import Warehouse
+
+    opened = Project.open(project)
+    spark = session_of(opened)
+    wanted = views or Warehouse(opened.warehouse).view_names()
+    wrong = 0
+    for name in wanted:
+        with reading(f"verifying {name}", as_json) as report:
+            found = verify_view(opened, name, spark(), report)
+        print_verification(found, as_json)
+        wrong += not found.holds
+    if wrong:
+        raise typer.Exit(1)
+
+
+def print_verification(found: Verification, as_json: bool = False) -> None:
+    from headwater.protocol.trace_json import rows_to_json
+
+    if as_json:
+        print_json(
+            {
+                "view": found.view,
+                "holds": found.holds,
+                "version": found.number,
+                "vector": {s: reached.number for s, reached in found.vector.items()},
+                "rows": found.rows,
+                "missing": rows_to_json(found.missing),
+                "extra": rows_to_json(found.extra),
+                "seconds": round(found.seconds, 3),
+            }
+        )
+        return
+    out = console()
+    at = ", ".join(f"{source} {reached.number}" for source, reached in found.vector.items())
+    if found.holds:
+        out.print(
+            f"[bold green]✓[/] {found.view}: {found.rows:,} rows at version {found.number} equal "
+            f"the view recomputed at ({at}); {found.taken_back:,} later transactions taken back; "
+            f"{found.seconds:.1f} s"
+        )
+        return
+    out.print(f"[bold red]✗[/] {found.view}: version {found.number} is not the view at ({at})")
+    for title, rows in (("missing", found.missing), ("too many", found.extra)):
+        for row, count in rows.sorted_items():
+            out.print(f"  {title}: {count} × {_row(row)}", markup=False)
+
+
+def _row(row: Sequence[object]) -> str:
+    from headwater.algebra.rows import show_row
+
+    return show_row(row)  # type: ignore[arg-type]
+
+
+@contextmanager
+def reading(title: str, quiet: bool) -> Iterator[Callable[[Tally], None]]:
+    """A line that counts the rows that are read, where a person looks on."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    out = console()
+    if quiet or not out.is_terminal:
+        yield lambda tally: None
+        return
+    done = threading.Event()
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        transient=True,
+        console=out,
+    ) as bar:
+        task = bar.add_task(title)
+        tallies: list[Tally] = []
+
+        def refresh() -> None:
+            began = time.monotonic()
+            while not done.wait(_REFRESH_S):
+                rows = sum(tallies[0].counted().values()) if tallies else 0
+                rate = rows / (time.monotonic() - began)
+                bar.update(task, description=f"{title}: {rows:,} rows read, {rate:,.0f} a second")
+
+        thread = threading.Thread(target=refresh, daemon=True)
+        thread.start()
+        try:
+            yield tallies.append
+        finally:
+            done.set()
+            thread.join()
+
+
+# One view's tables
+
+
+def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Bring a view's plain table up to its newest commit, now."""
+    from headwater.pipeline.project import Project
+    from headwater.warehouse.warehouse import Warehouse
+
+    opened = Project.open(project)
+    table = Warehouse(opened.warehouse).view(view)
+    commit = table.fold(session_of(opened)(), "headwater fold") if table.tail().rows else None
+    if as_json:
+        print_json({"view": view, "folded": commit is not None})
+    elif commit is None:
+        console().print(f"[bold green]✓[/] {view}: nothing to fold")
+    else:
+        console().print(f"[bold green]✓[/] {view}: the plain table is at version {commit.number}")
+
+
+def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Remove a view's tables; other views go on."""
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.requests import drop_view
+
+    opened = Project.open(project)
+    drop_view(opened, view)
+    if as_json:
+        print_json({"view": view, "dropped": True})
+        return
+    console().print(f"[bold green]✓[/] {view}: its tables are gone")
+    if view in opened.view_files:
+        path = opened.view_files[view].path
+        console().print(f"  {path} is still there: the next run loads the view again")
+
+
+def reload(
+    view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Load a view anew, for example after its SELECT has changed; other views go on."""
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.requests import ask_reload, drop_view
+    from headwater.pipeline.runner import Runner
+
+    opened = Project.open(project)
+    if ask_reload(opened, view):
+        message = "the runner loads it again"
+    else:
+        drop_view(opened, view, missing_ok=True)
+        runner = Runner(opened, session_of(opened), only=[view])
+        keep_running(runner, once=True, as_json=as_json)
+        message = "loaded"
+    if as_json:
+        print_json({"view": view, "reloaded": True})
+    else:
+        console().print(f"[bold green]✓[/] {view}: {message}")
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, default=str)

@@ -1,0 +1,81 @@
+"""How a project stands, from what lies in its warehouse; whether a runner is at work or not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from headwater.pipeline.project import Project
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.lease import current_runner
+from headwater.warehouse.warehouse import Warehouse
+
+
+def describe(project: Project) -> dict[str, Any]:
+    """Views, sources and the runner; contacts no source."""
+    warehouse = Warehouse(project.warehouse)
+    runner = current_runner(warehouse.internal)
+    live = _live(warehouse) if runner else {}
+    logs = {}
+    for source in project.settings.sources:
+        logs[source] = log = ChangeLog(warehouse.changes, source)
+        log.scan()
+    existing = warehouse.view_names()
+    views = {
+        name: _view(warehouse, name, existing, logs, live.get("views", {}).get(name, {}))
+        for name in {**project.view_files, **dict.fromkeys(existing)}
+    }
+    return {
+        "runner": runner,
+        "views": views,
+        "sources": {
+            source: {
+                "end": log.end,
+                "first": log.first,
+                "kept": max(0, log.end - log.first + 1),
+                "bytes": log.byte_count,
+                "position": log.position,
+                "trouble": live.get("sources", {}).get(source, {}).get("trouble"),
+            }
+            for source, log in logs.items()
+        },
+    }
+
+
+def _live(warehouse: Warehouse) -> dict[str, Any]:
+    try:
+        found = json.loads((warehouse.internal / "status.json").read_text())
+    except (OSError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _view(
+    warehouse: Warehouse,
+    name: str,
+    existing: list[str],
+    logs: dict[str, ChangeLog],
+    live: dict[str, Any],
+) -> dict[str, Any]:
+    if name not in existing:
+        return {"state": live.get("state", "not loaded"), **live}
+    table = warehouse.view(name)
+    commit = table.latest()
+    tail = table.tail()
+    return {
+        **live,
+        "state": live.get("state", "not running"),
+        "number": commit.number,
+        "level": commit.level or live.get("level"),
+        "algorithm": commit.algorithm or live.get("algorithm"),
+        "vector": {
+            source: {"number": reached.number, "position": reached.position}
+            for source, reached in commit.vector.items()
+        },
+        "lag": {
+            source: max(0, logs[source].end - reached.number)
+            for source, reached in commit.vector.items()
+            if source in logs
+        },
+        "tail": {"files": tail.files, "rows": tail.rows, "commits": tail.commits},
+    }

@@ -1,0 +1,224 @@
+"""Proves a view equal to its recomputation at its own version vector, while sources go on.
+
+The relations are read from a snapshot of each source, taken now. The change log knows every
+transaction by what snapshots know it by, so it tells exactly which transactions are in the
+snapshot and not in the view, and which are in the view and not in the snapshot: these are
+subtracted and added. What results are the relations as they were at the view's version vector;
+the view is computed from them on Spark and compared with what a reader sees, row by row.
+
+Beside a runner, its change log is followed; without one, verification reads the sources' logs
+itself, under the lease, so that nobody else does meanwhile.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation
+from headwater.algebra.views import View
+from headwater.errors import HeadwaterError, InputError
+from headwater.frames.frame import Frame
+from headwater.frames.session import named
+from headwater.pipeline.bulk_read import Tally, read_relation
+from headwater.pipeline.feed import Feed
+from headwater.pipeline.project import Project, definition_json, describe_difference
+from headwater.protocol.transactions import net_change
+from headwater.sources.contract import Load, Source
+from headwater.warehouse.changes import Change, ChangeLog
+from headwater.warehouse.lease import Lease, current_runner
+from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_BACK = 1000
+_LOG_WAIT_S = 60.0
+_POLL_S = 0.1
+_MOST_SHOWN = 20
+
+Opened: TypeAlias = tuple[Load, ChangeLog]
+Open: TypeAlias = Callable[[str, list[str]], Opened]
+"""Opens a load of some relations, and a log that holds everything that is in it."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found: rows that the view lacks, and rows that it has too many, with counts."""
+
+    view: str
+    number: int
+    """The view's version that was looked at."""
+    vector: Vector
+    rows: int
+    missing: Rows
+    extra: Rows
+    seconds: float
+    taken_back: int
+    """How many transactions were in the sources already and not in the view."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.missing and not self.extra
+
+
+def verify_view(
+    project: Project,
+    name: str,
+    spark: SparkSession,
+    report: Callable[[Tally], None] = lambda tally: None,
+) -> Verification:
+    """Recompute one view at its own version vector, and compare."""
+    began = time.monotonic()
+    warehouse = Warehouse(project.warehouse)
+    table = warehouse.view(name)
+    view = _view(project, name, table.definition)
+    readers = spark.sparkContext.defaultParallelism
+    scratch = warehouse.scratch(f"verify-{name}")
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        state = table.at()
+        vector = state.commit.vector
+        opened = stack.enter_context(_logs(project, view, warehouse, readers))
+        tally = Tally(scratch / "tally")
+        report(tally)
+        base: dict[str, Rows] = {}
+        taken_back = 0
+        for source in view.sources:
+            relations = [r for r in view.relations if r.source == source]
+            load, log = opened(source, [r.short_name for r in relations])
+            stack.callback(load.close)
+            difference, count = corrections(load, log, vector[source])
+            taken_back += count
+            for relation in relations:
+                data = read_relation(spark, load, relation, scratch, tally)
+                base[relation.name] = _corrected(spark, data, relation, difference)
+        with named(spark, f"{name}: verify"):
+            expected = evaluate_view(view, base)
+            actual = Frame.of_dataframe(state.dataframe(spark), view.schema, signed=False)
+            assert isinstance(expected, Frame)
+            wrong = (expected - actual).settled()
+            rows = state.dataframe(spark).count()
+            missing, extra = _some(wrong.positive()), -_some(wrong.negative())
+    seconds = time.monotonic() - began
+    return Verification(
+        name, state.commit.number, vector, rows, missing, extra, seconds, taken_back
+    )
+
+
+def corrections(load: Load, log: ChangeLog, reached: Reached) -> tuple[dict[str, Rows], int]:
+    """What to add to a load's relations to have them at a place in the log.
+
+    Also how many transactions were taken back.
+    """
+    back: list[Change] = []
+    forth: list[Change] = []
+    above = frozenset(reached.also)
+    for change in log.read(max(log.first - 1, reached.number - _LOOK_BACK, 0)):
+        in_view = change.number <= reached.number or change.number in above
+        in_load = load.snapshot.includes(change.stamp)
+        if in_load and not in_view:
+            back.append(change)
+        elif in_view and not in_load:
+            forth.append(change)
+    added = net_change(item for change in forth for item in change.transaction.deltas.items())
+    taken = net_change(item for change in back for item in change.transaction.deltas.items())
+    names = added.keys() | taken.keys()
+    found = {}
+    for name in names:
+        parts = [added[name]] if name in added else []
+        parts += [-taken[name]] if name in taken else []
+        found[name] = Rows.sum(parts[0].schema, parts)
+    return found, len(back)
+
+
+def _corrected(
+    spark: SparkSession, data: object, relation: Relation, difference: Mapping[str, Rows]
+) -> Frame:
+    frame = Frame.of_dataframe(data, relation.schema, signed=False)  # type: ignore[arg-type]
+    found = difference.get(relation.name)
+    return frame + found if found else frame
+
+
+def _some(rows: Frame) -> Rows:
+    """Some rows, to be shown."""
+    few = Frame.of_dataframe(rows.dataframe.limit(_MOST_SHOWN), rows.schema, signed=True)
+    return few.collected()
+
+
+def _view(project: Project, name: str, stored: Mapping[str, object]) -> View:
+    if name not in project.view_files:
+        raise InputError(
+            f"The project has no view {name}.", "Only views whose file is there can be verified."
+        )
+    definition = project.definition(name, project.relations([name]))
+    difference = describe_difference(stored, definition_json(definition))  # type: ignore[arg-type]
+    if difference is not None:
+        raise InputError(difference)
+    return definition.view
+
+
+# Where the log comes from
+
+
+@contextmanager
+def _logs(project: Project, view: View, warehouse: Warehouse, readers: int) -> Iterator[Open]:
+    if current_runner(warehouse.internal) is not None:
+        yield lambda source, names: _beside_runner(
+            project.sources[source], warehouse, names, readers
+        )
+        return
+    lease = Lease(warehouse.internal)
+    lease.acquire()
+    with ExitStack() as stack:
+        stack.callback(lease.release)
+        feeds: dict[str, Feed] = {}
+
+        def opened(source: str, names: list[str]) -> Opened:
+            log = ChangeLog(warehouse.changes, source)
+            feed = feeds[source] = Feed(project.sources[source], log, lease)
+            feed.start()
+            stack.callback(feed.close)
+            load = feed.channel.source.open_load(names, readers)
+            try:
+                feed.channel.catch_up()
+                feed.wait_durable(feed.channel.end)
+            except BaseException:
+                load.close()
+                raise
+            return load, log
+
+        yield opened
+
+
+def _beside_runner(source: Source, warehouse: Warehouse, names: list[str], readers: int) -> Opened:
+    """Wait until the running process has logged everything that the snapshot holds."""
+    load = source.open_load(names, readers)
+    try:
+        wrapper = source.open_wrapper()
+        try:
+            wrapper.ask(())  # leaves a mark in the log, so that a quiet one moves on
+        finally:
+            wrapper.close()
+        log = ChangeLog(warehouse.changes, source.name)
+        deadline = time.monotonic() + _LOG_WAIT_S
+        while True:
+            log.scan()
+            if log.position is not None and load.within(log.position):
+                return load, log
+            if time.monotonic() > deadline:
+                raise HeadwaterError(
+                    f"The change log of {source.name} did not catch up in time.",
+                    "See 'headwater status': the runner may have trouble with this source.",
+                )
+            time.sleep(_POLL_S)
+    except BaseException:
+        load.close()
+        raise
