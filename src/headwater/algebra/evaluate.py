@@ -51,9 +51,9 @@ def evaluate_with(term: Term, read: Callable[[int], Rows]) -> Rows:
     ]
     conjuncts = [conjunct for conjunct, _ in term.join.safe_conjuncts]
     remaining = [_filtered(rows, conjuncts) for rows in remaining]
-    joined = remaining.pop(min(range(len(remaining)), key=lambda at: len(remaining[at])))
+    joined = remaining.pop(min(range(len(remaining)), key=lambda at: remaining[at].size_hint))
     while remaining:
-        if not joined:
+        if not joined.size_hint:
             return Rows.empty(term.join.schema)
         at = _next_factor(joined, remaining, conjuncts)
         other = remaining.pop(at)
@@ -98,7 +98,7 @@ def _next_factor(joined: Rows, remaining: list[Rows], conjuncts: list[Expression
     def cost(at: int) -> tuple[bool, int]:
         other = remaining[at]
         connected = any(_equality(c, joined.schema, other.schema) for c in conjuncts)
-        return (not connected, len(other))
+        return (not connected, other.size_hint)
 
     return min(range(len(remaining)), key=cost)
 

@@ -16,7 +16,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
-from decimal import ROUND_DOWN, Context, Decimal
+from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +34,8 @@ from headwater.algebra.values import (
 Function = Callable[..., Any]
 Evaluator = Callable[[Row], Value]
 _WIDE = Context(prec=80)
+_REMAINDER = Context(prec=39)
+"""As Spark, which refuses a remainder whose whole quotient has more digits than this."""
 
 
 def strict_function(name: str, arguments: Sequence[Type], result: Type) -> Function | None:
@@ -107,8 +109,15 @@ def _remainder(result: Type) -> Function:
     if result.name == "float":
         return lambda a, b: _float_remainder(a, _nonzero(b))
     if result.name == "decimal":
-        return lambda a, b: canonical_decimal(_WIDE.remainder(a, _nonzero(b)), result)
+        return lambda a, b: canonical_decimal(_decimal_remainder(a, _nonzero(b)), result)
     return lambda a, b: (1 if a >= 0 else -1) * (abs(a) % abs(_nonzero(b)))
+
+
+def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:
+    try:
+        return _REMAINDER.remainder(a, b)
+    except InvalidOperation:
+        raise OverflowError("the quotient has more than 39 digits") from None
 
 
 def _float_remainder(a: float, b: float) -> float:
@@ -166,7 +175,8 @@ def _truncated(value: int | float | Decimal) -> int:
         return int(value.to_integral_value(rounding=ROUND_DOWN))
     if not math.isfinite(value):
         raise ValueError(f"{value} has no integer value")
-    return int(value)
+    # As Spark compares: the float nearest to the greatest integer still becomes that integer.
+    return INT_MAX if value == float(INT_MAX) else int(value)
 
 
 # Text

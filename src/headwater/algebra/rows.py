@@ -5,15 +5,16 @@ Addition sums counts and join multiplies them; both are the ECA paper's section 
 operations that the Rings paper writes as circled plus and times. The canonical form has no
 zero counts, so equal relations are equal values. Values are immutable and hashable.
 
-Assumes canonical rows (`Schema.row`). The same operations on Spark DataFrames obey the
-same law suite.
+Assumes canonical rows (`Schema.row`). `headwater.frames` has a subclass whose rows are held
+by Spark; it obeys the same law suite. An operation on both kinds is the subclass's: addition
+by Python's own rule for subclasses, `join` and `sum` by asking the other side.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from headwater.algebra.expressions import Expression, compile_expression, compile_rows
 from headwater.algebra.schema import Schema
@@ -26,6 +27,10 @@ class Rows:
     """A signed multiset of rows over a schema."""
 
     __slots__ = ("_counts", "_hash", "schema")
+
+    rows_joined: ClassVar[int] = 0
+    """How many rows joins in memory have put out in this process. Only ever counted here, so
+    that a test can show where joins ran; nothing may depend on it."""
 
     def __init__(self, schema: Schema, counts: Mapping[Row, int]) -> None:
         self.schema = schema
@@ -46,6 +51,10 @@ class Rows:
 
     @classmethod
     def sum(cls, schema: Schema, parts: Iterable[Rows]) -> Rows:
+        parts = tuple(parts)
+        for part in parts:
+            if type(part) is not Rows:
+                return part._summed(schema, parts)
         counts: dict[Row, int] = defaultdict(int)
         for part in parts:
             for row, count in part.items():
@@ -69,6 +78,11 @@ class Rows:
 
     def __bool__(self) -> bool:
         return bool(self._counts)
+
+    @property
+    def size_hint(self) -> int:
+        """About how many distinct rows there are, told without any work; 0 only if none are."""
+        return len(self._counts)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -131,18 +145,27 @@ class Rows:
 
     def join(self, other: Rows, on: Sequence[Equality] = ()) -> Rows:
         """The product of both, where each pair of `on` is equal; a NULL joins nothing."""
-        left_key = compile_rows(tuple(left for left, _ in on), self.schema)
-        right_key = compile_rows(tuple(right for _, right in on), other.schema)
+        return other._joined_behind(self, on)
+
+    def _joined_behind(self, first: Rows, on: Sequence[Equality]) -> Rows:
+        """The join of `first`, held in memory, with these rows."""
+        first_key = compile_rows(tuple(left for left, _ in on), first.schema)
+        own_key = compile_rows(tuple(right for _, right in on), self.schema)
         matches: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
-        for row, count in other.items():
-            matches[right_key(row)].append((row, count))
+        for row, count in self.items():
+            matches[own_key(row)].append((row, count))
         counts = {
             left + right: left_count * right_count
-            for left, left_count in self.items()
-            if None not in (key := left_key(left))
+            for left, left_count in first.items()
+            if None not in (key := first_key(left))
             for right, right_count in matches.get(key, ())
         }
-        return Rows(self.schema + other.schema, counts)
+        Rows.rows_joined += len(counts)
+        return Rows(first.schema + self.schema, counts)
+
+    def _summed(self, schema: Schema, parts: tuple[Rows, ...]) -> Rows:
+        """The sum of `parts`, of which these are one; only subclasses are asked."""
+        raise NotImplementedError
 
     def key_delete(self, columns: Sequence[str], keys: Iterable[Row]) -> Rows:
         """Without the rows whose `columns` equal one of `keys` (the papers' key-delete)."""

@@ -1,0 +1,45 @@
+"""Engine: whether relations are worked on in memory or by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from pyspark.sql import SparkSession
+
+from headwater.algebra.rows import Rows
+from headwater.frames.frame import Frame
+
+THRESHOLD = 100_000
+
+
+@dataclass(frozen=True)
+class Engine:
+    """In the mode `spark` all rows are Frames; in `auto` those above the threshold are."""
+
+    start: Callable[[], SparkSession]
+    """Gives the session; called when a Frame is first needed."""
+    mode: Literal["auto", "spark"] = "auto"
+    threshold: int = THRESHOLD
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return self.start()
+
+    def lift(self, rows: Rows) -> Rows:
+        """Rows that come in, as a Frame where Spark is to work on them."""
+        if isinstance(rows, Frame) or not self._is_for_spark(rows):
+            return rows
+        return Frame.of_rows(self.spark, rows)
+
+    def settle(self, rows: Rows) -> Rows:
+        """Rows that are to be kept, computed; in memory where that is better from here on."""
+        if not isinstance(rows, Frame):
+            return self.lift(rows) if self.mode == "spark" else rows
+        settled = rows.settled()
+        return settled if self._is_for_spark(settled) else settled.collected()
+
+    def _is_for_spark(self, rows: Rows) -> bool:
+        return self.mode == "spark" or len(rows) > self.threshold

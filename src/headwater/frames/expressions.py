@@ -1,0 +1,159 @@
+"""Our expressions as Spark columns: the same meaning and the same type on a DataFrame.
+
+Spark's operators mean what ours do, since ours follow Spark's in ANSI mode. What is written
+out here is what Spark would choose differently: the types of literals, the sign of zero, and
+comparisons of decimals that have no common type of 38 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TypeAlias
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
+from pyspark.sql import types as spark
+
+from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, to_json
+
+COLUMN_PREFIX = "c"
+"""Columns are addressed by their place, `c0`, `c1`, ...: names may hold dots and quotes."""
+
+_TYPES: dict[str, spark.DataType] = {
+    "bool": spark.BooleanType(),
+    "int": spark.LongType(),
+    "float": spark.DoubleType(),
+    "text": spark.StringType(),
+    "bytes": spark.BinaryType(),
+    "date": spark.DateType(),
+    "timestamp": spark.TimestampNTZType(),
+    "timestamp_tz": spark.TimestampType(),
+    "void": spark.NullType(),
+}
+Operator: TypeAlias = Callable[..., Column]
+
+
+def spark_type(kind: Type) -> spark.DataType:
+    if kind.name == "decimal":
+        return spark.DecimalType(kind.precision, kind.scale)
+    return _TYPES[kind.name]
+
+
+def place(at: int) -> str:
+    return f"{COLUMN_PREFIX}{at}"
+
+
+def to_column(expression: Expression, schema: Schema) -> Column:
+    """The expression on a DataFrame whose columns stand in the places of `schema`."""
+    match expression:
+        case Literal():
+            return _literal(expression)
+        case ColumnRef(name=name):
+            return F.col(place(schema.positions[name]))
+        case Call(operator=operator, arguments=arguments, type=kind):
+            parts = [to_column(argument, schema) for argument in arguments]
+            if operator in _COMPARISONS:
+                return _comparison(operator, [a.type for a in arguments], parts)
+            return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)
+
+
+def canonical_column(column: Column, kind: Type) -> Column:
+    """Floats without a negative zero; all other values of Spark are canonical already."""
+    return column + F.lit(0.0) if kind.name == "float" else column
+
+
+def _literal(literal: Literal) -> Column:
+    """Dates and times go as text, because Java's old calendar would move ancient ones."""
+    value = literal.value
+    if literal.type.name in ("date", "timestamp", "timestamp_tz"):
+        value = to_json(value)  # type: ignore[assignment]
+    return F.lit(value).cast(spark_type(literal.type))
+
+
+# Comparisons
+
+_COMPARISONS: dict[str, Operator] = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "<=>": lambda a, b: a.eqNullSafe(b),
+}
+
+
+def _comparison(operator: str, kinds: Sequence[Type], parts: Sequence[Column]) -> Column:
+    compare, (a, b) = _COMPARISONS[operator], parts
+    if _have_common_type(kinds):
+        return compare(a, b)
+    (a_whole, a_rest), (b_whole, b_rest) = (
+        _divided(p, k) for p, k in zip(parts, kinds, strict=True)
+    )
+    if operator in ("=", "<=>"):
+        return compare(a_whole, b_whole) & compare(a_rest, b_rest)
+    if operator == "<>":
+        return (a_whole != b_whole) | (a_rest != b_rest)
+    return F.when(a_whole == b_whole, compare(a_rest, b_rest)).otherwise(compare(a_whole, b_whole))
+
+
+def _have_common_type(kinds: Sequence[Type]) -> bool:
+    """Whether Spark can bring both to one type without rounding one of them."""
+    if {kind.name for kind in kinds} not in ({"decimal"}, {"decimal", "int"}):
+        return True
+    digits = [(20, 0) if k.name == "int" else (k.precision - k.scale, k.scale) for k in kinds]
+    return max(whole for whole, _ in digits) + max(s for _, s in digits) <= MAX_DECIMAL_DIGITS
+
+
+def _divided(number: Column, kind: Type) -> tuple[Column, Column]:
+    """A number as its whole part and the rest behind the point, both with its sign."""
+    most = spark.DecimalType(MAX_DECIMAL_DIGITS, MAX_DECIMAL_DIGITS)
+    if kind.name == "int":
+        return number.cast("decimal(38,0)"), F.when(number.isNotNull(), F.lit(0).cast(most))
+    whole = F.when(number < 0, F.ceil(number)).otherwise(F.floor(number))
+    return whole.cast("decimal(38,0)"), (number % F.lit(1).cast("decimal(1,0)")).cast(most)
+
+
+# All other operators
+
+
+def _case(*arguments: Column) -> Column:
+    """WHEN, THEN, WHEN, THEN, ..., ELSE."""
+    *branches, otherwise = arguments
+    pairs = list(zip(branches[::2], branches[1::2], strict=True))
+    chosen = F.when(*pairs[0])
+    for condition, value in pairs[1:]:
+        chosen = chosen.when(condition, value)
+    return chosen.otherwise(otherwise)
+
+
+def _all(*arguments: Column) -> Column:
+    return reduce(lambda a, b: a & b, arguments)
+
+
+def _any(*arguments: Column) -> Column:
+    return reduce(lambda a, b: a | b, arguments)
+
+
+_OPERATORS: dict[str, Operator] = {
+    "and": _all,
+    "or": _any,
+    "not": lambda a: ~a,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "%": lambda a, b: a % b,
+    "negate": lambda a: -a,
+    "abs": F.abs,
+    "cast": lambda a: a,
+    "||": F.concat,
+    "like": F.like,
+    "length": F.length,
+    "coalesce": F.coalesce,
+    "case": _case,
+    "is null": lambda a: a.isNull(),
+}

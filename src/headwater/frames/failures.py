@@ -1,0 +1,87 @@
+"""A failed Spark job as an error of ours: the expression and the row, not a Java stack trace.
+
+Spark says that some row divided by zero; it does not say which. The rows on which an
+expression was evaluated can be computed again, so the first that fails is found by
+evaluating it on them here, with the same words as for rows in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import ArithmeticException, NumberFormatException, PySparkException
+
+from headwater.algebra.expressions import (
+    Expression,
+    columns_of,
+    compile_expression,
+    show_expression,
+)
+from headwater.algebra.rows import Rows
+from headwater.errors import EngineError, ExpressionError, HeadwaterError
+
+_SAMPLE = 100_000
+"""So many rows are looked at to name the one that fails."""
+
+# A condition as Spark's message opens with it, or a message of Java's.
+_WORDS = {
+    "[DIVIDE_BY_ZERO": "division by zero",
+    "[REMAINDER_BY_ZERO": "division by zero",
+    "[ARITHMETIC_OVERFLOW": "the result is outside the range of its type",
+    "[BINARY_ARITHMETIC_OVERFLOW": "the result is outside the range of its type",
+    "[NUMERIC_VALUE_OUT_OF_RANGE": "the result has too many digits for its type",
+    "[CAST_OVERFLOW": "the value is outside the range of the type",
+    "[CAST_INVALID_INPUT": "the value is none of the type",
+    "[INVALID_FORMAT": "the LIKE pattern escapes something else than _ % \\",
+    "Division impossible": "the quotient has more than 39 digits",
+}
+
+
+@dataclass(frozen=True)
+class Fragile:
+    """An expression that may fail, and where it is evaluated."""
+
+    expression: Expression
+    sample: Callable[[Sequence[str], int], Rows]
+    """Gives columns of the rows on which it is evaluated, so many at most."""
+
+
+def explained(error: PySparkException, fragile: Sequence[Fragile]) -> HeadwaterError:
+    """The error to raise in the place of Spark's."""
+    words = _words(error)
+    if words is None:
+        sentence = _first_line(error)
+        return EngineError(f"Spark failed: {sentence}", "Its own log says more.")
+    for each in fragile:
+        try:
+            _evaluate(each)
+        except HeadwaterError as found:
+            return found
+    shown = " or ".join(dict.fromkeys(show_expression(each.expression) for each in fragile))
+    return ExpressionError(
+        f"{shown or 'An expression'} fails on a row: {words}.",
+        "Change the view so that this row does not reach the expression, or the row.",
+    )
+
+
+def _words(error: PySparkException) -> str | None:
+    """What went wrong with a row, or None if it was not a row's fault."""
+    text = str(error)
+    for name, words in _WORDS.items():
+        if name in text:
+            return words
+    if isinstance(error, ArithmeticException | NumberFormatException):
+        return _first_line(error)
+    return None
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _evaluate(fragile: Fragile) -> None:
+    rows = fragile.sample(sorted(columns_of(fragile.expression)), _SAMPLE)
+    evaluate = compile_expression(fragile.expression, rows.schema)
+    for row in rows:
+        evaluate(row)

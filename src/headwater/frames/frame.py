@@ -1,0 +1,284 @@
+"""Frame: relations held by Spark. A Frame is a `Rows`, stored elsewhere.
+
+Every operation is a plan, computed by Spark when something reads it, and then kept: reading a
+Frame (its size, whether it is empty, its rows) settles it. Operations on a Frame and rows in
+memory take the rows to Spark.
+
+Assumes that what a Frame is made of does not change before it is settled: one that was read
+from a source is settled before it becomes an event.
+
+Choices: an expression that may fail is evaluated exactly on the rows that are there, as in
+memory: on merged rows, since one that cancels out is not there, and never on the rows of one
+side of a join that find no partner, to which Spark would move it (`_on_present_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
+
+from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail
+from headwater.algebra.rows import Equality, Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import BOOL, Row
+from headwater.frames.arrow import COUNT, from_arrow
+from headwater.frames.expressions import canonical_column, place, spark_type, to_column
+from headwater.frames.failures import Fragile
+from headwater.frames.held import SMALL, Held, positional
+
+_OTHER_COUNT = "_other_count"
+
+
+class Frame(Rows):
+    """A signed multiset of rows as a Spark DataFrame."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, schema: Schema, held: Held) -> None:
+        self.schema = schema
+        self._hash = None
+        self._held = held
+
+    @classmethod
+    def of_rows(cls, spark: SparkSession, rows: Rows) -> Frame:
+        """The same rows, at hand for Spark; a Frame as it is."""
+        return rows if isinstance(rows, Frame) else cls(rows.schema, Held.of_rows(spark, rows))
+
+    @classmethod
+    def of_dataframe(cls, data: DataFrame, schema: Schema, signed: bool) -> Frame:
+        """A DataFrame whose columns are those of `schema` by place; if signed, then the count."""
+        assert len(data.columns) == len(schema) + signed
+        placed = data.toDF(*positional(schema).names, *([COUNT] if signed else []))
+        columns = [
+            canonical_column(F.col(place(at)).cast(spark_type(kind)), kind).alias(place(at))
+            for at, kind in enumerate(schema.types)
+        ]
+        count = F.col(COUNT).cast("bigint") if signed else F.lit(1).cast("bigint")
+        chosen = placed.select(*columns, count.alias(COUNT))
+        return cls(schema, Held(data.sparkSession, positional(schema), chosen))
+
+    @property
+    def spark(self) -> SparkSession:
+        return self._held.spark
+
+    # Reading
+
+    def __getattr__(self, name: str) -> dict[Row, int]:
+        """The rows in memory, which all that reads a `Rows` looks at; brought when first asked."""
+        if name != "_counts":
+            raise AttributeError(name)
+        self._counts = self._held.counts()
+        return self._counts
+
+    def __len__(self) -> int:
+        return self._held.settle()
+
+    def __bool__(self) -> bool:
+        return self._held.settle() > 0
+
+    @property
+    def size_hint(self) -> int:
+        return self._held.most
+
+    @property
+    def is_settled(self) -> bool:
+        return self._held.size is not None
+
+    def settled(self) -> Frame:
+        """This Frame, computed: nothing that uses it will compute or read anything again."""
+        self._held.settle()
+        return self
+
+    def collected(self) -> Rows:
+        """The same rows in memory."""
+        return Rows(self.schema, self._counts)
+
+    @property
+    def dataframe(self) -> DataFrame:
+        """The rows by column name, each once, with its count as the column `_count`."""
+        merged = self._held.merged_data()
+        return merged.toDF(*self.schema.names, COUNT)
+
+    def release(self) -> None:
+        """Free what Spark keeps of these rows; the Frame is of no use afterwards."""
+        self._held.release()
+
+    # The ring
+
+    def __add__(self, other: Rows) -> Frame:
+        return self._summed(self.schema, (self, other))
+
+    def __radd__(self, other: Rows) -> Frame:
+        return self._summed(other.schema, (other, self))
+
+    def _summed(self, schema: Schema, parts: tuple[Rows, ...]) -> Frame:
+        in_memory = [part for part in parts if not isinstance(part, Frame) and part]
+        held = [part._held for part in parts if isinstance(part, Frame) and part.size_hint]
+        if in_memory:
+            held.append(Held.of_rows(self.spark, Rows.sum(schema, in_memory)))
+        if not held:
+            return self._nothing(schema)
+        if len(held) == 1:
+            return Frame(schema, held[0])
+        data = reduce(DataFrame.union, (each.data for each in held))
+        most = sum(each.most for each in held)
+        fragile = tuple(f for each in held for f in each.fragile)
+        return Frame(schema, Held(self.spark, held[0].schema, data, most=most, fragile=fragile))
+
+    def scaled(self, factor: int) -> Frame:
+        if factor == 1 or not self.size_hint:
+            return self
+        if factor == 0:
+            return self._nothing(self.schema)
+        count = (F.col(COUNT) * F.lit(factor).cast("bigint")).alias(COUNT)
+        return self._with(self._held.data.select(*self._held.columns(), count))
+
+    # Relational operations
+
+    def select(self, condition: Expression) -> Frame:
+        if not self.size_hint:
+            return self
+        source, fragile = self._prepared_for((condition,))
+        test = _on_present_rows(condition, self.schema)
+        return source._with(source._held.data.where(test), fragile)
+
+    def project(self, schema: Schema, outputs: Sequence[Expression]) -> Frame:
+        if not self.size_hint:
+            return self._nothing(schema)
+        source, fragile = self._prepared_for(outputs)
+        columns = [
+            _on_present_rows(output, self.schema).cast(spark_type(kind)).alias(place(at))
+            for at, (output, kind) in enumerate(zip(outputs, schema.types, strict=True))
+        ]
+        held = Held(
+            self.spark,
+            positional(schema),
+            source._held.data.select(*columns, F.col(COUNT)),
+            most=source._held.most,
+            fragile=fragile,
+        )
+        return Frame(schema, held)
+
+    def join(self, other: Rows, on: Sequence[Equality] = ()) -> Frame:
+        return self._joined(self, Frame.of_rows(self.spark, other), on)
+
+    def _joined_behind(self, first: Rows, on: Sequence[Equality]) -> Frame:
+        return self._joined(Frame.of_rows(self.spark, first), self, on)
+
+    def _joined(self, first: Frame, second: Frame, on: Sequence[Equality]) -> Frame:
+        schema = first.schema + second.schema
+        if not (first.size_hint and second.size_hint):
+            return self._nothing(schema)
+        first, fragile = first._prepared_for([left for left, _ in on])
+        second, more = second._prepared_for([right for _, right in on])
+        left, right = (
+            first._held.data,
+            second._held.data.select(
+                *second._held.columns(len(first.schema)), F.col(COUNT).alias(_OTHER_COUNT)
+            ),
+        )
+        left, right = _with_broadcast(first, left, second, right)
+        pairs = [to_column(Call("=", pair, BOOL), schema) for pair in on]
+        joined = left.join(right, reduce(Column.__and__, pairs)) if on else left.crossJoin(right)
+        columns = [F.col(place(at)) for at in range(len(schema))]
+        count = (F.col(COUNT) * F.col(_OTHER_COUNT)).alias(COUNT)
+        held = Held(
+            self.spark,
+            positional(schema),
+            joined.select(*columns, count),
+            most=first.size_hint * second.size_hint,
+            merged=first._held.merged and second._held.merged,
+            fragile=fragile + more,
+        )
+        return Frame(schema, held)
+
+    def key_delete(self, columns: Sequence[str], keys: Iterable[Row]) -> Frame:
+        gone = Rows(self.schema.only(columns), dict.fromkeys(keys, 1))
+        if not gone or not self.size_hint:
+            return self
+        held = Held.of_rows(self.spark, gone)
+        deleted = held.data.select(*held.columns(len(self.schema)))
+        same = [
+            F.col(place(self.schema.positions[name])).eqNullSafe(F.col(place(behind)))
+            for behind, name in enumerate(columns, len(self.schema))
+        ]
+        matches = reduce(Column.__and__, same, F.lit(True))
+        return self._with(self._held.data.join(F.broadcast(deleted), matches, "left_anti"))
+
+    def positive(self) -> Frame:
+        return self._merged()._where_count(F.col(COUNT) > 0)
+
+    def negative(self) -> Frame:
+        return self._merged()._where_count(F.col(COUNT) < 0)
+
+    def renamed(self, schema: Schema) -> Frame:
+        assert schema.types == self.schema.types
+        return Frame(schema, self._held)
+
+    # Making Frames out of this one
+
+    def _nothing(self, schema: Schema) -> Frame:
+        return Frame.of_rows(self.spark, Rows.empty(schema))
+
+    def _with(self, data: DataFrame, fragile: tuple[Fragile, ...] | None = None) -> Frame:
+        """A Frame of some of these rows, or of the same with other counts."""
+        held = self._held
+        return Frame(
+            self.schema,
+            Held(
+                held.spark,
+                held.schema,
+                data,
+                most=held.most,
+                merged=held.merged,
+                fragile=held.fragile if fragile is None else fragile,
+            ),
+        )
+
+    def _where_count(self, condition: Column) -> Frame:
+        return self._with(self._held.data.where(condition)) if self.size_hint else self
+
+    def _merged(self) -> Frame:
+        if self._held.merged:
+            return self
+        merged = self._with(self._held.merged_data())
+        merged._held.merged = True
+        return merged
+
+    def _prepared_for(self, expressions: Iterable[Expression]) -> tuple[Frame, tuple[Fragile, ...]]:
+        """This Frame as these expressions need it, and what in its plan may fail with them."""
+        risky = [expression for expression in expressions if can_fail(expression)]
+        source = self._merged() if risky else self
+        added = tuple(Fragile(expression, source._sample) for expression in risky)
+        return source, source._held.fragile + added
+
+    def _sample(self, names: Sequence[str], most: int) -> Rows:
+        """Some columns of up to so many rows, to find the one on which a job failed."""
+        schema = self.schema.only(names)
+        columns = [ColumnRef(column.name, column.type) for column in schema.columns]
+        some = self._merged().project(schema, columns)._held.data.limit(most)
+        return from_arrow(some.toArrow(), schema)
+
+
+def _on_present_rows(expression: Expression, schema: Schema) -> Column:
+    """The expression as a column; if it may fail, bound to the count of the row it stands on.
+
+    The count of a joined row needs both sides, so that Spark cannot move the expression to
+    one of them and evaluate it on rows that are not in the join.
+    """
+    column = to_column(expression, schema)
+    return F.when(F.col(COUNT) != 0, column) if can_fail(expression) else column
+
+
+def _with_broadcast(
+    first: Frame, left: DataFrame, second: Frame, right: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    """Send the smaller side to all of Spark's workers, if it is known to be small."""
+    if min(first.size_hint, second.size_hint) > SMALL:
+        return left, right
+    if first.size_hint < second.size_hint:
+        return F.broadcast(left), right
+    return left, F.broadcast(right)

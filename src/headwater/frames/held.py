@@ -1,0 +1,140 @@
+"""What a Frame holds: signed rows as a DataFrame, materialised at most once.
+
+Columns are addressed by place (`c0`, `c1`, ...) with the count behind them, so that Frames
+which only differ in their column names share one `Held`, and what one of them has computed
+the others have too. Rows may stand in several places with parts of their count until
+something asks for them (`merged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pyarrow
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
+from pyspark.sql import types as spark
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Row
+from headwater.frames.arrow import COUNT, from_arrow, to_arrow
+from headwater.frames.expressions import place, spark_type
+from headwater.frames.failures import Fragile, explained
+
+SMALL = 20_000
+"""Up to this many rows are kept as an Arrow table in the driver: that takes one job of about
+50 ms, and a later job reads them from its own plan. More stay where Spark computed them."""
+
+UNKNOWN = 2**62
+"""The bound on the size of something that nobody has counted."""
+
+Result = TypeVar("Result")
+
+
+class Held:
+    """Signed rows by place. `size` is exact once they are settled; `most` is a bound always."""
+
+    __slots__ = (
+        "_counts", "_data", "_is_checkpoint", "_table", "fragile", "merged", "most", "schema",
+        "size", "spark",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        schema: Schema,
+        data: DataFrame | None,
+        *,
+        most: int = UNKNOWN,
+        merged: bool = False,
+        fragile: tuple[Fragile, ...] = (),
+    ) -> None:
+        self.spark = spark
+        self.schema = schema
+        self.merged = merged
+        """Whether every row stands in one place, with a count that is not zero."""
+        self.most = min(most, UNKNOWN)
+        self.size: int | None = None
+        self.fragile = fragile
+        """The expressions in the plan that may fail, with what they are applied to."""
+        self._data = data
+        self._table: pyarrow.Table | None = None
+        self._counts: dict[Row, int] | None = None
+        self._is_checkpoint = False
+
+    @classmethod
+    def of_rows(cls, spark: SparkSession, rows: Rows) -> Held:
+        held = cls(spark, positional(rows.schema), None, most=len(rows), merged=True)
+        held.size = len(rows)
+        held._counts = dict(rows.items())
+        return held
+
+    @property
+    def data(self) -> DataFrame:
+        """The rows as they are now: settled or still a plan."""
+        if self._data is None:
+            if self._table is None:
+                self._table = to_arrow(Rows(self.schema, self.counts()))
+            self._data = self.spark.createDataFrame(self._table, _struct(self.schema))
+        return self._data
+
+    def merged_data(self) -> DataFrame:
+        """Every row once, with a count that is not zero."""
+        if self.merged:
+            return self.data
+        grouped = self.data.groupBy(*self.columns())
+        return grouped.agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) != 0)
+
+    def columns(self, first: int = 0) -> list[Column]:
+        """The columns without the count, numbered from `first`."""
+        return [F.col(place(at)).alias(place(first + at)) for at in range(len(self.schema))]
+
+    def counts(self) -> dict[Row, int]:
+        """All the rows, brought to the driver once."""
+        if self._counts is None:
+            self.settle()
+            table = self._table if self._table is not None else self._run(self.data.toArrow)
+            self._counts = dict(from_arrow(table, self.schema).items())
+        return self._counts
+
+    # Materialising
+
+    def settle(self) -> int:
+        """Compute the rows, once and for all, and forget how; gives their number."""
+        if self.size is None:
+            data = self.merged_data()
+            bounded = data if self.most <= SMALL else data.limit(SMALL + 1)
+            table = self._run(bounded.toArrow)
+            if table.num_rows <= SMALL:
+                self._table, self._data, self.size = table, None, table.num_rows
+            else:
+                self._data = self._run(lambda: data.localCheckpoint(eager=True))
+                self._is_checkpoint = True
+                self.size = self._run(self._data.count)
+            self.merged, self.most, self.fragile = True, self.size, ()
+        return self.size
+
+    def release(self) -> None:
+        """Free what Spark keeps; nothing may use these rows any more."""
+        if self._is_checkpoint:
+            # Spark frees it when its garbage is collected; only its own objects do it sooner.
+            self.data._jdf.queryExecution().logical().rdd().unpersist(False)
+        self._data = self._table = self._counts = None
+
+    def _run(self, job: Callable[[], Result]) -> Result:
+        try:
+            return job()
+        except PySparkException as error:
+            raise explained(error, self.fragile) from None
+
+
+def positional(schema: Schema) -> Schema:
+    return Schema.of((place(at), kind) for at, kind in enumerate(schema.types))
+
+
+def _struct(schema: Schema) -> spark.StructType:
+    fields = [spark.StructField(c.name, spark_type(c.type)) for c in schema.columns]
+    return spark.StructType([*fields, spark.StructField(COUNT, spark.LongType())])

@@ -1,0 +1,90 @@
+"""The Spark session: one, warm, with the settings on which our values and timings rely.
+
+Values mean what Spark SQL means by them in ANSI mode and in UTC, so those settings are not a
+matter of taste: they are set last, and a session that somebody else has started is not
+changed but gets a sister with settings of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+
+from pyspark.sql import SparkSession
+
+MEANING = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+"""Settings that decide what a value is; nobody may change them."""
+
+DEFAULTS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
+_LOCAL = {"spark.sql.shuffle.partitions": "2"}
+_AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+
+
+def spark_session(
+    settings: Mapping[str, str] | None = None,
+    master: str = "local[*]",
+    app: str = "headwater",
+    existing: SparkSession | None = None,
+) -> SparkSession:
+    """The session in which Headwater works.
+
+    Under `spark-submit` leave `master` empty, so that its own holds. `existing` is a session
+    that runs already: ours then shares its context, with SQL settings apart from its own.
+    """
+    wanted = DEFAULTS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
+    wanted |= MEANING
+    _silence_failed_queries()
+    if existing is not None:
+        return _beside(existing, wanted)
+    builder = SparkSession.Builder().appName(app)
+    if master:
+        builder = builder.master(master)
+    for key, value in ({"spark.driver.extraJavaOptions": _quiet()} | _AT_START | wanted).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _beside(existing: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
+    session = existing.newSession()
+    for key, value in wanted.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
+def _silence_failed_queries() -> None:
+    """PySpark prints a page for a failed query; Headwater raises one sentence instead."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).disabled = True
+
+
+def _quiet() -> str:
+    """Tell the virtual machine of the driver how little to log, from its first line on."""
+    return f'-Dlog4j2.configurationFile="{files("headwater.frames") / "log4j2.properties"}"'
+
+
+@contextmanager
+def named(spark: SparkSession, text: str) -> Iterator[None]:
+    """Name the jobs that are started inside, for Spark's own pages: by view and step."""
+    context = spark.sparkContext
+    names = ("spark.jobGroup.id", "spark.job.description")
+    before = [(name, context.getLocalProperty(name)) for name in names]
+    for name in names:
+        context.setLocalProperty(name, text)
+    try:
+        yield
+    finally:
+        for name, value in before:
+            context.setLocalProperty(name, value)  # type: ignore[arg-type] # None removes it
