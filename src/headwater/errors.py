@@ -60,3 +60,7 @@ class LostConnectionError(SourceError):
 
 class EngineError(HeadwaterError):
     """An engine under Headwater (Spark, the warehouse) failed."""
+
+
+class FencedError(HeadwaterError):
+    """Another runner has taken over a view, so this one may not commit to it any more."""
