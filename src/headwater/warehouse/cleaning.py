@@ -1,0 +1,69 @@
+"""Clean-up: old versions of a view are forgotten, then the files that only they needed.
+
+The clean-up that delta-rs offers deletes every file that is in no version, or needs a retention
+of days to be safe beside running jobs. Here a file goes only if no version that is kept
+refers to it and it is old itself, so a file that is about to be committed stays.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from headwater.warehouse.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from headwater.warehouse.view_table import ViewTable
+
+HOUR = timedelta(hours=1)
+
+
+def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
+    """Keep every version that was the newest at some moment of the last `keep`.
+
+    The newest numbered commit is kept in any case, with its vector. Nothing younger than
+    `minimum_age` is touched: a reader may be at it, or a job about to commit it.
+    """
+    now = time.time()
+    horizon = now - max(keep, minimum_age).total_seconds()
+    untouched = now - minimum_age.total_seconds()
+    oldest = min(_current_at(view.log, horizon), view.latest().version)
+    bases = [commit.base.plain for commit in view.commits() if commit.version >= oldest]
+    _clean(view.plain, min(bases, default=0), horizon, untouched)
+    _clean(view.log, oldest, horizon, untouched)
+
+
+def _clean(log: DeltaLog, oldest: int, horizon: float, untouched: float) -> None:
+    """Forget the versions before `oldest`, and those that were replaced before `horizon`."""
+    oldest = min(oldest, _current_at(log, horizon))
+    candidates = [path for path in log.folder.glob("*.parquet") if path.stat().st_mtime < untouched]
+    snapshot = log.snapshot(oldest)
+    if oldest > log.oldest():
+        if not log.has_checkpoint(oldest):
+            snapshot.write_checkpoint()
+        log.set_oldest(oldest)
+    log.delete_before(oldest)
+    log.delete_temporary_before(untouched)
+    needed = {file.name for file in snapshot.files} | _added_after(log, oldest)
+    for path in candidates:
+        if path.name not in needed:
+            path.unlink(missing_ok=True)
+
+
+def _current_at(log: DeltaLog, moment: float) -> int:
+    """The version that was the newest at a moment, or the oldest there is."""
+    times = log.entry_times()
+    return max(
+        (version for version, written in times.items() if written <= moment),
+        default=max(min(times), log.oldest()),
+    )
+
+
+def _added_after(log: DeltaLog, version: int) -> set[str]:
+    added: set[str] = set()
+    while (entry := log.entry(version + 1)) is not None:
+        added |= {unquote(action["add"]["path"]) for action in entry if "add" in action}
+        version += 1
+    return added

@@ -1,0 +1,100 @@
+"""A view's columns as Delta, Arrow and Spark know them, and which of them are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pyarrow
+from pyspark.sql import types as spark_types
+
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Type, parse_type
+from headwater.errors import InputError
+from headwater.frames.arrow import COUNT, signed_schema
+
+COMMIT = "_commit"
+"""The column of the signed log that holds the number of the commit a row came with."""
+
+_DELTA = {
+    "boolean": "bool",
+    "long": "int",
+    "double": "float",
+    "string": "text",
+    "binary": "bytes",
+    "date": "date",
+    "timestamp_ntz": "timestamp",
+    "timestamp": "timestamp_tz",
+}
+_SPARK = {
+    "bool": spark_types.BooleanType(),
+    "int": spark_types.LongType(),
+    "float": spark_types.DoubleType(),
+    "text": spark_types.StringType(),
+    "bytes": spark_types.BinaryType(),
+    "date": spark_types.DateType(),
+    "timestamp": spark_types.TimestampNTZType(),
+    "timestamp_tz": spark_types.TimestampType(),
+}
+
+
+def check_name(name: str) -> str:
+    """A view's name, if it can be the name of a folder and of a table."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_]*", name):
+        raise InputError(
+            f"The view name '{name}' cannot be used.",
+            "Use letters of the Latin alphabet, digits and underscores, not an underscore first.",
+        )
+    return name
+
+
+def check_columns(view: str, schema: Schema) -> None:
+    """Refuse what a Delta table cannot hold, or what Headwater needs for itself."""
+    seen: set[str] = set()
+    for column in schema.columns:
+        problem = ""
+        if column.name.lower() in (COUNT, COMMIT):
+            problem = "has a name that Headwater uses itself"
+        elif column.name.lower() in seen:
+            problem = "differs from another column only in upper and lower case"
+        elif not column.name or re.search(r"[ ,;{}()\n\t=]", column.name):
+            problem = "has a name that Delta tables do not allow (spaces and ,;{}()= are refused)"
+        if problem:
+            raise InputError(
+                f"The column '{column.name}' of the view {view} {problem}.",
+                "Give it another name with AS.",
+            )
+        if column.type.name == "void":
+            raise InputError(
+                f"The column '{column.name}' of the view {view} is NULL without a type.",
+                "Give it one with CAST(NULL AS ...).",
+            )
+        seen.add(column.name.lower())
+
+
+def log_arrow_schema(schema: Schema) -> pyarrow.Schema:
+    return signed_schema(schema).append(pyarrow.field(COMMIT, pyarrow.int64()))
+
+
+def schema_from_delta(text: str) -> Schema:
+    """The view's schema, read from a table's; the log's own columns are left out."""
+    fields: list[dict[str, Any]] = json.loads(text)["fields"]
+    return Schema.of(
+        (field["name"], parse_type(_DELTA.get(field["type"], field["type"])))
+        for field in fields
+        if field["name"] not in (COUNT, COMMIT)
+    )
+
+
+def spark_schema(schema: Schema, *more: str) -> spark_types.StructType:
+    """The view's columns, and behind them `more` whole numbers."""
+    fields = [(column.name, _spark_type(column.type)) for column in schema.columns]
+    fields += [(name, spark_types.LongType()) for name in more]
+    return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in fields])
+
+
+def _spark_type(kind: Type) -> spark_types.DataType:
+    if kind.precision:
+        return spark_types.DecimalType(kind.precision, kind.scale)
+    return _SPARK[kind.name]

@@ -1,0 +1,111 @@
+"""Parquet files of views: small ones through Arrow, large ones through Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow
+import pyarrow.parquet
+
+from headwater.warehouse.delta_log import DataFile, sync_file, sync_folder, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def write_arrow(
+    table: pyarrow.Table, folder: Path, first: int | None, last: int | None, *, durable: bool
+) -> DataFile:
+    """Write a new file; `first` and `last` bound the commit numbers in it."""
+    sink = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(
+        table, sink, use_dictionary=False, write_statistics=False, store_schema=False
+    )
+    content = sink.getvalue()
+    name = f"{_stem(first)}.parquet"
+    write_file(folder / name, content, durable=durable)
+    if durable:
+        sync_folder(folder)
+    return DataFile(name, content.size, table.num_rows, first, last)
+
+
+def read_arrow(
+    folder: Path, files: Sequence[DataFile], schema: pyarrow.Schema, where: object = None
+) -> pyarrow.Table:
+    """All rows of the files, in the types of `schema`; `where` is an Arrow expression."""
+    tables = [
+        pyarrow.parquet.ParquetFile(folder / file.name).read(schema.names).cast(schema)
+        for file in files
+    ]
+    table = pyarrow.concat_tables(tables) if tables else schema.empty_table()
+    return table if where is None else table.filter(where)
+
+
+def write_spark(
+    frame: DataFrame, folder: Path, staging: Path, first: int | None, *, durable: bool
+) -> list[DataFile]:
+    """Let Spark write new files: into a folder of their own, then moved into the table's.
+
+    So a file is in the table's folder only when it is whole, and it is young then: clean-up
+    deletes no young file, however long the job took.
+    """
+    conf = frame.sparkSession.conf
+    conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
+    written = staging / uuid.uuid4().hex
+    try:
+        frame.write.parquet(str(written))
+        files = []
+        for part in sorted(written.glob("part-*.parquet")):
+            rows = pyarrow.parquet.read_metadata(part).num_rows
+            if rows:
+                name = f"{_stem(first)}.parquet"
+                files.append(DataFile(name, part.stat().st_size, rows, first, first))
+                _move(part, folder / name, durable=durable)
+        if durable:
+            sync_folder(folder)
+        return files
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def read_spark(
+    spark: SparkSession, folder: Path, files: Sequence[DataFile], schema: StructType
+) -> DataFrame:
+    """The rows of the files; no file gives no rows."""
+    if not files:
+        return spark.createDataFrame([], schema)
+    return (
+        spark.read.schema(schema)
+        .option("datetimeRebaseMode", "CORRECTED")
+        .option("__globPaths__", "false")  # a folder's name may contain brackets or stars
+        .parquet(*(str(folder / file.name) for file in files))
+    )
+
+
+def missing(folder: Path, files: Sequence[DataFile]) -> bool:
+    """Whether one of the files has been deleted."""
+    return not all((folder / file.name).exists() for file in files)
+
+
+def delete(folder: Path, files: Sequence[DataFile]) -> None:
+    """Delete files that no commit refers to."""
+    for file in files:
+        (folder / file.name).unlink(missing_ok=True)
+
+
+def _move(part: Path, target: Path, *, durable: bool) -> None:
+    os.utime(part)
+    if durable:
+        sync_file(part)
+    part.rename(target)
+
+
+def _stem(first: int | None) -> str:
+    return f"{first or 0:012}-{uuid.uuid4().hex}"

@@ -1,0 +1,104 @@
+"""Folding: the tail of a view's signed log becomes part of its plain table, on Spark.
+
+Two commits, in this order: the plain table takes the tail's sum in, then the log lets the folded
+files go. Killed in between, nothing is lost or double, since readers go by commit numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.frames.arrow import COUNT
+from headwater.warehouse.columns import spark_schema
+from headwater.warehouse.commits import Action, Base, Commit
+from headwater.warehouse.compaction import remove_folded
+from headwater.warehouse.delta_log import DataFile, OvertakenError
+from headwater.warehouse.files import delete, read_spark, write_spark
+from headwater.warehouse.netting import FILE, Net
+from headwater.warehouse.states import ViewState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.warehouse.view_table import ViewTable
+
+FILE_SIZE = 128 * 1024 * 1024
+SMALL_FILE = 8 * 1024 * 1024
+MANY_SMALL_FILES = 16
+"""So many small files of a plain table are rewritten together with the next fold."""
+
+
+def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | None:
+    commit = _fold_into_plain(view, view.at(), spark, runner)
+    remove_folded(view)
+    return commit
+
+
+def _fold_into_plain(
+    view: ViewTable, state: ViewState, spark: SparkSession, runner: str
+) -> Commit | None:
+    if state.number <= state.base.number or not _worth_folding(view, state):
+        return None
+    net = state.net(spark)
+    old = _files_to_rewrite(state, net, spark)
+    if old is None:
+        return None
+    changed = net.applied_to(
+        read_spark(spark, view.plain.folder, old, spark_schema(view.schema))
+    ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
+    new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
+    version = state.plain.version + 1
+    commit = Commit(
+        view.name,
+        state.number,
+        "fold",
+        runner,
+        state.commit.vector,
+        Base(version, state.number),
+        algorithm=state.commit.algorithm,
+        level=state.commit.level,
+        rows=sum(file.rows for file in new),
+        version=version,
+    )
+    actions: list[Action] = [
+        *commit.actions(),
+        *(file.remove() for file in old),
+        *(file.add() for file in new),
+    ]
+    try:
+        if view.plain.put(version, actions):
+            return commit
+    except OvertakenError:
+        pass
+    delete(view.plain.folder, new)
+    return None
+
+
+def _worth_folding(view: ViewTable, state: ViewState) -> bool:
+    """Whether there are rows, or the vector has moved."""
+    folded = view.plain_commit(state.plain)
+    return bool(state.tail_files) or folded is None or folded.vector != state.commit.vector
+
+
+def _files_to_rewrite(state: ViewState, net: Net, spark: SparkSession) -> Sequence[DataFile] | None:
+    """The plain files that rows are taken from; None if some row is not there to be taken."""
+    from pyspark.sql import functions as f
+
+    small = [file for file in state.plain.files if file.size < SMALL_FILE]
+    names = {file.name for file in small} if len(small) >= MANY_SMALL_FILES else set()
+    if net.negative is not None:
+        plain = state.plain_frame(spark)
+        if state.plain.files:
+            plain = plain.withColumn(FILE, f.col("_metadata.file_name"))
+        else:
+            plain = plain.withColumn(FILE, f.lit(""))
+        suspects = net.suspects(plain).persist()
+        try:
+            if not net.balance(suspects).where(f.col(COUNT) < 0).isEmpty():
+                return None
+            names |= {row[0] for row in suspects.select(FILE).distinct().collect()}
+        finally:
+            suspects.unpersist()
+    return [file for file in state.plain.files if file.name in names]

@@ -1,0 +1,107 @@
+"""One state of a view, pinned to the files that hold it: a plain version and the log's tail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow.compute
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
+from headwater.warehouse.columns import COMMIT, log_arrow_schema, spark_schema
+from headwater.warehouse.commits import Base, Commit
+from headwater.warehouse.delta_log import DataFile, Snapshot
+from headwater.warehouse.files import missing, read_arrow, read_spark
+from headwater.warehouse.netting import Net, net_of_frame, net_of_rows, summed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SMALL_TAIL = 50_000
+"""A tail of up to so many rows is summed up in memory, a longer one on Spark."""
+
+
+@dataclass(frozen=True)
+class ViewState:
+    """The plain table at `plain`, and the rows of `log` that came after it, up to `commit`."""
+
+    schema: Schema
+    commit: Commit
+    plain: Snapshot
+    log: Snapshot
+    base: Base
+
+    @property
+    def number(self) -> int:
+        """The newest commit in this state."""
+        return self.commit.number
+
+    @cached_property
+    def tail_files(self) -> tuple[DataFile, ...]:
+        return tuple(
+            file for file in self.log.files if file.last is None or file.last > self.base.number
+        )
+
+    @property
+    def tail_size(self) -> int:
+        """How many signed rows the tail's files hold, of which some may be folded already."""
+        return sum(file.rows for file in self.tail_files)
+
+    def is_deleted(self) -> bool:
+        """Whether clean-up has deleted files of this state."""
+        return missing(self.plain.folder, self.plain.files) or missing(
+            self.log.folder, self.tail_files
+        )
+
+    # Through Arrow
+
+    def rows(self) -> Rows:
+        """What a reader sees: the rows with positive counts."""
+        return self.signed_rows().positive()
+
+    def signed_rows(self) -> Rows:
+        """All rows, those with negative counts too."""
+        schema = arrow_schema(self.schema)
+        plain = read_arrow(self.plain.folder, self.plain.files, schema)
+        return plain_from_arrow(plain, self.schema) + self.tail_rows()
+
+    def tail_rows(self) -> Rows:
+        """The sum of the tail."""
+        number = pyarrow.compute.field(COMMIT)
+        wanted = (number > self.base.number) & (number <= self.number)
+        schema = log_arrow_schema(self.schema)
+        table = read_arrow(self.log.folder, self.tail_files, schema, wanted)
+        return from_arrow(table.drop_columns([COMMIT]), self.schema)
+
+    # Through Spark
+
+    def dataframe(self, spark: SparkSession) -> DataFrame:
+        """What a reader sees, duplicates as repeated rows."""
+        return self.net(spark).applied_to(self.plain_frame(spark))
+
+    def signed(self, spark: SparkSession) -> DataFrame:
+        """Each row once with its count, negative ones too."""
+        from pyspark.sql import functions as f
+
+        plain = self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
+        return summed(plain.unionAll(self._tail_frame(spark)), self.schema)
+
+    def plain_frame(self, spark: SparkSession) -> DataFrame:
+        schema = spark_schema(self.schema)
+        return read_spark(spark, self.plain.folder, self.plain.files, schema)
+
+    def net(self, spark: SparkSession) -> Net:
+        if self.tail_size <= SMALL_TAIL:
+            return net_of_rows(spark, self.tail_rows())
+        return net_of_frame(self._tail_frame(spark), self.schema)
+
+    def _tail_frame(self, spark: SparkSession) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        schema = spark_schema(self.schema, COUNT, COMMIT)
+        frame = read_spark(spark, self.log.folder, self.tail_files, schema)
+        wanted = (f.col(COMMIT) > self.base.number) & (f.col(COMMIT) <= self.number)
+        return frame.where(wanted).drop(COMMIT)

@@ -1,0 +1,245 @@
+"""A view in the warehouse: its plain table, its signed log, and the commits in both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Json
+from headwater.errors import InputError
+from headwater.warehouse.cleaning import HOUR, clean_up
+from headwater.warehouse.columns import schema_from_delta
+from headwater.warehouse.commits import (
+    Base,
+    Commit,
+    base_from_json,
+    commit_of,
+    metadata_of,
+    source_app,
+)
+from headwater.warehouse.compaction import compact
+from headwater.warehouse.delta_log import DeltaLog, Snapshot
+from headwater.warehouse.folding import fold
+from headwater.warehouse.states import ViewState
+from headwater.warehouse.vectors import Reached
+from headwater.warehouse.view_writer import ViewWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What has been committed since the last fold."""
+
+    files: int
+    rows: int
+    commits: int
+
+
+class ViewTable:
+    """One view; made by `Warehouse.view` and `Warehouse.create`."""
+
+    def __init__(
+        self, name: str, plain: Path, log: Path, staging: Path, *, durable: bool = True
+    ) -> None:
+        self.name = name
+        self.plain = DeltaLog(plain, durable=durable)
+        self.log = DeltaLog(log, durable=durable)
+        self.staging = staging
+        self.durable = durable
+
+    # What it is
+
+    @cached_property
+    def schema(self) -> Schema:
+        return schema_from_delta(self._opened.schema_json)
+
+    @property
+    def definition(self) -> dict[str, Json]:
+        found: dict[str, Json] = self._description["definition"]
+        return found
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(self._description["sources"])
+
+    @cached_property
+    def _opened(self) -> Snapshot:
+        return self.log.snapshot()
+
+    @cached_property
+    def _description(self) -> dict[str, dict[str, Json]]:
+        description: dict[str, dict[str, Json]] = json.loads(self._opened.description)
+        return description
+
+    # Commits
+
+    def latest(self) -> Commit:
+        """The newest numbered commit; others' commits and maintenance are skipped."""
+        return self.commit_in(self.log.snapshot())
+
+    def commits(self) -> Iterator[Commit]:
+        """The numbered commits, newest first, as far back as the log goes."""
+        version = self.log.snapshot().version
+        while (entry := self.log.entry(version)) is not None:
+            if commit := commit_of(entry, version):
+                yield commit
+            version -= 1
+
+    def commit_in(self, snapshot: Snapshot) -> Commit:
+        """The newest numbered commit in a version of the log.
+
+        Where its entry has been cleaned away, the app transactions still tell its number and
+        vector, without positions.
+        """
+        return self._commit_entry(self.log, snapshot) or Commit(
+            self.name,
+            snapshot.number,
+            "open",
+            "",
+            {
+                source: Reached(snapshot.transaction(source_app(source)) or 0, None)
+                for source in self.sources
+            },
+            self.base_in(snapshot),
+            version=snapshot.version,
+        )
+
+    def base_in(self, snapshot: Snapshot) -> Base:
+        """The newest fold whose commits may be missing from this version of the log."""
+        version = snapshot.version
+        while (entry := self.log.entry(version)) is not None:
+            if "base" in (metadata := metadata_of(entry) or {}):
+                return base_from_json(metadata["base"])
+            version -= 1
+        plain = self.plain.snapshot()
+        return Base(plain.version, plain.number)
+
+    def plain_commit(self, plain: Snapshot) -> Commit | None:
+        """The load or fold that made a version of the plain table; None if no longer known."""
+        return self._commit_entry(self.plain, plain)
+
+    def writer(self, runner: str) -> ViewWriter:
+        """Take the view over: every earlier writer is fenced off from now on."""
+        return ViewWriter(self, runner)
+
+    def _commit_entry(self, log: DeltaLog, snapshot: Snapshot) -> Commit | None:
+        version = snapshot.version
+        while (entry := log.entry(version)) is not None:
+            if commit := commit_of(entry, version):
+                return commit
+            version -= 1
+        return None
+
+    # Reading
+
+    def at(self, number: int | None = None) -> ViewState:
+        """The state after a commit, or the newest, pinned to its files."""
+        return self._newest() if number is None else self._numbered(number)
+
+    def dataframe(self, spark: SparkSession, number: int | None = None) -> DataFrame:
+        """What a reader sees, duplicates as repeated rows."""
+        return self.at(number).dataframe(spark)
+
+    def signed(self, spark: SparkSession, number: int | None = None) -> DataFrame:
+        """Each row once with its `_count`, negative ones too."""
+        return self.at(number).signed(spark)
+
+    def rows(self, number: int | None = None) -> Rows:
+        """What a reader sees, read without Spark."""
+        return self.at(number).rows()
+
+    def signed_rows(self, number: int | None = None) -> Rows:
+        """Rows with negative counts too, read without Spark."""
+        return self.at(number).signed_rows()
+
+    def tail(self) -> Tail:
+        """What waits to be folded; rows may be counted that a compacted file still repeats."""
+        state = self._newest()
+        commits = state.number - state.base.number
+        return Tail(len(state.tail_files), state.tail_size, commits)
+
+    def _newest(self) -> ViewState:
+        """The log first, then the plain table, so that a fold in between takes nothing away.
+
+        A fold commits to the plain table before it removes anything from the log. What a
+        version of the log lacks is therefore in every plain version that is read after it,
+        and what both have is left out by its commit number.
+        """
+        log = self.log.snapshot()
+        plain = self.plain.snapshot()
+        base = Base(plain.version, plain.number)
+        commit = self.commit_in(log)
+        if base.number > commit.number:
+            commit = self.plain_commit(plain) or commit
+        return ViewState(self.schema, commit, plain, log, base)
+
+    def _numbered(self, number: int) -> ViewState:
+        newest = self.log.snapshot()
+        if not 1 <= number <= newest.number:
+            raise InputError(
+                f"The view {self.name} has no version {number}.",
+                f"Its newest version is {newest.number}.",
+            )
+        commit = self._find(number, newest)
+        if commit is not None:
+            try:
+                state = self._pinned(commit)
+                if not state.is_deleted():
+                    return state
+            except FileNotFoundError:
+                pass
+        oldest = self._oldest_readable()
+        raise InputError(
+            f"Version {number} of the view {self.name} has been cleaned up.",
+            f"The oldest version that can still be read is {oldest}.",
+        )
+
+    def _pinned(self, commit: Commit) -> ViewState:
+        log = self.log.snapshot(commit.version)
+        plain = self.plain.snapshot(commit.base.plain)
+        return ViewState(self.schema, commit, plain, log, commit.base)
+
+    def _find(self, number: int, newest: Snapshot) -> Commit | None:
+        """The commit of a number: not after the version to which dense numbers would lead."""
+        version = newest.version - (newest.number - number)
+        while (entry := self.log.entry(version)) is not None:
+            commit = commit_of(entry, version)
+            if commit is not None and commit.number == number:
+                return commit
+            version -= commit.number - number if commit and commit.number > number else 1
+        return None
+
+    def _oldest_readable(self) -> int:
+        oldest = 0
+        for commit in self.commits():
+            try:
+                if self._pinned(commit).is_deleted():
+                    break
+            except FileNotFoundError:
+                break
+            oldest = commit.number
+        return oldest
+
+    # Maintenance
+
+    def fold(self, spark: SparkSession, runner: str) -> Commit | None:
+        """Bring the plain table up to the newest commit; None when there is nothing to do,
+        when another fold was quicker, or when some count is below zero just now."""
+        return fold(self, spark, runner)
+
+    def compact(self, at_least: int = 64) -> bool:
+        """Merge the log's small files into one, if there are so many; True if it was done."""
+        return compact(self, at_least)
+
+    def clean_up(self, keep: timedelta, *, minimum_age: timedelta = HOUR) -> None:
+        """Forget versions older than `keep`, and delete the files that only they need."""
+        clean_up(self, keep, minimum_age)

@@ -1,0 +1,254 @@
+"""The one writer of a view: numbered commits to its signed log, refused once it is replaced."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from headwater.algebra.rows import Rows
+from headwater.errors import EngineError, FencedError
+from headwater.frames.arrow import COUNT, to_arrow
+from headwater.warehouse.columns import COMMIT, log_arrow_schema, spark_schema
+from headwater.warehouse.commits import (
+    Action,
+    Base,
+    Commit,
+    Kind,
+    base_from_json,
+    commit_of,
+    metadata_of,
+)
+from headwater.warehouse.delta_log import DataFile, OvertakenError
+from headwater.warehouse.files import delete, write_arrow, write_spark
+from headwater.warehouse.vectors import Ranges, Vector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headwater.warehouse.view_table import ViewTable
+
+CHECKPOINT_EVERY = 50
+"""After how many versions of the log a checkpoint is written, beside the commits."""
+
+_logger = logging.getLogger(__name__)
+
+
+class ViewWriter:
+    """Commits to one view on behalf of one runner; not to be shared between threads.
+
+    It knows the version that it last saw. A version that others have taken since is read before
+    the next is tried, so every commit is decided on the very version that it follows. A numbered
+    commit among them means that another writer has taken over.
+    """
+
+    def __init__(self, view: ViewTable, runner: str) -> None:
+        self.view = view
+        self.runner = runner
+        self._log = view.log
+        self._arrow_schema = log_arrow_schema(view.schema)
+        self._checkpointing: threading.Thread | None = None
+        self._failed = False
+        self.latest = self._open()
+        self._checkpoint_at = self._version + CHECKPOINT_EVERY - self._version % CHECKPOINT_EVERY
+
+    def __enter__(self) -> ViewWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for a checkpoint under way. The view stays taken until another writer opens."""
+        if self._checkpointing is not None:
+            self._checkpointing.join()
+
+    def commit(
+        self,
+        delta: Rows | DataFrame,
+        vector: Vector,
+        *,
+        added: Ranges | None = None,
+        algorithm: str = "",
+        level: str = "",
+        kind: Kind = "change",
+    ) -> Commit:
+        """Append signed rows and the vector they lead to, in one atomic step.
+
+        Large deltas come as a DataFrame of the view's columns and `_count`. Without rows the
+        commit is metadata only. When this returns, all of it is on the disk.
+        """
+        if self._failed:
+            raise EngineError(
+                f"An earlier commit to the view {self.view.name} failed half-way.",
+                "Open a new writer: it finds out whether that commit counts.",
+            )
+        self._check(delta, vector)
+        number = self.latest.number + 1
+        files = self._write(delta, number)
+        draft = Commit(
+            self.view.name,
+            number,
+            kind,
+            self.runner,
+            vector,
+            self._base,
+            added or {},
+            algorithm,
+            level,
+            sum(file.rows for file in files),
+        )
+        self._failed = True
+        try:
+            self.latest = self._put(draft, [file.add() for file in files])
+        except FencedError:
+            self._failed = False  # nothing was committed, and trying again says the same
+            delete(self._log.folder, files)
+            raise
+        self._failed = False
+        self._checkpoint_soon()
+        return self.latest
+
+    # Data files
+
+    def _check(self, delta: Rows | DataFrame, vector: Vector) -> None:
+        if isinstance(delta, Rows):
+            found: Any = delta.schema
+            expected: Any = self.view.schema
+        else:
+            found = [(field.name, field.dataType) for field in delta.schema.fields]
+            wanted = spark_schema(self.view.schema, COUNT)
+            expected = [(field.name, field.dataType) for field in wanted.fields]
+        if found != expected:
+            raise EngineError(
+                f"A change of the view {self.view.name} has the columns {found}.",
+                f"The view has {expected}: load it again if its definition has changed.",
+            )
+        if set(vector) != set(self.view.sources):
+            raise EngineError(
+                f"A vector of the view {self.view.name} has the sources {sorted(vector)}.",
+                f"The view has {sorted(self.view.sources)}: load it again.",
+            )
+
+    def _write(self, delta: Rows | DataFrame, number: int) -> Sequence[DataFile]:
+        folder, durable = self._log.folder, self._log.durable
+        if not isinstance(delta, Rows):
+            from pyspark.sql import functions as f
+
+            frame = delta.withColumn(COMMIT, f.lit(number).cast("bigint"))
+            return write_spark(frame, folder, self.view.staging, number, durable=durable)
+        if not delta:
+            return []
+        table = to_arrow(delta)
+        numbers = pyarrow.repeat(pyarrow.scalar(number, pyarrow.int64()), table.num_rows)
+        table = table.append_column(COMMIT, numbers)
+        return [write_arrow(table, folder, number, number, durable=durable)]
+
+    # The log
+
+    _version: int
+    _base: Base
+
+    def _open(self) -> Commit:
+        """Take the next number for this runner, following an earlier writer that is still at it."""
+        latest = self._look()
+        while True:
+            commit = Commit(
+                self.view.name,
+                latest.number + 1,
+                "open",
+                self.runner,
+                latest.vector,
+                self._base,
+                algorithm=latest.algorithm,
+                level=latest.level,
+                version=self._version + 1,
+            )
+            try:
+                if self._log.put(self._version + 1, commit.actions()):
+                    self._version += 1
+                    return commit
+            except OvertakenError:
+                latest = self._look()
+                continue
+            entry = self._log.entry(self._version + 1)
+            if entry is None:
+                latest = self._look()
+                continue
+            latest = commit_of(entry, self._version + 1) or latest
+            self._pass(entry)
+
+    def _put(self, draft: Commit, adds: list[Action]) -> Commit:
+        while True:
+            commit = replace(draft, base=self._base, version=self._version + 1)
+            try:
+                if self._log.put(self._version + 1, [*commit.actions(), *adds]):
+                    self._version += 1
+                    return commit
+                entry = self._log.entry(self._version + 1)
+            except OvertakenError:
+                entry = None
+            if entry is None:
+                number = self._look().number
+                self._fence(number)
+            else:
+                taken = commit_of(entry, self._version + 1)
+                self._fence(taken.number if taken else self.latest.number)
+                self._pass(entry)
+
+    def _look(self) -> Commit:
+        """Start over from the newest version."""
+        snapshot = self._log.snapshot()
+        self._version = snapshot.version
+        self._base = self.view.base_in(snapshot)
+        return self.view.commit_in(snapshot)
+
+    def _fence(self, number: int) -> None:
+        if number != self.latest.number:
+            raise FencedError(
+                f"Another runner has taken over the view {self.view.name}, so this one stops.",
+                f"It stood at commit {self.latest.number}; nothing of it is lost or twice.",
+            )
+
+    def _pass(self, entry: list[Action]) -> None:
+        """Accept a version that another has written, and follow a fold's new base."""
+        metadata = metadata_of(entry)
+        if metadata is None and any(map(_changes_data, entry)):
+            raise EngineError(
+                f"The signed log of the view {self.view.name} was changed by something else.",
+                "Only Headwater may write to it: drop and load the view again.",
+            )
+        if metadata is not None and "base" in metadata:
+            self._base = base_from_json(metadata["base"])
+        self._version += 1
+
+    # Checkpoints
+
+    def _checkpoint_soon(self) -> None:
+        running = self._checkpointing is not None and self._checkpointing.is_alive()
+        if self._version < self._checkpoint_at or running:
+            return
+        self._checkpoint_at = self._version + CHECKPOINT_EVERY
+        self._checkpointing = threading.Thread(target=self._write_checkpoint)
+        self._checkpointing.start()
+
+    def _write_checkpoint(self) -> None:
+        try:
+            self._log.snapshot().write_checkpoint()
+        except Exception:  # reading gets slower without a checkpoint, nothing else
+            _logger.warning("no checkpoint of %s", self._log.folder, exc_info=True)
+
+
+def _changes_data(action: Action) -> bool:
+    changed = action.get("add") or action.get("remove") or {}
+    return "metaData" in action or "protocol" in action or bool(changed.get("dataChange"))

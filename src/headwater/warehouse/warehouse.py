@@ -1,0 +1,206 @@
+"""The warehouse: a folder of views."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow
+from deltalake import DeltaTable
+
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Json
+from headwater.errors import InputError
+from headwater.frames.arrow import COUNT, arrow_schema
+from headwater.warehouse.columns import check_columns, check_name, log_arrow_schema, spark_schema
+from headwater.warehouse.commits import Action, Base, Commit
+from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
+from headwater.warehouse.files import write_spark
+from headwater.warehouse.netting import repeated
+from headwater.warehouse.vectors import Vector
+from headwater.warehouse.view_table import ViewTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OWN = "_headwater"
+"""The folder that holds what is Headwater's own."""
+
+
+class Warehouse:
+    """A local or mounted folder that holds views.
+
+    `durable=False` leaves it to the operating system when commits reach the disk: a crash of the
+    machine, not of the process, may then lose the newest.
+    """
+
+    def __init__(self, path: Path | str, *, durable: bool = True) -> None:
+        if "://" in str(path):
+            raise InputError(
+                f"The warehouse '{path}' is not a folder: object stores are not supported yet.",
+                "Give the path of a local or mounted folder.",
+            )
+        self.path = Path(path).absolute()
+        self.durable = durable
+        self._logs = self.path / OWN / "views"
+        self._staging = self.path / OWN / "staging"
+        self._trash = self.path / OWN / "trash"
+
+    def view_names(self) -> list[str]:
+        """The views there are: a view exists when its signed log does."""
+        if not self._logs.is_dir():
+            return []
+        return sorted(item.name for item in self._logs.iterdir() if is_table(item))
+
+    def view(self, name: str) -> ViewTable:
+        if name not in (names := self.view_names()):
+            raise InputError(
+                f"There is no view '{name}' in the warehouse {self.path}.",
+                f"It has {', '.join(names)}." if names else "It has no views yet.",
+            )
+        return self._table(name)
+
+    def create(
+        self,
+        name: str,
+        schema: Schema,
+        definition: Mapping[str, Json],
+        vector: Vector,
+        contents: DataFrame,
+        *,
+        algorithm: str,
+        level: str,
+        runner: str,
+    ) -> ViewTable:
+        """Load a new view: `contents` has the view's columns and a positive `_count`.
+
+        Both tables are made whole aside and then moved into place, the signed log last, and
+        from then on the view exists. What an attempt that failed left behind is replaced.
+        """
+        check_name(name)
+        check_columns(name, schema)
+        self._refuse_existing(name)
+        aside = self._staging / uuid.uuid4().hex
+        commit = Commit(
+            name,
+            1,
+            "load",
+            runner,
+            vector,
+            Base(0, 1),
+            algorithm=algorithm,
+            level=level,
+            version=0,
+        )
+        try:
+            commit = self._write_plain(aside / "plain", schema, commit, contents)
+            description = {"definition": dict(definition), "sources": list(vector)}
+            log_schema = log_arrow_schema(schema)
+            self._write_table(aside / "log", log_schema, json.dumps(description), commit, [])
+            with self._locked():
+                self._refuse_existing(name)
+                self._remove_leftover(name)
+                self._move(aside / "plain", self.path / name)
+                self._move(aside / "log", self._logs / name)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return self._table(name)
+
+    def drop(self, name: str) -> None:
+        """Remove a view: it is gone as soon as its signed log has been moved away."""
+        self.view(name)
+        with self._locked():
+            self._throw_away(self._logs / name)
+            self._throw_away(self.path / name)
+        shutil.rmtree(self._trash, ignore_errors=True)
+
+    # Making tables
+
+    def _write_plain(
+        self, folder: Path, schema: Schema, commit: Commit, contents: DataFrame
+    ) -> Commit:
+        frame = repeated(contents.to(spark_schema(schema, COUNT)), schema)
+        folder.mkdir(parents=True)
+        files = write_spark(frame, folder, self._staging, None, durable=self.durable)
+        commit = replace(commit, rows=sum(file.rows for file in files))
+        adds = [file.add() for file in files]
+        text = f"The view {commit.view}, kept by Headwater; read only."
+        self._write_table(folder, arrow_schema(schema), text, commit, adds)
+        return commit
+
+    def _write_table(
+        self,
+        folder: Path,
+        schema: pyarrow.Schema,
+        description: str,
+        commit: Commit,
+        adds: list[Action],
+    ) -> None:
+        """Make a table whose first version has its contents already."""
+        DeltaTable.create(
+            str(folder),
+            schema,
+            name=commit.view,
+            description=description,
+            configuration={"delta.enableExpiredLogCleanup": "false"},
+        )
+        first = folder / "_delta_log" / f"{0:020}.json"
+        lines = [json.loads(line) for line in first.read_text().splitlines()]
+        table = [line for line in lines if "commitInfo" not in line]
+        first.unlink()
+        content = "\n".join(map(json.dumps, [*commit.actions(), *table, *adds]))
+        write_file(first, content.encode(), durable=self.durable)
+        if self.durable:
+            sync_folder(first.parent)
+            sync_folder(folder)
+
+    # Folders
+
+    def _table(self, name: str) -> ViewTable:
+        return ViewTable(
+            name, self.path / name, self._logs / name, self._staging, durable=self.durable
+        )
+
+    def _refuse_existing(self, name: str) -> None:
+        if name in self.view_names():
+            raise InputError(
+                f"The view '{name}' is already in the warehouse {self.path}.",
+                "Drop it first to load it anew.",
+            )
+
+    def _remove_leftover(self, name: str) -> None:
+        folder = self.path / name
+        if not folder.exists():
+            return
+        if not (is_table(folder) and DeltaLog(folder).snapshot().number):
+            raise InputError(
+                f"The folder {folder} is in the way of the view '{name}'.",
+                "It was not made by Headwater: move it away, or give the view another name.",
+            )
+        self._throw_away(folder)
+
+    def _move(self, folder: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(target)
+        if self.durable:
+            sync_folder(target.parent)
+
+    def _throw_away(self, folder: Path) -> None:
+        if folder.exists():
+            self._trash.mkdir(parents=True, exist_ok=True)
+            self._move(folder, self._trash / uuid.uuid4().hex)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Folders are moved by one process at a time."""
+        self._staging.mkdir(parents=True, exist_ok=True)
+        with (self.path / OWN / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,44 @@
+"""Views for the tests of the warehouse, and small ways to change them."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import INT, TEXT
+from headwater.warehouse.netting import local_frame
+from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.view_table import ViewTable
+from headwater.warehouse.warehouse import Warehouse
+
+SCHEMA = Schema.of([("id", INT), ("name", TEXT)])
+
+
+def rows(counts: Mapping[tuple[object, ...], int], schema: Schema = SCHEMA) -> Rows:
+    return Rows(schema, {schema.row(row): count for row, count in counts.items()})
+
+
+def vector(number: int) -> Vector:
+    return {
+        "shop": Reached(number, {"lsn": f"0/{number:X}"}, (number + 2,)),
+        "crm": Reached(0, {"seq": 0}),
+    }
+
+
+def load(
+    warehouse: Warehouse,
+    spark: SparkSession,
+    contents: Rows,
+    name: str = "orders",
+) -> ViewTable:
+    return warehouse.create(
+        name,
+        contents.schema,
+        {"sql": "SELECT 1"},
+        vector(0),
+        local_frame(spark, contents),
+        algorithm="strobe",
+        level="strong",
+        runner="loader",
+    )
