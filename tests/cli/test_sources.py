@@ -60,10 +60,10 @@ def test_setup_for_machines(project: Path) -> None:
     ("text", "message"),
     [
         ("[sources.crm\n", "is not valid TOML"),
-        ("[sources.other]\nkind = 'sqlite'\n", "There is no source 'crm'"),
+        ("[sources.other]\nkind = 'sqlite'\n", "there is no source 'crm'"),
         ("[sources.crm]\nkind = 'oracle'\n", "The kinds are: sqlite, postgres."),
-        ("[sources.crm]\nkind = 'sqlite'\npath = 'x'\n", "relations: field required"),
-        (SQLITE + "colour = 'red'\n", "colour: extra inputs are not permitted"),
+        ("[sources.crm]\nkind = 'sqlite'\npath = 'x'\n", "sources.crm.relations: is missing."),
+        (SQLITE + "colour = 'red'\n", "sources.crm.colour: there is no such setting."),
         ("[sources]\ncrm = 3\n", "must be a table"),
         (SQLITE.replace("crm.db", "${NOT_SET_AT_ALL}"), "NOT_SET_AT_ALL is not set"),
         (SQLITE.replace("crm.db", "nowhere.db"), "nowhere.db"),
@@ -76,6 +76,16 @@ def test_a_mistake_in_the_settings_is_one_sentence(project: Path, text: str, mes
     assert done.exception is not None
     assert message in str(done.exception)
     assert "\n" not in str(done.exception)
+
+
+def test_setup_needs_nothing_else_of_the_project(project: Path) -> None:
+    broken = "[warehouse]\ncolour = 1\n[sources.shop]\nkind = 'postgres'\ndsn = '${NOT_SET}'\n"
+    (project / "headwater.toml").write_text(broken + SQLITE)
+    (project / "views").mkdir()
+    (project / "views" / "a.sql").write_text("CREATE nothing")
+    for command in ("setup", "teardown"):
+        done = CliRunner().invoke(app, [command, "crm", "-p", str(project)])
+        assert done.exit_code == 0, done.output
 
 
 def test_secret_of_a_source_is_in_no_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

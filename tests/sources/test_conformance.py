@@ -279,4 +279,7 @@ def test_setup_twice_and_teardown_twice_do_no_harm(harness: Harness, writer: Wri
 
 
 def test_setup_can_be_shown_before_it_is_run(harness: Harness) -> None:
-    assert harness.source(["items", "lines"]).setup_statements()
+    source = harness.source(["items", "lines"])
+    assert source.setup_statements()
+    source.setup()
+    assert source.setup_statements() == []

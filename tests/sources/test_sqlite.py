@@ -276,7 +276,7 @@ def test_setup_and_teardown_can_be_repeated_and_leave_nothing(harness: SqliteHar
     assert master(harness.path) == before
     source.setup()
     after = master(harness.path)
-    assert len(source.setup_statements()) == 1
+    assert source.setup_statements() == []
     source.setup()
     assert master(harness.path) == after
     source.teardown()

@@ -17,7 +17,7 @@ from headwater.algebra.expressions import Expression
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.sql_expressions import Translator
 from headwater.algebra.sql_names import Scope, Table, Visible, find_relation
-from headwater.algebra.sql_text import RefusalError, SqlText
+from headwater.algebra.sql_text import DIALECT, RefusalError, SqlText, line_and_column
 from headwater.algebra.values import VOID
 from headwater.algebra.views import Join, Occurrence, View
 from headwater.errors import SqlError
@@ -63,6 +63,34 @@ def parse_view(
         return _Reader(text, known, allow_self_joins).view(select, name)
     except RecursionError:
         raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as a query names it, and where."""
+
+    source: str
+    name: str
+    line: int
+    column: int
+
+
+def tables_of(sql: str) -> tuple[TableName, ...]:
+    """The tables that a SELECT names in FROM; SqlError if it is none, whatever they are."""
+    text = SqlText(sql)
+    _one_select(text)
+    select = _plain_select(text, text.parse())
+    nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
+    return tuple(
+        TableName(node.db, node.name, *line_and_column(text.sql, text.start(node)))
+        for node in nodes
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+    )
+
+
+def normalised(sql: str) -> str:
+    """A SELECT as text that is the same whatever its blanks, comments and keywords' case."""
+    return SqlText(sql).parse().sql(DIALECT, comments=False)
 
 
 def _one_select(text: SqlText) -> None:

@@ -25,6 +25,11 @@ _JOIN_WORDS = re.compile(
 )
 
 
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """Where an offset of a text is, both from 1."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
 class RefusalError(ValueError):
     """A part of a view that is refused, in words; whoever knows the place adds it."""
 
@@ -46,8 +51,7 @@ class SqlText:
     # Errors
 
     def error_at(self, offset: int, message: str, hint: str = "") -> SqlError:
-        line = self.sql.count("\n", 0, offset) + 1
-        column = offset - self.sql.rfind("\n", 0, offset)
+        line, column = line_and_column(self.sql, offset)
         return SqlError(message, hint, line=line, column=column)
 
     def error(self, node: exp.Expr, message: str, hint: str = "") -> SqlError:

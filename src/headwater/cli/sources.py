@@ -24,9 +24,9 @@ def setup(
     as_json: JsonOption = False,
 ) -> None:
     """Make what Headwater needs at a source: its log, publication or triggers."""
-    from headwater.sources.settings import load_source
+    from headwater.pipeline.project import open_source
 
-    chosen = load_source(project, source)
+    chosen = open_source(project, source)
     statements = list(chosen.setup_statements())
     if not show:
         chosen.setup()
@@ -44,9 +44,9 @@ def teardown(
     source: SourceArgument, project: ProjectOption = Path(), as_json: JsonOption = False
 ) -> None:
     """Remove everything that setup made at a source."""
-    from headwater.sources.settings import load_source
+    from headwater.pipeline.project import open_source
 
-    load_source(project, source).teardown()
+    open_source(project, source).teardown()
     if as_json:
         print_json({"source": source, "removed": True})
     else:

@@ -8,7 +8,7 @@ passes the conformance suite; nothing else in Headwater knows how it works.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -162,8 +162,16 @@ class Source(Protocol):
         """
         ...
 
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        """The CREATE INDEX statements that would let probes find their rows.
+
+        A probe looks a relation up, which is named as in `relations`, by values of some of its
+        columns. It is served by any index that starts with one of them.
+        """
+        ...
+
     def setup_statements(self) -> Sequence[str]:
-        """What `setup` would run, for a person to read or to run."""
+        """What `setup` would still run, for a person to read or to run; empty after a setup."""
         ...
 
     def setup(self) -> None: ...

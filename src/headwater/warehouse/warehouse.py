@@ -53,6 +53,20 @@ class Warehouse:
         self._staging = self.path / OWN / "staging"
         self._trash = self.path / OWN / "trash"
 
+    @property
+    def internal(self) -> Path:
+        """Where Headwater keeps what is its own."""
+        return self.path / OWN
+
+    @property
+    def changes(self) -> Path:
+        """Where the change logs of all sources are."""
+        return self.internal / "changes"
+
+    def scratch(self, name: str) -> Path:
+        """A folder for what is needed only for a while."""
+        return self.internal / "scratch" / name
+
     def view_names(self) -> list[str]:
         """The views there are: a view exists when its signed log does."""
         if not self._logs.is_dir():

@@ -33,6 +33,13 @@ FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, n), pg_attribute 
 WHERE i.indrelid = ANY(%s::oid[]) AND i.indisprimary
   AND a.attrelid = i.indrelid AND a.attnum = k.attnum ORDER BY i.indrelid, k.n
 """
+_FIRST_COLUMNS = """
+SELECT i.indrelid::int8, a.attname
+FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
+WHERE i.indrelid = ANY(%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
+  AND m.amname IN ('btree', 'hash') AND i.indcollation[0] = a.attcollation
+"""
 _NAMES = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
@@ -88,6 +95,19 @@ def read_tables(
             )
         tables[table.name] = table
     return tables
+
+
+def served_columns(
+    access: Access, connection: Connection, tables: Mapping[str, Table]
+) -> dict[str, frozenset[str]]:
+    """For each table the columns with which an index starts that knows every row."""
+    with access.errors("read the catalog"):
+        oids = [table.oid for table in tables.values()]
+        rows = connection.execute(_FIRST_COLUMNS, [oids]).fetchall()
+    return {
+        name: frozenset(column for oid, column in rows if oid == table.oid)
+        for name, table in tables.items()
+    }
 
 
 def _table(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+
+from psycopg import sql
 
 from headwater.algebra.schema import Relation
 from headwater.errors import InputError
 from headwater.sources.contract import Lift, Load, Monitor, Position, Wrapper, as_it_is
-from headwater.sources.postgres.catalog import read_tables, split_name
+from headwater.sources.postgres.catalog import read_tables, served_columns, split_name
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
@@ -79,6 +81,20 @@ class PostgresSource:
         with self._access.connect() as connection:
             tables = self._tables(connection)
         return {name: table.relation(self.name) for name, table in tables.items()}
+
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+            served = served_columns(self._access, connection, tables)
+        statement = sql.SQL("CREATE INDEX ON {} ({})")
+        return [
+            statement.format(
+                tables[name].identifier, sql.SQL(", ").join(map(sql.Identifier, probe))
+            ).as_string(None)
+            for name, wanted in probes.items()
+            for probe in dict.fromkeys(wanted)
+            if served[name].isdisjoint(probe)
+        ]
 
     def setup_statements(self) -> Sequence[str]:
         with self._access.connect() as connection:

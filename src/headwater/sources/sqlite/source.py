@@ -11,12 +11,14 @@ transactions up to the number that it was read with. One consumer acknowledges e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.sources.contract import Lift, Position, as_it_is
-from headwater.sources.sqlite.catalog import Place, Table, describe_all
+from headwater.sources.sqlite.catalog import Connection, Place, Table, describe_all
+from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
 from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
 from headwater.sources.sqlite.setup import run_all, setup_statements, teardown_statements
@@ -51,15 +53,19 @@ class SqliteSource:
     def relations(self) -> Mapping[str, Relation]:
         return {name: table.relation for name, table in self._tables().items()}
 
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        with self._reading() as (connection, tables):
+            return [
+                statement
+                for name, columns in probes.items()
+                for statement in missing_indexes(connection, tables[name], columns)
+            ]
+
     def setup_statements(self) -> Sequence[str]:
-        """What `setup` would run; only the first when it has been run already."""
-        connection = self._place.connect()
-        try:
-            with self._place.failures():
-                tables = describe_all(self._place, connection, self._names, self._keys)
-                return [_WAL, *setup_statements(self._place, connection, tables)]
-        finally:
-            connection.close()
+        with self._reading() as (connection, tables):
+            (mode,) = connection.execute("PRAGMA main.journal_mode").fetchone()
+            wal = [] if mode == "wal" else [_WAL]
+            return wal + setup_statements(self._place, connection, tables)
 
     def setup(self) -> None:
         self._tables()  # says what is wrong before anything is changed
@@ -97,9 +103,15 @@ class SqliteSource:
         return SqliteLoad(self._place, {name: tables[name] for name in relations}, readers)
 
     def _tables(self) -> dict[str, Table]:
+        with self._reading() as (_, tables):
+            return tables
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Connection, dict[str, Table]]]:
+        """A connection for a short while, and the tables as they are now."""
         connection = self._place.connect()
         try:
             with self._place.failures():
-                return describe_all(self._place, connection, self._names, self._keys)
+                yield connection, describe_all(self._place, connection, self._names, self._keys)
         finally:
             connection.close()

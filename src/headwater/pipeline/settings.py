@@ -1,0 +1,337 @@
+"""A project's settings: the typed model of `headwater.toml`, and its mistakes in words.
+
+Texts may name environment variables as `${NAME}`, so that secrets stay out of files. No value
+is ever printed in an error, since it may be a secret; the file and the key are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from headwater.errors import InputError
+from headwater.sources.settings import KINDS, PostgresSettings, SourceSettings, SqliteSettings
+
+FILE = "headwater.toml"
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_T = TypeVar("_T")
+
+# Durations
+
+_UNITS = {
+    "millisecond": 0.001,
+    "second": 1.0,
+    "minute": 60.0,
+    "hour": 3600.0,
+    "day": 86400.0,
+    "week": 604800.0,
+}
+_ABBREVIATIONS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def parse_duration(text: object) -> float:
+    """Seconds, from a text such as '5 seconds'; ValueError in words."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    word = match[2].lower() if match else ""
+    unit = _ABBREVIATIONS.get(word, word.removesuffix("s"))
+    if match is None or unit not in _UNITS:
+        raise ValueError("is not a duration: write a number and a unit, such as '5 seconds'")
+    seconds = float(match[1]) * _UNITS[unit]
+    if seconds <= 0:
+        raise ValueError("must be longer than nothing")
+    return seconds
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+"""Seconds; written as a number and a unit."""
+
+
+def _spark_settings(value: object) -> object:
+    """Spark's dotted names, which TOML reads as tables in tables, as texts."""
+    if not isinstance(value, dict):
+        return value
+    flat: dict[str, object] = {}
+    for name, item in value.items():
+        if isinstance(item, dict):
+            inner = _spark_settings(item)
+            assert isinstance(inner, dict)
+            flat.update({f"{name}.{rest}": value for rest, value in inner.items()})
+        elif isinstance(item, bool):
+            flat[name] = str(item).lower()
+        else:
+            flat[name] = str(item) if isinstance(item, int | float) else item
+    return flat
+
+
+# The model
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True
+    )
+
+
+class WarehouseSettings(_Section):
+    """Where views are kept, and for how long their past."""
+
+    path: Annotated[Path, Field(description="A folder, relative to the project.")] = Path(
+        "warehouse"
+    )
+    retention: Annotated[
+        Duration,
+        Field(description="How long the change log and old versions of views are kept."),
+    ] = "1 day"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+    publish_every: Annotated[
+        Duration,
+        Field(description="How often a view's plain table is renewed, unless the view says so."),
+    ] = "1 minute"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+
+
+class SparkSettings(_Section):
+    """How Spark runs."""
+
+    master: Annotated[str, Field(description="Where Spark runs: `local[*]`, `spark://...`.")] = (
+        "local[*]"
+    )
+    engine: Annotated[
+        Literal["auto", "spark"],
+        Field(description="`auto` handles small changes in memory, `spark` none."),
+    ] = "auto"
+    threshold: Annotated[
+        NonNegativeInt | None,
+        Field(description="From how many rows on `auto` uses Spark; left out, a measured default."),
+    ] = None
+    settings: Annotated[
+        dict[str, str],
+        BeforeValidator(_spark_settings),
+        Field(description="Settings of Spark's own, such as `spark.sql.shuffle.partitions`."),
+    ] = {}
+
+
+class RunSettings(_Section):
+    """How views are maintained."""
+
+    backlog: Annotated[
+        PositiveInt,
+        Field(
+            description="How many transactions may wait for a view before its sources are "
+            "slowed down."
+        ),
+    ] = 10_000
+    batch: Annotated[
+        PositiveInt,
+        Field(
+            description="How many waiting transactions are taken in together where the level "
+            "allows it."
+        ),
+    ] = 1000
+    in_work: Annotated[
+        PositiveInt,
+        Field(description="How many transactions are in work at once for a COMPLETE view."),
+    ] = 4
+
+
+class Settings(_Section):
+    """All of `headwater.toml`."""
+
+    warehouse: WarehouseSettings = WarehouseSettings()
+    spark: SparkSettings = SparkSettings()
+    run: RunSettings = RunSettings()
+    sources: dict[str, SourceSettings] = {}
+
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "warehouse": WarehouseSettings,
+    "spark": SparkSettings,
+    "run": RunSettings,
+}
+_SOURCE: TypeAdapter[SqliteSettings | PostgresSettings] = TypeAdapter(SourceSettings)
+Document = Mapping[str, Any]
+
+# Reading
+
+
+def read_document(path: Path) -> Document:
+    """The file as tables and values, not yet looked at."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read: {error.strerror}.",
+            "Go to a project's folder or name it with --project; headwater init makes one.",
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not valid TOML: {error}.", "Correct it there.") from None
+
+
+class Problems(list[InputError]):
+    """Mistakes that are collected, so that the user hears of all of them at once."""
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """A mistake inside ends the block and is kept."""
+        try:
+            yield
+        except InputError as error:
+            self.append(error)
+
+    def raise_any(self) -> None:
+        if len(self) == 1:
+            raise self[0]
+        if self:
+            raise ProjectError(self)
+
+
+class ProjectError(InputError):
+    """Several mistakes in a project, one a line."""
+
+    def __init__(self, problems: Sequence[InputError]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def read_settings(path: Path, document: Document, problems: Problems) -> Settings:
+    """The settings; what is wrong in them is added to the problems and left out."""
+    sections: dict[str, Any] = {}
+    for name, section in document.items():
+        if name in SECTIONS:
+            with problems.collecting():
+                model = SECTIONS[name]
+                sections[name] = _valid(model.model_validate, section, f"{path}: {name}", model)
+        elif name != "sources":
+            problems.append(_unknown(f"{path}: {name}", name, [*SECTIONS, "sources"]))
+    sources: dict[str, SqliteSettings | PostgresSettings] = {}
+    with problems.collecting():
+        for name in _source_tables(path, document):
+            with problems.collecting():
+                sources[name] = source_settings(path, document, name)
+    problems += _alike(path, sources)
+    return Settings(**sections, sources=sources)
+
+
+def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:
+    """The settings of one source; those of the others are not looked at."""
+    tables = _source_tables(path, document)
+    if name not in tables:
+        raise InputError(
+            f"{path}: there is no source '{name}'.",
+            f"{did_you_mean(name, tables)}There are: {', '.join(tables) or 'none'}.",
+        )
+    place = f"{path}: sources.{name}"
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{place}: cannot be the name of a source.",
+            "Use letters, digits and underscores, a letter first.",
+        )
+    kind = tables[name].get("kind") if isinstance(tables[name], dict) else None
+    model = KINDS.get(kind) if isinstance(kind, str) else None
+    return _valid(_SOURCE.validate_python, tables[name], place, model)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"Did you mean '{close[0]}'? " if close else ""
+
+
+def _source_tables(path: Path, document: Document) -> dict[str, Any]:
+    tables = document.get("sources", {})
+    if not isinstance(tables, dict):
+        raise InputError(f"{path}: sources: must hold tables.", "Write [sources.NAME].")
+    return tables
+
+
+def _alike(path: Path, names: Iterable[str]) -> list[InputError]:
+    """Sources that differ only in case: views would not know which is meant."""
+    seen: dict[str, str] = {}
+    problems = []
+    for name in names:
+        if (first := seen.setdefault(name.lower(), name)) != name:
+            problems.append(
+                InputError(
+                    f"{path}: sources.{name}: differs from sources.{first} only in case.",
+                    "Give one of them another name.",
+                )
+            )
+    return problems
+
+
+# Mistakes
+
+
+def _valid(read: Callable[[Any], _T], table: Any, place: str, model: type[BaseModel] | None) -> _T:
+    if not isinstance(table, dict):
+        raise InputError(f"{place}: must be a table.", f"Write [{place.rpartition(': ')[2]}].")
+    try:
+        return read(_with_variables(table, place))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise _in_words(first, place, model) from None
+
+
+def _in_words(first: ErrorDetails, place: str, model: type[BaseModel] | None) -> InputError:
+    """One mistake as a sentence; never the value, which may be a secret."""
+    loc = [str(part) for part in first["loc"] if part not in KINDS]
+    key = ".".join([place, *loc])
+    known = list(model.model_fields) if model else []
+    if first["type"] == "extra_forbidden":
+        return _unknown(key, loc[-1], known)
+    if first["type"] == "missing":
+        meaning = model.model_fields[loc[-1]].description if model and len(loc) == 1 else None
+        return InputError(f"{key}: is missing.", meaning or "")
+    if first["type"].startswith("union_tag"):
+        return InputError(
+            f"{place}.kind: there is no such kind of source.", f"The kinds are: {', '.join(KINDS)}."
+        )
+    if first["type"] == "value_error":
+        return InputError(f"{key}: {first['ctx']['error']}.")
+    described = model.model_fields[loc[0]].description if model and loc else None
+    message = first["msg"].removeprefix("Input ")
+    return InputError(f"{key}: {message[:1].lower()}{message[1:]}.", described or "")
+
+
+def _unknown(place: str, key: str, known: Sequence[str]) -> InputError:
+    return InputError(
+        f"{place}: there is no such setting.",
+        f"{did_you_mean(key, known)}The settings here are: {', '.join(known)}.",
+    )
+
+
+def _with_variables(value: Any, place: str) -> Any:
+    """Texts with `${NAME}` replaced by the environment's value."""
+    if isinstance(value, dict):
+        return {key: _with_variables(item, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_variables(item, place) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise InputError(
+                f"{place}: the environment variable {match[1]} is not set.",
+                f"Set it before you run: export {match[1]}=...",
+            )
+        return os.environ[match[1]]
+
+    return _VARIABLE.sub(replace, value)
