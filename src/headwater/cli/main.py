@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headwater import __version__
-from headwater.cli import bench, demo, lab, sources
+from headwater.cli import bench, demo, lab, maintenance, sources
 from headwater.errors import HeadwaterError
 
 app = typer.Typer(
@@ -25,6 +25,13 @@ app.add_typer(bench.app, name="bench")
 app.command("demo")(demo.demo)
 app.command("setup")(sources.setup)
 app.command("teardown")(sources.teardown)
+app.command("run")(maintenance.run)
+app.command("status")(maintenance.status)
+app.command("sql")(maintenance.sql)
+app.command("verify")(maintenance.verify)
+app.command("fold")(maintenance.fold)
+app.command("drop")(maintenance.drop)
+app.command("reload")(maintenance.reload)
 
 
 def _show_version(wanted: bool) -> None:

@@ -115,7 +115,8 @@ def session_of(project: Project) -> Callable[[], SparkSession]:
         with lock:
             if not found:
                 settings = project.settings.spark
-                found.append(spark_session(settings.settings, settings.master))
+                log = project.warehouse / "_headwater" / "spark.log"
+                found.append(spark_session(settings.settings, settings.master, log=log))
             return found[0]
 
     return session

@@ -8,9 +8,12 @@ changed but gets a sister with settings of its own.
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -28,7 +31,10 @@ DEFAULTS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
-_LOCAL = {"spark.sql.shuffle.partitions": "2"}
+_LOCAL = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "2g",
+}
 _AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -37,11 +43,13 @@ def spark_session(
     master: str = "local[*]",
     app: str = "headwater",
     existing: SparkSession | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
     """The session in which Headwater works.
 
     Under `spark-submit` leave `master` empty, so that its own holds. `existing` is a session
     that runs already: ours then shares its context, with SQL settings apart from its own.
+    What the virtual machine says goes to the file `log`, or to standard error.
     """
     wanted = DEFAULTS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
     wanted |= MEANING
@@ -51,9 +59,30 @@ def spark_session(
     builder = SparkSession.Builder().appName(app)
     if master:
         builder = builder.master(master)
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what tasks import is here
     for key, value in ({"spark.driver.extraJavaOptions": _quiet()} | _AT_START | wanted).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _errors_to(log):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _errors_to(log: Path | None) -> Iterator[None]:
+    """Processes that are started inside write their errors to a file."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    before = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def _beside(existing: SparkSession, wanted: Mapping[str, str]) -> SparkSession:

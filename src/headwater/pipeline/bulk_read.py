@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,10 @@ class Tally:
     def counted(self) -> dict[str, int]:
         """Rows for each relation."""
         counts: dict[str, int] = {}
-        for path in self._folder.iterdir():
-            relation = path.name.rpartition("#")[0]
-            text = path.read_text()
-            counts[relation] = counts.get(relation, 0) + (int(text) if text else 0)
+        with suppress(FileNotFoundError):  # it is over
+            for path in self._folder.iterdir():
+                relation = path.name.rpartition("#")[0]
+                counts[relation] = counts.get(relation, 0) + int(path.read_text() or 0)
         return counts
 
 

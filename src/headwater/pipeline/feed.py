@@ -122,6 +122,9 @@ class Feed:
                     return
         except (HeadwaterError, OSError) as error:
             self._fail(error)
+        except BaseException as error:
+            self._fail(HeadwaterError(f"The change log of {self.name} stopped: {error!r}."))
+            raise
 
     def _is_due(self) -> bool:
         return self._stopping or any(isinstance(record, Change) for record in self._waiting)
@@ -158,11 +161,7 @@ class Feed:
 
 def _condensed(records: Sequence[Record]) -> list[Record]:
     """Without progress that something later contains."""
-    return [
-        record
-        for record, following in zip(records, [*records[1:], None], strict=True)
-        if isinstance(record, Change) or following is None
-    ]
+    return [r for r in records[:-1] if isinstance(r, Change)] + list(records[-1:])
 
 
 def _rows(record: Record) -> int:

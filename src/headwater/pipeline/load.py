@@ -25,7 +25,7 @@ from headwater.pipeline.bulk_read import Tally, frames_of
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Obtained, Plan
 from headwater.sources.channel import Deliver, Subscription
-from headwater.sources.contract import Load
+from headwater.sources.contract import Load, Position
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -153,7 +153,7 @@ def open_fitting(
     )
 
 
-def _position(feed: Feed, number: int) -> dict[str, object] | None:
+def _position(feed: Feed, number: int) -> Position | None:
     if number == 0:
         return None
     feed.wait_durable(number)

@@ -31,7 +31,9 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.channel import Deliver, Delivery, Subscription
-from headwater.warehouse.view_table import ViewTable, ViewWriter
+from headwater.warehouse.commits import Kind
+from headwater.warehouse.view_table import ViewTable
+from headwater.warehouse.view_writer import ViewWriter
 
 _POLL_S = 0.2
 _NOTE_S = 5.0
@@ -320,7 +322,7 @@ class Maintainer:
         if self._unnoted and not self._delta:
             self._write(writer, Rows.empty(self.plan.view.schema), "vector")
 
-    def _write(self, writer: ViewWriter, delta: Rows, kind: str) -> None:
+    def _write(self, writer: ViewWriter, delta: Rows, kind: Kind) -> None:
         began = time.monotonic()
         added: dict[str, list[int]] = {}
         for received in self._added:
@@ -330,13 +332,12 @@ class Maintainer:
         durable = time.monotonic()
         assert self.progress is not None
         writer.commit(
-            delta if not isinstance(delta, Frame) else Rows.empty(delta.schema),
+            delta.dataframe if isinstance(delta, Frame) else delta,
             self.progress.vector,
             added={source: ranges(numbers) for source, numbers in added.items()},
             algorithm=self.plan.algorithm,
             level=self.plan.level,
             kind=kind,
-            large=delta.dataframe if isinstance(delta, Frame) else None,
         )
         now = time.monotonic()
         self._watch("change log", durable - began)

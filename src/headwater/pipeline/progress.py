@@ -54,12 +54,12 @@ class Progress:
         )
 
 
-def ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    """`[1, 2, 3, 7]` as `[(1, 3), (7, 7)]`."""
+def ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:
+    """`[1, 2, 3, 7]` as `((1, 3), (7, 7))`."""
     found: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if found and found[-1][1] + 1 == number:
             found[-1] = (found[-1][0], number)
         else:
             found.append((number, number))
-    return found
+    return tuple(found)

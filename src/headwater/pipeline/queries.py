@@ -35,7 +35,7 @@ def query_views(
     return found.columns, rows[:limit], len(rows) > limit
 
 
-def _parsed(query: str) -> exp.Expression:
+def _parsed(query: str) -> exp.Query:
     try:
         statement = sqlglot.parse_one(query, read="spark")
     except ParseError as error:
@@ -50,7 +50,7 @@ def _parsed(query: str) -> exp.Expression:
     return statement
 
 
-def _register(warehouse: Warehouse, spark: SparkSession, statement: exp.Expression) -> None:
+def _register(warehouse: Warehouse, spark: SparkSession, statement: exp.Query) -> None:
     """Make every view that the query names known to Spark."""
     inner = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
     for table in list(statement.find_all(exp.Table)):

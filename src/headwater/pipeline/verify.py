@@ -104,7 +104,7 @@ def verify_view(
             expected = evaluate_view(view, base)
             actual = Frame.of_dataframe(state.dataframe(spark), view.schema, signed=False)
             assert isinstance(expected, Frame)
-            wrong = (expected - actual).settled()
+            wrong = (expected + -actual).settled()
             rows = state.dataframe(spark).count()
             missing, extra = _some(wrong.positive()), -_some(wrong.negative())
     seconds = time.monotonic() - began

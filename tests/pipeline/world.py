@@ -1,0 +1,335 @@
+"""A shop over three databases with live writers, and an oracle that knows every state of it.
+
+Customers live in a SQLite file, orders and lines each in a PostgreSQL server. The oracle
+replays the change log from the contents before the first transaction, so it can say what any
+view was at any version vector; that the log itself is right is shown by comparing its end
+with the databases.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation
+from headwater.algebra.views import View
+from headwater.pipeline.project import Project
+from headwater.sources.postgres.embedded import PostgresServer
+from headwater.warehouse.changes import Change, ChangeLog
+from headwater.warehouse.commits import Commit
+from headwater.warehouse.vectors import Vector
+from headwater.warehouse.warehouse import Warehouse
+
+VIEWS = {
+    # over all three sources
+    "order_lines": """
+        CREATE MATERIALIZED VIEW order_lines WITH STRONG CONSISTENCY AS
+        SELECT c.name, o.id, l.item, l.qty * 2 AS pieces
+        FROM crm.customers c JOIN shop.orders o ON o.customer = c.id
+        JOIN stock.lines l ON l.order_id = o.id WHERE l.qty > 1
+    """,
+    # without keys: rows occur several times
+    "prices": """
+        CREATE MATERIALIZED VIEW prices AS
+        SELECT l.item, l.price FROM shop.orders o JOIN stock.lines l ON l.order_id = o.id
+    """,
+    # with a condition across sources
+    "large_orders": """
+        CREATE MATERIALIZED VIEW large_orders WITH COMPLETE CONSISTENCY AS
+        SELECT c.id AS customer, o.id, o.amount
+        FROM crm.customers c JOIN shop.orders o ON o.customer = c.id WHERE o.amount > c.credit
+    """,
+}
+TABLES = {
+    "crm": "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, credit INTEGER)",
+    "shop": "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount BIGINT)",
+    "stock": "CREATE TABLE lines (order_id BIGINT, item BIGINT, qty BIGINT, price NUMERIC(10,2))",
+}
+CUSTOMERS, ORDERS = 8, 30
+
+
+class Shop:
+    """The databases, and a project over them."""
+
+    def __init__(self, folder: Path, servers: Sequence[PostgresServer], engine: str) -> None:
+        self.folder = folder
+        self.file = folder / "crm.db"
+        self.dsns = dict(zip(("shop", "stock"), [s.dsn() for s in servers], strict=True))
+        self._create()
+        (folder / "headwater.toml").write_text(_settings(self.dsns, engine))
+        (folder / "views").mkdir()
+        for name, text in VIEWS.items():
+            (folder / "views" / f"{name}.sql").write_text(text)
+        self.project = Project.open(folder)
+        for source in self.project.sources.values():
+            source.setup()
+        self.base = self.contents()
+        """What the tables held before the first transaction that is logged."""
+
+    def _create(self) -> None:
+        with sqlite3.connect(self.file) as crm:
+            crm.execute(TABLES["crm"])
+            crm.executemany(
+                "INSERT INTO customers VALUES (?, ?, ?)",
+                [(n, f"name {n % 5}", 50) for n in range(CUSTOMERS)],
+            )
+        crm.close()
+        with psycopg.connect(self.dsns["shop"], autocommit=True) as shop:
+            shop.execute("DROP TABLE IF EXISTS orders")
+            shop.execute(TABLES["shop"].encode())
+            for n in range(ORDERS):
+                shop.execute("INSERT INTO orders VALUES (%s, %s, 60)", (n, n % CUSTOMERS))
+            shop.execute("CREATE INDEX ON orders (customer)")
+        with psycopg.connect(self.dsns["stock"], autocommit=True) as stock:
+            stock.execute("DROP TABLE IF EXISTS lines")
+            stock.execute(TABLES["stock"].encode())
+            for n in range(2 * ORDERS):
+                stock.execute("INSERT INTO lines VALUES (%s, %s, 2, 1.5)", (n % ORDERS, n % 7))
+            stock.execute("CREATE INDEX ON lines (order_id)")
+
+    def teardown(self) -> None:
+        for source in self.project.sources.values():
+            source.teardown()
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self.project.warehouse)
+
+    def contents(self) -> dict[str, Rows]:
+        """Every table as its database shows it, read by plain SQL."""
+        relations = {r.name: r for r in self.project.relations()}
+        found = {}
+        for name, relation in relations.items():
+            columns = ", ".join(relation.schema.names)
+            query = f"SELECT {columns} FROM {relation.short_name}"
+            found[name] = Rows.of(relation.schema, self._select(relation.source, query))
+        return found
+
+    def _select(self, source: str, query: str) -> list[tuple[Any, ...]]:
+        if source == "crm":
+            connection = sqlite3.connect(self.file)
+            try:
+                return connection.execute(query).fetchall()
+            finally:
+                connection.close()
+        with psycopg.connect(self.dsns[source]) as postgres:
+            return postgres.execute(query.encode()).fetchall()
+
+
+def _settings(dsns: Mapping[str, str], engine: str) -> str:
+    return f"""
+        [warehouse]
+        path = "warehouse"
+        publish_every = "2 seconds"
+        [spark]
+        master = "local[2]"
+        engine = "{engine}"
+        [sources.crm]
+        kind = "sqlite"
+        path = "crm.db"
+        relations = ["customers"]
+        [sources.shop]
+        kind = "postgres"
+        dsn = "{dsns["shop"]}"
+        relations = ["orders"]
+        [sources.stock]
+        kind = "postgres"
+        dsn = "{dsns["stock"]}"
+        relations = ["lines"]
+    """
+
+
+# Writers
+
+
+class Writer(threading.Thread):
+    """Changes one database, a transaction at a time, until it is told to stop."""
+
+    def __init__(self, shop: Shop, source: str, seed: int, pause_s: float) -> None:
+        super().__init__(name=f"writer of {source}", daemon=True)
+        self.shop = shop
+        self.source = source
+        self.random = Random(seed)
+        self.pause_s = pause_s
+        self.stopping = threading.Event()
+        self.failure: BaseException | None = None
+        self.next_order = ORDERS + seed * 1_000_000
+
+    def run(self) -> None:
+        try:
+            if self.source == "crm":
+                self._write_sqlite()
+            else:
+                self._write_postgres()
+        except BaseException as error:
+            self.failure = error
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def _write_sqlite(self) -> None:
+        connection = sqlite3.connect(self.shop.file, timeout=30, isolation_level=None)
+        while not self.stopping.wait(self.pause_s):
+            connection.execute("BEGIN IMMEDIATE")
+            for _ in range(self.random.randint(1, 2)):
+                connection.execute(*self._customer())
+            connection.execute("COMMIT")
+        connection.close()
+
+    def _customer(self) -> tuple[str, tuple[Any, ...]]:
+        number = self.random.randrange(CUSTOMERS)
+        match self.random.randrange(3):
+            case 0:
+                credit = self.random.choice([40, 50, 70, None])
+                return "UPDATE customers SET credit = ? WHERE id = ?", (credit, number)
+            case 1:
+                return "DELETE FROM customers WHERE id = ?", (number,)
+            case _:
+                name = f"name {self.random.randrange(5)}"
+                statement = "INSERT INTO customers VALUES (?, ?, 50) ON CONFLICT DO NOTHING"
+                return statement, (number, name)
+
+    def _write_postgres(self) -> None:
+        with psycopg.connect(self.shop.dsns[self.source], autocommit=True) as connection:
+            while not self.stopping.wait(self.pause_s):
+                with connection.transaction():
+                    for _ in range(self.random.randint(1, 3)):
+                        statement, values = (
+                            self._order() if self.source == "shop" else self._line()
+                        )
+                        connection.execute(statement.encode(), values)
+
+    def _order(self) -> tuple[str, tuple[Any, ...]]:
+        number = self.random.randrange(ORDERS)
+        match self.random.randrange(3):
+            case 0:
+                self.next_order = (self.next_order + 1) % ORDERS
+                customer = self.random.randrange(CUSTOMERS + 1)
+                statement = "INSERT INTO orders VALUES (%s, %s, 60) ON CONFLICT DO NOTHING"
+                return statement, (self.next_order, customer)
+            case 1:
+                return "DELETE FROM orders WHERE id = %s", (number,)
+            case _:
+                amount = self.random.choice([30, 60, 90])
+                return "UPDATE orders SET amount = %s WHERE id = %s", (amount, number)
+
+    def _line(self) -> tuple[str, tuple[Any, ...]]:
+        order, item = self.random.randrange(ORDERS), self.random.randrange(7)
+        match self.random.randrange(4):
+            case 0:
+                return "DELETE FROM lines WHERE order_id = %s AND item = %s", (order, item)
+            case 1:
+                statement = "UPDATE lines SET qty = qty + 1 WHERE order_id = %s AND item = %s"
+                return statement, (order, item)
+            case _:
+                statement = "INSERT INTO lines VALUES (%s, %s, %s, 1.5)"
+                return statement, (order, item, self.random.choice([1, 2, 3]))
+
+
+def start_writers(shop: Shop, pause_s: float, seed: int = 1) -> list[Writer]:
+    writers = [
+        Writer(shop, source, seed + at, pause_s)
+        for at, source in enumerate(("crm", "shop", "stock", "stock"))
+    ]
+    for writer in writers:
+        writer.start()
+    return writers
+
+
+# The oracle
+
+
+class Oracle:
+    """What every view was at every version vector."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
+        self.relations: tuple[Relation, ...] = shop.project.relations()
+        self.changes: dict[str, list[Change]] = {
+            source: list(ChangeLog(shop.warehouse.changes, source).read())
+            for source in shop.project.settings.sources
+        }
+        self._states: dict[str, list[Rows]] = {}
+        for relation in self.relations:
+            states = [shop.base[relation.name]]
+            for change in self.changes[relation.source]:
+                delta = change.transaction.deltas.get(relation.name)
+                states.append(states[-1] + delta if delta else states[-1])
+            self._states[relation.name] = states
+
+    def view(self, name: str) -> View:
+        return self.shop.project.definition(name, self.relations).view
+
+    def at(self, view: View, numbers: Mapping[str, int]) -> Rows:
+        """The view computed from the relations after so many transactions of each source."""
+        return evaluate_view(
+            view, {r.name: self._states[r.name][numbers[r.source]] for r in view.relations}
+        )
+
+    def at_vector(self, view: View, vector: Vector) -> Rows:
+        assert all(not reached.also for reached in vector.values())
+        return self.at(view, {source: reached.number for source, reached in vector.items()})
+
+    def check_log(self) -> None:
+        """The log leads to what the databases show now."""
+        assert {name: states[-1] for name, states in self._states.items()} == self.shop.contents()
+
+    def check_view(self, name: str) -> list[Commit]:
+        """Every version of a view is right at its vector, and vectors only grow."""
+        view = self.view(name)
+        table = self.shop.warehouse.view(name)
+        commits = list(table.commits())[::-1]
+        known: dict[int, Rows] = {}
+        for before, after in zip(commits, commits[1:], strict=False):
+            assert all(before.vector[s].number <= r.number for s, r in after.vector.items())
+        for commit in commits:
+            known[commit.number] = self.at_vector(view, commit.vector)
+            assert table.rows(commit.number) == known[commit.number], (name, commit)
+        return commits
+
+    def check_reached_the_end(self, name: str) -> None:
+        vector = self.shop.warehouse.view(name).latest().vector
+        assert {s: r.number for s, r in vector.items()} == {
+            source: len(self.changes[source]) for source in vector
+        }
+
+    def check_complete(self, name: str, commits: Sequence[Commit]) -> None:
+        """No commit takes in more than one transaction that changes the view."""
+        view = self.view(name)
+        for before, after in zip(commits, commits[1:], strict=False):
+            steps = [
+                source
+                for source, reached in after.vector.items()
+                for _ in range(before.vector[source].number, reached.number)
+            ]
+            start = {s: r.number for s, r in before.vector.items()}
+            walks = self._walks(view, start, steps)
+            assert any(_changes(walk) <= 1 for walk in walks), (name, after)
+
+    def _walks(
+        self, view: View, start: Mapping[str, int], steps: Sequence[str]
+    ) -> Iterable[list[Rows]]:
+        orders = [tuple(steps)] if len(steps) > 6 else sorted(set(permutations(steps)))
+        for order in orders:
+            at = dict(start)
+            states = [self.at(view, at)]
+            for source in order:
+                at[source] += 1
+                states.append(self.at(view, at))
+            yield states
+
+
+def _changes(states: Sequence[Rows]) -> int:
+    return sum(a != b for a, b in zip(states, states[1:], strict=False))
