@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.algebra.views import View
-from headwater.algorithms.registry import ALGORITHMS, Algorithm, algorithm, make_manager
+from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
 from headwater.check.levels import Level, parse_level
 from headwater.errors import InputError
-from headwater.pipeline.settings import RunSettings
+from headwater.pipeline.settings import RunSettings, did_you_mean
 from headwater.protocol.managers import ViewManager
 
 _SCENARIO = "source-local"
@@ -89,21 +89,20 @@ def usable(level: Level) -> list[str]:
 
 
 def _default(level: Level) -> Algorithm:
-    return algorithm("sweep" if level < Level.COMPLETE else "pvm-cc")
+    return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
 def _forced(name: str) -> Algorithm:
-    try:
-        chosen = algorithm(name)
-    except InputError as error:
-        raise ForcedError("algorithm", "there is no" + error.message[8:], error.hint) from None
-    if name not in _RUNNABLE:
+    can_use = f"Views can use: {', '.join(usable(Level.CONVERGENT))}."
+    if name not in ALGORITHMS:
         raise ForcedError(
             "algorithm",
-            f"{name} runs in the lab only.",
-            f"Views can use: {', '.join(usable(Level.CONVERGENT))}.",
+            f"there is no algorithm '{name}'.",
+            did_you_mean(name, ALGORITHMS) + can_use,
         )
-    return chosen
+    if name not in _RUNNABLE:
+        raise ForcedError("algorithm", f"{name} runs in the lab only.", can_use)
+    return ALGORITHMS[name]
 
 
 def _check_parameters(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
