@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import INT
 from tests.cli.commands import failing, headwater, quick
+from tests.sources.postgres_harness import PostgresHarness
 
 BAD = "CREATE MATERIALIZED VIEW bad AS SELECT idd FROM shop.orders"
 
@@ -137,3 +140,51 @@ def test_a_folder_that_is_no_project(tmp_path: Path) -> None:
 def test_check_works_from_the_project_in_a_process_of_its_own(project: Path) -> None:
     done = headwater("check", "--project", str(project))
     assert (done.code, done.err) == (0, "")
+
+
+POSTGRES = """
+[sources.pg]
+kind = "postgres"
+dsn = "${PG_DSN}"
+relations = ["sales.payments"]
+"""
+PAYMENTS = """
+CREATE MATERIALIZED VIEW payments AS
+SELECT p.id, c.name FROM pg.payments AS p JOIN crm.customers AS c ON c.id = p.customer
+"""
+
+
+@pytest.fixture
+def mixed(project: Path) -> Path:
+    """The example, with a PostgreSQL source and a view over it and a SQLite file."""
+    settings = (project / "headwater.toml").read_text(encoding="utf-8")
+    (project / "headwater.toml").write_text(settings + POSTGRES, encoding="utf-8")
+    (project / "views" / "payments.sql").write_text(PAYMENTS, encoding="utf-8")
+    return project
+
+
+def test_a_project_over_several_kinds_of_sources(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = PostgresHarness()
+    try:
+        harness.create_table("sales.payments", Schema.of([("id", INT), ("customer", INT)]), ["id"])
+        monkeypatch.setenv("PG_DSN", harness.dsn)
+        code, found = objects(mixed)
+    finally:
+        harness.close()
+    assert code == 0
+    (pg,) = [s for s in of_kind(found, "source") if s["source"] == "pg"]
+    assert pg["set_up"] is False
+    assert pg["missing_indexes"] == ['CREATE INDEX ON "sales"."payments" ("customer")']
+
+
+def test_a_server_that_is_down_is_reported_without_its_secrets(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PG_DSN", "postgresql://u:hush@127.0.0.1:1/d")
+    done = quick("check", "-p", str(mixed))
+    assert done.code == 2
+    assert done.err.startswith("headwater: Source pg: cannot connect: ")
+    assert "hush" not in done.err + done.out
+    assert "big_orders" in done.out

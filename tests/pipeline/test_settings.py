@@ -65,6 +65,12 @@ def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "hush" not in repr(settings)
 
 
+def test_keys_may_be_given_with_the_schema_or_without(tmp_path: Path) -> None:
+    for name in ("lines", "'sales.lines'"):
+        shop = SHOP.replace("${SHOP_DSN}", "") + f"keys = {{{name} = ['id']}}\n"
+        assert len(read(tmp_path, shop).sources["shop"].keys) == 1
+
+
 def test_settings_of_spark_may_be_written_with_or_without_quotes(tmp_path: Path) -> None:
     settings = read(
         tmp_path,
@@ -119,6 +125,7 @@ def test_anything_else_is_no_duration(text: object) -> None:
         (CRM + "pth = 1\n", "sources.crm.pth: there is no such setting. Did you mean 'path'?"),
         (CRM.replace("path = 'crm.db'\n", ""), "sources.crm.path: is missing. The database file, "),
         (CRM.replace("['customers']", "[]"), "sources.crm.relations: list should have at least 1"),
+        (CRM + "keys = {custmers = ['id']}\n", "sources.crm.keys: has a table that is not in rel"),
         (CRM.replace("crm.db", "${NOT_SET}"), "sources.crm.path: the environment variable NOT_SET"),
         (CRM.replace("[sources.crm]", "[sources.c-rm]"), "sources.c-rm: cannot be the name of a"),
         (CRM + CRM.replace(".crm]", ".CRM]"), "sources.CRM: differs from sources.crm only in case"),

@@ -95,6 +95,7 @@ def test_a_name_may_be_quoted(tmp_path: Path, name: str) -> None:
         (START + "USING sweep (batch) AS", "1:46: = was expected here, not ')'."),
         (START + "USING sweep (batch =) AS", "1:48: parameter batch has no value."),
         (START + "USING sweep (batch = 1 p = 2)", "1:51: , was expected here, not 'p'."),
+        (START + "USING pvm-cc (p = 1, P = 2)", "1:49: parameter p occurs twice."),
         (START + "KEEP IT AS", "1:33: KEYS was expected here, not 'IT'."),
         (START + "REFRESH '5 seconds' AS", "1:36: EVERY was expected here, not ''5 seconds''."),
         (START + "REFRESH EVERY 5 AS", "1:42: EVERY needs a duration in quotes."),
