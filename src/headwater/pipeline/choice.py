@@ -78,9 +78,16 @@ def resolve(
 
 
 def promised(chosen: Algorithm, settings: Mapping[str, str]) -> Level:
-    """What it keeps with these parameters: a batch shows several transactions as one step."""
+    """What it keeps with these parameters."""
     level = parse_level(chosen.promises[_SCENARIO])
-    return min(level, Level.STRONG) if _batch(settings) > 1 else level
+    return min(level, Level.STRONG) if _lowering(settings) else level
+
+
+def _lowering(settings: Mapping[str, str]) -> str | None:
+    """The parameter that makes it show several transactions as one step, if one does."""
+    if _batch(settings) > 1:
+        return "batch"
+    return "handle" if settings.get("handle") == "nested-sweep" else None
 
 
 def usable(level: Level) -> list[str]:
@@ -135,11 +142,11 @@ def _check_promise(chosen: Algorithm, settings: Mapping[str, str], level: Level)
             "those of databases do.",
             hint,
         )
-    if promised(chosen, {}) >= level:
+    if promised(chosen, {}) >= level and (name := _lowering(settings)):
         raise ForcedError(
-            "parameter batch",
-            f"with batch = {settings['batch']} {chosen.name} is {kept}, and {level} was asked for.",
-            f"Write batch = 1, or WITH {str(kept).upper()} CONSISTENCY.",
+            f"parameter {name}",
+            f"with {name} = {settings[name]} {chosen.name} is {kept}, and {level} was asked for.",
+            f"Leave {name} out, or write WITH {str(kept).upper()} CONSISTENCY.",
         )
     raise ForcedError("algorithm", f"{chosen.name} is {kept}, and {level} was asked for.", hint)
 
