@@ -1,6 +1,7 @@
 # Headwater's development commands. `make` alone lists them.
 #
-# Everything is installed into .venv and built into build/; nothing outside this folder changes.
+# Everything is installed into .venv and built into build/; nothing outside this folder changes, except
+# that the system's Java is installed where there is none and that is allowed.
 # Two stamp files keep the set-up quick when nothing has changed: one for the locked tools and
 # libraries, one for the wheel that is built from the working tree.
 
@@ -84,7 +85,12 @@ clean: ## remove everything that was installed, built or cached
 # --------------------------------------------------------------------------------------- set-up
 
 .PHONY: setup
-setup: $(WHEEL) ## only set up: .venv with the locked tools and the wheel
+setup: java $(WHEEL) ## only set up: Java if missing, .venv with the locked tools and the wheel
+
+# Spark needs Java. Where it is missing and we may, the system's is installed.
+.PHONY: java
+java:
+	@$(has-java) || $(install-java)
 
 $(WHEEL): $(DEPS) $(SOURCES)
 	@rm -rf $(DIST); mkdir -p $(DIST)
@@ -97,6 +103,25 @@ $(DEPS): $(LOCK)
 	@$(call make-venv,$(VENV))
 	$(PIP) install -q --require-hashes -r $(LOCK)
 	@touch $@
+
+# Succeeds if the Java that Spark will find (JAVA_HOME, else the PATH) is new enough.
+JAVA_VERSION := 17
+has-java = \
+  major=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+  test "$${major:-0}" -ge $(JAVA_VERSION)
+
+install-java = { \
+  if [ -z "$$JAVA_HOME" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo "Java $(JAVA_VERSION) or newer was not found; installing the system's."; mkdir -p build; \
+    for package in default-jre-headless openjdk-$(JAVA_VERSION)-jre-headless; do \
+      { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$package; } \
+        >build/java.log 2>&1; \
+      if $(has-java); then exit 0; fi; \
+    done; \
+    tail -n 5 build/java.log >&2; \
+  fi; \
+  echo "Headwater needs Java $(JAVA_VERSION) or newer for Spark: install one (on Debian and Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it, and run make again." >&2; \
+  exit 1; }
 
 # $(call make-venv,FOLDER): make a virtual environment, unless a working one is there, with the
 # first Python >= 3.11 found. A candidate is run, not just looked up, because a name on the PATH

@@ -8,12 +8,22 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, SecretStr
+from pydantic.fields import FieldInfo
 
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.check.levels import Level
 from headwater.lab.comparison import comparable, compare
 from headwater.lab.library import example, example_names
 from headwater.lab.spectrum import measure_spectrum
+from headwater.pipeline.choice import resolve, usable
+from headwater.pipeline.settings import SECTIONS, RunSettings, parse_duration
+from headwater.pipeline.view_files import LEVEL_WORDS
+from headwater.sources.settings import KINDS
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -79,10 +89,75 @@ def messages() -> str:
     )
 
 
+def settings(model: type[BaseModel]) -> str:
+    """A section of headwater.toml: what each of its keys is, and what it is if left out."""
+    return table(
+        ["key", "type", "default", "meaning"],
+        (
+            [f"`{name}`", _type_name(info), _default(info), info.description or ""]
+            for name, info in model.model_fields.items()
+        ),
+    )
+
+
+def _type_name(info: FieldInfo) -> str:
+    if any(
+        isinstance(part, BeforeValidator) and part.func is parse_duration for part in info.metadata
+    ):
+        return "duration"
+    kind = info.annotation
+    if get_origin(kind) is Literal:
+        return " or ".join(f'`"{choice}"`' for choice in get_args(kind))
+    if type(None) in get_args(kind):
+        kind = get_args(kind)[0]
+    return _TYPES[get_args(kind)[0] if get_origin(kind) is Annotated else kind]
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "required"
+    if info.default is None or info.default == {}:
+        return "none"
+    value = info.default
+    return f'`"{value}"`' if isinstance(value, str | Path) else f"`{value}`"
+
+
+_TYPES: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    Path: "path",
+    SecretStr: "text",
+    list[str]: "list of texts",
+    dict[str, str]: "table of texts",
+    dict[str, list[str]]: "table of lists of texts",
+}
+
+
+def promises() -> str:
+    """What USING may name at which level."""
+    levels = [Level.CONVERGENT, Level.WEAK, Level.STRONG, Level.COMPLETE]
+    return table(
+        ["level", "by default", "USING may name"],
+        (
+            [
+                f"`{LEVEL_WORDS[level]}`",
+                f"`{resolve(level, None, {}, RunSettings())[0].name}`",
+                ", ".join(f"`{name}`" for name in usable(level)),
+            ]
+            for level in levels
+        ),
+    )
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
     "examples": examples,
+    "promises": promises,
+    **{
+        f"settings-{name}": partial(settings, model)
+        for name, model in {**SECTIONS, **KINDS}.items()
+    },
 }
 ALL: dict[str, Callable[[], str]] = {**QUICK, "spectrum": spectrum, "messages": messages}
 

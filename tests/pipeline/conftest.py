@@ -1,8 +1,10 @@
-import os
 from collections.abc import Iterator
+
 import pytest
 from pyspark.sql import SparkSession
+
 from headwater.frames.session import spark_session
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

@@ -206,9 +206,7 @@ class Writer(threading.Thread):
             while not self.stopping.wait(self.pause_s):
                 with connection.transaction():
                     for _ in range(self.random.randint(1, 3)):
-                        statement, values = (
-                            self._order() if self.source == "shop" else self._line()
-                        )
+                        statement, values = self._order() if self.source == "shop" else self._line()
                         connection.execute(statement.encode(), values)
 
     def _order(self) -> tuple[str, tuple[Any, ...]]:
@@ -296,7 +294,9 @@ class Oracle:
             assert all(before.vector[s].number <= r.number for s, r in after.vector.items())
         for commit in commits:
             known[commit.number] = self.at_vector(view, commit.vector)
-            assert table.rows(commit.number) == known[commit.number], (name, commit)
+            found = table.rows(commit.number)
+            wrong = found - known[commit.number]
+            assert not wrong, (name, commit, wrong)
         return commits
 
     def check_reached_the_end(self, name: str) -> None:

@@ -80,12 +80,9 @@ def tables_of(sql: str) -> tuple[TableName, ...]:
     text = SqlText(sql)
     _one_select(text)
     select = _plain_select(text, text.parse())
+    reader = _Reader(text, (), False)
     nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
-    return tuple(
-        TableName(node.db, node.name, *line_and_column(text.sql, text.start(node)))
-        for node in nodes
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
-    )
+    return tuple(reader.table_name(node) for node in nodes)
 
 
 def normalised(sql: str) -> str:
@@ -218,9 +215,15 @@ class _Reader:
         scope, on = left + right, join.args.get("on")
         return scope, Translator(self.text, scope).condition(on, "ON") if on else ()
 
-    def _table(self, node: exp.Expr) -> Scope:
+    def table_name(self, node: exp.Expr) -> TableName:
+        """What a part of FROM names; refused if that is no table."""
         if not (isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)):
             self._refuse_table(node)
+        place = line_and_column(self.text.sql, self.text.start(node))
+        return TableName(node.db, node.name, *place)
+
+    def _table(self, node: exp.Expr) -> Scope:
+        named = self.table_name(node)
         for part, value in node.args.items():
             if value and part not in _TABLE_PARTS:
                 raise self.text.error(
@@ -230,7 +233,7 @@ class _Reader:
         if alias and alias.args.get("columns"):
             raise self.text.error(alias, "column names after a table's alias are not supported.")
         try:
-            relation = find_relation(node.name, node.db, self.relations)
+            relation = find_relation(named.name, named.source, self.relations)
         except RefusalError as error:
             raise self.text.error(node, str(error), error.hint) from None
         table = Table(

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headwater import __version__
-from headwater.cli import bench, demo, lab, maintenance, sources
+from headwater.cli import bench, demo, lab, maintenance, project, sources
 from headwater.errors import HeadwaterError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
 app.command("demo")(demo.demo)
+app.command("init")(project.init)
+app.command("check")(project.check)
 app.command("setup")(sources.setup)
 app.command("teardown")(sources.teardown)
 app.command("run")(maintenance.run)

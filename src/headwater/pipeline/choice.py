@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.algebra.views import View
-from headwater.algorithms.registry import ALGORITHMS, Algorithm, algorithm, make_manager
+from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
 from headwater.check.levels import Level, parse_level
 from headwater.errors import InputError
-from headwater.pipeline.settings import RunSettings
+from headwater.pipeline.settings import RunSettings, did_you_mean
 from headwater.protocol.managers import ViewManager
 
 _SCENARIO = "source-local"
@@ -78,9 +78,16 @@ def resolve(
 
 
 def promised(chosen: Algorithm, settings: Mapping[str, str]) -> Level:
-    """What it keeps with these parameters: a batch shows several transactions as one step."""
+    """What it keeps with these parameters."""
     level = parse_level(chosen.promises[_SCENARIO])
-    return min(level, Level.STRONG) if _batch(settings) > 1 else level
+    return min(level, Level.STRONG) if _lowering(settings) else level
+
+
+def _lowering(settings: Mapping[str, str]) -> str | None:
+    """The parameter that makes it show several transactions as one step, if one does."""
+    if _batch(settings) > 1:
+        return "batch"
+    return "handle" if settings.get("handle") == "nested-sweep" else None
 
 
 def usable(level: Level) -> list[str]:
@@ -89,21 +96,20 @@ def usable(level: Level) -> list[str]:
 
 
 def _default(level: Level) -> Algorithm:
-    return algorithm("sweep" if level < Level.COMPLETE else "pvm-cc")
+    return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
 def _forced(name: str) -> Algorithm:
-    try:
-        chosen = algorithm(name)
-    except InputError as error:
-        raise ForcedError("algorithm", "there is no" + error.message[8:], error.hint) from None
-    if name not in _RUNNABLE:
+    can_use = f"Views can use: {', '.join(usable(Level.CONVERGENT))}."
+    if name not in ALGORITHMS:
         raise ForcedError(
             "algorithm",
-            f"{name} runs in the lab only.",
-            f"Views can use: {', '.join(usable(Level.CONVERGENT))}.",
+            f"there is no algorithm '{name}'.",
+            did_you_mean(name, ALGORITHMS) + can_use,
         )
-    return chosen
+    if name not in _RUNNABLE:
+        raise ForcedError("algorithm", f"{name} runs in the lab only.", can_use)
+    return ALGORITHMS[name]
 
 
 def _check_parameters(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
@@ -136,11 +142,11 @@ def _check_promise(chosen: Algorithm, settings: Mapping[str, str], level: Level)
             "those of databases do.",
             hint,
         )
-    if promised(chosen, {}) >= level:
+    if promised(chosen, {}) >= level and (name := _lowering(settings)):
         raise ForcedError(
-            "parameter batch",
-            f"with batch = {settings['batch']} {chosen.name} is {kept}, and {level} was asked for.",
-            f"Write batch = 1, or WITH {str(kept).upper()} CONSISTENCY.",
+            f"parameter {name}",
+            f"with {name} = {settings[name]} {chosen.name} is {kept}, and {level} was asked for.",
+            f"Leave {name} out, or write WITH {str(kept).upper()} CONSISTENCY.",
         )
     raise ForcedError("algorithm", f"{chosen.name} is {kept}, and {level} was asked for.", hint)
 

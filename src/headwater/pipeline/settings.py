@@ -125,7 +125,10 @@ class SparkSettings(_Section):
     settings: Annotated[
         dict[str, str],
         BeforeValidator(_spark_settings),
-        Field(description="Settings of Spark's own, such as `spark.sql.shuffle.partitions`."),
+        Field(
+            description="Settings of Spark's own, such as `spark.sql.shuffle.partitions`.",
+            repr=False,
+        ),
     ] = {}
 
 

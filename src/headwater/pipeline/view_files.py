@@ -258,6 +258,8 @@ class _Header:
         if self._token.kind not in ("word", "quoted"):
             raise self._error("a parameter has no name.", "Write (name = value, ...).")
         name = _unquoted(self._token).lower()
+        if f"parameter {name}" in self._places:
+            raise self._error(f"parameter {name} occurs twice.", "Write it once.")
         self._places[f"parameter {name}"] = self._token.start
         self._next()
         self._expect("=", "Write (name = value, ...).")

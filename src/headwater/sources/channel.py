@@ -271,17 +271,20 @@ class Channel:
     def _trim(self) -> None:
         """Drop what every subscriber has received, and what the history can give again."""
         needed = min((s.cursor for s in self._subscriptions), default=self._end + 1)
-        while self._end - len(self._stamps) + 1 < needed:
+        while self._stamps and self._may_go(first := self._end - len(self._stamps) + 1):
+            if first >= needed:
+                break
             self._stamps.popleft()
-        while self._held and (
-            self._first_held < needed
-            or (
-                self._held_rows > _MOST_ROWS_HELD
-                and self._history is not None
-                and self._history.holds(self._first_held)
-            )
-        ):
+        while self._held and self._may_go(self._first_held):
+            if self._first_held >= needed and self._held_rows <= _MOST_ROWS_HELD:
+                break
+            if self._first_held >= needed and self._history is None:
+                break
             self._held_rows -= self._held.popleft().rows
+
+    def _may_go(self, number: int) -> bool:
+        """Whether a transaction is kept elsewhere, if it is to be kept at all."""
+        return self._history is None or self._history.holds(number)
 
     @property
     def _first_held(self) -> int:
@@ -292,6 +295,7 @@ class Channel:
         known = self._end - len(self._stamps)
         if after < known:
             recalled = [item.stamp for item in self._recall(after, known - after)]
+            assert len(recalled) == known - after
             self._stamps.extendleft(reversed(recalled))
 
     def _stamps_before(self, number: int) -> Sequence[int]:

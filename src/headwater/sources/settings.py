@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from headwater.sources.contract import Source
 
@@ -23,6 +23,17 @@ class _SourceSettings(BaseModel):
         dict[str, list[str]],
         Field(description="Keys of tables whose key the database does not know."),
     ] = {}
+
+    @field_validator("keys")
+    @classmethod
+    def _of_relations(
+        cls, keys: dict[str, list[str]], info: ValidationInfo
+    ) -> dict[str, list[str]]:
+        relations = info.data.get("relations", keys)
+        known = {*relations, *(name.rpartition(".")[2].strip('"') for name in relations)}
+        if not known.issuperset(keys):
+            raise ValueError("has a table that is not in relations")
+        return keys
 
 
 class SqliteSettings(_SourceSettings):

@@ -1,0 +1,115 @@
+"""`headwater init` and `check`: a project to start from, and whether one is sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from headwater.cli.output import JsonOption, console, print_json, print_table, styled
+from headwater.cli.sources import ProjectOption
+
+if TYPE_CHECKING:
+    from headwater.algebra.schema import Relation
+    from headwater.pipeline.inspection import Inspection, SourceFound
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="A folder that is empty or not there yet.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Make a working example project, with data, that needs no server."""
+    from headwater.cli.example import make_project
+
+    files = make_project(folder)
+    if as_json:
+        print_json({"project": str(folder), "files": files})
+    else:
+        console().print(f"[bold green]✓[/] {escape(str(folder))} has {', '.join(files)}")
+        typer.echo(f"Next: cd {folder}, then headwater check. README.md has the rest.")
+
+
+def check(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """See whether a project, its sources and its views are sound, and which algorithms run."""
+    from headwater.pipeline.inspection import inspect
+
+    found = inspect(project)
+    if as_json:
+        _print_objects(found)
+    else:
+        _print_tables(found)
+    if found.problems:
+        raise typer.Exit(2)
+
+
+def _print_objects(found: Inspection) -> None:
+    for source in found.sources:
+        print_json(
+            {
+                "source": source.name,
+                "relations": {
+                    relation.short_name: {
+                        "columns": {c.name: str(c.type) for c in relation.schema.columns},
+                        "key": list(relation.key),
+                    }
+                    for relation in source.relations
+                },
+                "set_up": source.set_up,
+                "missing_indexes": list(source.missing_indexes),
+            }
+        )
+    for view in found.views:
+        print_json(
+            {
+                "view": view.file.name,
+                "file": str(view.file.path),
+                "level": str(view.file.level),
+                "algorithm": view.algorithm,
+                "reason": view.reason,
+                "sources": list(view.sources),
+            }
+        )
+    for problem in found.problems:
+        print_json({"problem": str(problem)})
+
+
+def _print_tables(found: Inspection) -> None:
+    if found.sources:
+        print_table("Sources", ["source", "set up", "relations (key)"], map(_row, found.sources))
+    if found.views:
+        print_table(
+            "Views",
+            ["view", "level", "algorithm", "sources", "why"],
+            (
+                [
+                    view.file.name,
+                    styled(str(view.file.level)),
+                    view.algorithm or "-",
+                    ", ".join(view.sources),
+                    view.reason,
+                ]
+                for view in found.views
+            ),
+        )
+    for source in found.sources:
+        if source.set_up is False:
+            typer.echo(f"Before the first run: headwater setup {source.name}")
+    for source in found.sources:
+        for statement in source.missing_indexes:
+            typer.echo(f"Probes of {source.name} would be quicker with: {statement};")
+    for problem in found.problems:
+        typer.echo(f"headwater: {problem}", err=True)
+    if not found.problems:
+        console().print("[bold green]✓[/] everything is sound")
+
+
+def _row(source: SourceFound) -> list[str]:
+    states = {True: "yes", False: "not yet", None: "-"}
+    shown = ", ".join(map(_with_key, source.relations)) or "cannot be read"
+    return [source.name, states[source.set_up], escape(shown)]
+
+
+def _with_key(relation: Relation) -> str:
+    return f"{relation.short_name} ({', '.join(relation.key) or 'no key'})"

@@ -1,0 +1,127 @@
+"""Looking a project over: its files, its sources as they are now, and what each view will get.
+
+Nothing is changed anywhere. What is wrong with one source or view does not hide the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.algebra.schema import Relation
+from headwater.algebra.views import View, equated_columns
+from headwater.errors import HeadwaterError, InputError
+from headwater.pipeline.project import Project
+from headwater.pipeline.settings import ProjectError
+from headwater.pipeline.view_files import ViewFile
+from headwater.sources.contract import Source
+
+
+@dataclass
+class SourceFound:
+    """A source; without relations if it could not be read."""
+
+    name: str
+    relations: tuple[Relation, ...] = ()
+    set_up: bool | None = None
+    """Whether nothing is left to be set up; None if that is not known."""
+    missing_indexes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ViewFound:
+    """A view; without an algorithm if one of its sources could not be read."""
+
+    file: ViewFile
+    sources: tuple[str, ...]
+    algorithm: str | None
+    reason: str
+
+
+@dataclass
+class Inspection:
+    """Everything that was found, and what is wrong."""
+
+    sources: list[SourceFound] = field(default_factory=list)
+    views: list[ViewFound] = field(default_factory=list)
+    problems: list[HeadwaterError] = field(default_factory=list)
+
+
+def inspect(folder: Path) -> Inspection:
+    """Look over a project and ask its sources about themselves."""
+    found = Inspection()
+    try:
+        project = Project.open(folder)
+    except ProjectError as error:
+        found.problems += error.problems
+        return found
+    except InputError as error:
+        found.problems.append(error)
+        return found
+    found.sources = [_source(source, found.problems) for source in project.sources.values()]
+    views = [view for name in project.view_files for view in _view(project, name, found)]
+    for source in found.sources:
+        if source.relations and (wanted := probes(views, source.name)):
+            with _noting(found.problems):
+                missing = project.sources[source.name].missing_indexes(wanted)
+                source.missing_indexes = tuple(missing)
+    return found
+
+
+def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]]]:
+    """By which columns the relations of a source are looked up when another one changes."""
+    found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for join in (join for view in views for join in view.joins):
+        partners: dict[tuple[int, int], set[str]] = defaultdict(set)
+        for a, b in filter(None, map(equated_columns, join.condition)):
+            if join.owner[a] != join.owner[b]:
+                partners[join.owner[a], join.owner[b]].add(a)
+                partners[join.owner[b], join.owner[a]].add(b)
+        for (at, _), columns in sorted(partners.items()):
+            occurrence = join.occurrences[at]
+            if occurrence.relation.source == source:
+                found[occurrence.relation.short_name].append(
+                    tuple(
+                        column.removeprefix(f"{occurrence.alias}.")
+                        for column in occurrence.schema.names
+                        if column in columns
+                    )
+                )
+    return dict(found)
+
+
+@contextmanager
+def _noting(problems: list[HeadwaterError]) -> Iterator[None]:
+    try:
+        yield
+    except HeadwaterError as error:
+        problems.append(error)
+
+
+def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
+    found = SourceFound(source.name)
+    with _noting(problems):
+        found.relations = tuple(source.relations().values())
+        found.set_up = not source.setup_statements()
+    return found
+
+
+def _view(project: Project, name: str, found: Inspection) -> list[View]:
+    """The view, or none if it is not sound or a source of it could not be read."""
+    file, needed = project.view_files[name], project.needs[name]
+    unread = [s.name for s in found.sources if s.name in needed and not s.relations]
+    if unread:
+        reason = f"not checked, since source {unread[0]} cannot be read"
+        found.views.append(ViewFound(file, needed, None, reason))
+        return []
+    views = []
+    with _noting(found.problems):
+        relations = [relation for source in found.sources for relation in source.relations]
+        definition = project.definition(name, relations)
+        choice = project.choose(definition)
+        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason))
+        views.append(definition.view)
+    return views

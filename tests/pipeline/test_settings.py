@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import InputError
+from headwater.pipeline.settings import (
+    Problems,
+    ProjectError,
+    Settings,
+    parse_duration,
+    read_document,
+    read_settings,
+    source_settings,
+)
+from headwater.sources.settings import PostgresSettings, SqliteSettings
+
+CRM = "[sources.crm]\nkind = 'sqlite'\npath = 'crm.db'\nrelations = ['customers']\n"
+SHOP = "[sources.shop]\nkind = 'postgres'\ndsn = '${SHOP_DSN}'\nrelations = ['sales.lines']\n"
+
+
+def read(folder: Path, text: str) -> Settings:
+    path = folder / "headwater.toml"
+    path.write_text(text, encoding="utf-8")
+    problems = Problems()
+    settings = read_settings(path, read_document(path), problems)
+    problems.raise_any()
+    return settings
+
+
+def refused(folder: Path, text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{folder / 'headwater.toml'}: ")
+
+
+def test_everything_has_a_default(tmp_path: Path) -> None:
+    settings = read(tmp_path, "")
+    assert settings.warehouse.path == Path("warehouse")
+    assert (settings.warehouse.retention, settings.warehouse.publish_every) == (86400, 60)
+    assert (settings.spark.master, settings.spark.engine) == ("local[*]", "auto")
+    assert (settings.spark.threshold, settings.spark.settings) == (None, {})
+    assert (settings.run.backlog, settings.run.batch, settings.run.in_work) == (10_000, 1000, 4)
+    assert settings.sources == {}
+
+
+def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_DSN", "postgresql://u:hush@h/d")
+    monkeypatch.setenv("LAKE", "lake")
+    settings = read(
+        tmp_path,
+        "[warehouse]\npath = '${LAKE}/views'\nretention = '2 weeks'\n"
+        "[spark]\nengine = 'spark'\nthreshold = 5\n[run]\nbatch = 7\n" + CRM + SHOP,
+    )
+    assert settings.warehouse.path == Path("lake/views")
+    assert settings.warehouse.retention == 2 * 7 * 86400
+    assert (settings.spark.engine, settings.spark.threshold, settings.run.batch) == ("spark", 5, 7)
+    crm, shop = settings.sources["crm"], settings.sources["shop"]
+    assert isinstance(crm, SqliteSettings)
+    assert isinstance(shop, PostgresSettings)
+    assert (crm.names, shop.names) == (("customers",), ("lines",))
+    assert shop.dsn.get_secret_value() == "postgresql://u:hush@h/d"
+    assert "hush" not in repr(settings)
+
+
+def test_keys_may_be_given_with_the_schema_or_without(tmp_path: Path) -> None:
+    for name in ("lines", "'sales.lines'"):
+        shop = SHOP.replace("${SHOP_DSN}", "") + f"keys = {{{name} = ['id']}}\n"
+        assert len(read(tmp_path, shop).sources["shop"].keys) == 1
+
+
+def test_settings_of_spark_may_be_written_with_or_without_quotes(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        "[spark.settings]\nspark.sql.shuffle.partitions = 4\n'spark.ui.enabled' = false\n",
+    )
+    assert settings.spark.settings == {
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1 day", 86400),
+        ("5 seconds", 5),
+        ("1 second", 1),
+        ("1.5 Hours", 5400),
+        ("2min", 120),
+        ("250 ms", 0.25),
+        (" 3  weeks ", 3 * 7 * 86400),
+    ],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "seconds", "5 parsecs", "-1 day", "0 seconds", 5, True])
+def test_anything_else_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match=r"is not a duration|must be longer"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[warehouse\n", "is not valid TOML: "),
+        ("[warehous]\n", "warehous: there is no such setting. Did you mean 'warehouse'? "),
+        ("warehouse = 3\n", "warehouse: must be a table. Write [warehouse]."),
+        ("[spark]\nmastr = 'x'\n", "spark.mastr: there is no such setting. Did you mean 'master'?"),
+        ("[spark]\nengine = 'fast'\n", "spark.engine: should be 'auto' or 'spark'."),
+        ("[spark]\nthreshold = -1\n", "spark.threshold: should be greater than or equal to 0."),
+        ("[spark]\nsettings = 3\n", "spark.settings: should be a valid dictionary."),
+        ("[run]\nbatch = 0\n", "run.batch: should be greater than 0."),
+        ("[run]\nin_work = 'x'\n", "run.in_work: should be a valid integer"),
+        ("[warehouse]\nretention = '3'\n", "warehouse.retention: is not a duration: "),
+        ("sources = 3\n", "sources: must hold tables. Write [sources.NAME]."),
+        ("[sources]\ncrm = 3\n", "sources.crm: must be a table. Write [sources.crm]."),
+        ("[sources.crm]\n", "sources.crm.kind: there is no such kind of source. The kinds are: "),
+        ("[sources.crm]\nkind = ['sqlite']\n", "sources.crm.kind: there is no such kind"),
+        (CRM + "colour = 1\n", "sources.crm.colour: there is no such setting. The settings here"),
+        (CRM + "pth = 1\n", "sources.crm.pth: there is no such setting. Did you mean 'path'?"),
+        (CRM.replace("path = 'crm.db'\n", ""), "sources.crm.path: is missing. The database file, "),
+        (CRM.replace("['customers']", "[]"), "sources.crm.relations: list should have at least 1"),
+        (CRM + "keys = {custmers = ['id']}\n", "sources.crm.keys: has a table that is not in rel"),
+        (CRM.replace("crm.db", "${NOT_SET}"), "sources.crm.path: the environment variable NOT_SET"),
+        (CRM.replace("[sources.crm]", "[sources.c-rm]"), "sources.c-rm: cannot be the name of a"),
+        (CRM + CRM.replace(".crm]", ".CRM]"), "sources.CRM: differs from sources.crm only in case"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_key(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, text).startswith(message)
+
+
+def test_a_folder_without_settings_is_no_project(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file") as caught:
+        read_document(tmp_path / "headwater.toml")
+    assert "headwater init" in caught.value.hint
+
+
+def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read(tmp_path, "[run]\nbatch = 0\n[spark]\nengine = 'x'\n" + CRM + "a = 1\n")
+    assert len(caught.value.problems) == 3
+    assert str(caught.value).count("\n") == 2
+
+
+@pytest.mark.parametrize("table", ["dsn = 3", "dsn = ['${SECRET}']", "dsn.${SECRET} = 1"])
+def test_a_secret_is_in_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    monkeypatch.setenv("SECRET", "hush")
+    shop = f"[sources.shop]\nkind = 'postgres'\nrelations = ['a']\n{table}\n"
+    assert "hush" not in refused(tmp_path, shop)
+
+
+def test_one_source_is_read_whatever_the_others_are(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text("[run]\nx = 1\n[sources.shop]\nkind = 'x'\n" + CRM)
+    assert source_settings(path, read_document(path), "crm").kind == "sqlite"
+    with pytest.raises(InputError, match=r"no source 'crn'. Did you mean 'crm'\? There are: shop"):
+        source_settings(path, read_document(path), "crn")
