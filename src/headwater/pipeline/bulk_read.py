@@ -8,6 +8,7 @@ driver reads, with several threads, and puts the rows into Parquet files that Sp
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -65,7 +66,9 @@ def _through_executors(
     spark: SparkSession, relation: Relation, readers: Sequence[PartReader], tally: Tally
 ) -> DataFrame:
     schema = spark_schema(spark, arrow_schema(relation.schema))
-    source = data_source(f"headwater_{relation.name}", schema, relation.name, readers, tally)
+    # A name of its own: loads that run side by side read different snapshots.
+    title = f"headwater_{uuid.uuid4().hex}"
+    source = data_source(title, schema, relation.name, readers, tally)
     spark.dataSource.register(source)
     return spark.read.format(source.name()).load()
 

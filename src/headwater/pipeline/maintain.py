@@ -131,7 +131,7 @@ class Maintainer:
         self._subscriptions: dict[str, Subscription] = {}
         self._delta: list[Rows] = []
         self._added: list[_Received] = []
-        self._unnoted = False
+        self._unnoted = 0
         self._commit_at = 0.0
         self._thread = threading.Thread(
             target=self._run, name=f"view {plan.view.name}", daemon=True
@@ -240,7 +240,7 @@ class Maintainer:
         if delivery.error is not None:
             raise delivery.error
         self._take(delivery, writer)
-        if len(self._added) > _MOST_UNNOTED:
+        if self._unnoted > _MOST_UNNOTED:
             self._note(writer)
 
     def _take(self, delivery: Delivery, writer: ViewWriter) -> None:
@@ -254,7 +254,7 @@ class Maintainer:
                 )
                 self._known[transaction.id] = received
                 if not transaction.updates:
-                    self._reflect(transaction.id)
+                    self._reflect(transaction.id, concerns=False)
                     return
                 if delivery.read_at:
                     self._watch("delivery", time.monotonic() - delivery.read_at)
@@ -289,12 +289,13 @@ class Maintainer:
         if self._delta and self._is_due():
             self._commit(writer)
 
-    def _reflect(self, name: str) -> None:
+    def _reflect(self, name: str, concerns: bool = True) -> None:
         received = self._known.pop(name)
         assert self.progress is not None
-        self.progress.reflect(received.source, received.number, received.position)
-        self._added.append(received)
-        self._unnoted = True
+        self.progress.reflect(received.source, received.number, received.position, concerns)
+        if concerns:
+            self._added.append(received)
+        self._unnoted += 1
         with self._room:
             self._waiting -= 1
             self._room.notify_all()
@@ -327,10 +328,10 @@ class Maintainer:
         added: dict[str, list[int]] = {}
         for received in self._added:
             added.setdefault(received.source, []).append(received.number)
-        for source, numbers in added.items():
-            self._feeds[source].wait_durable(max(numbers))
-        durable = time.monotonic()
         assert self.progress is not None
+        for source, reached in self.progress.vector.items():
+            self._feeds[source].wait_durable(max([reached.number, *reached.also]))
+        durable = time.monotonic()
         writer.commit(
             delta.dataframe if isinstance(delta, Frame) else delta,
             self.progress.vector,
@@ -343,7 +344,7 @@ class Maintainer:
         self._watch("change log", durable - began)
         self._watch("commit", now - durable)
         self._commit_at = now
-        self._unnoted = False
+        self._unnoted = 0
         if kind == "change":
             self.counters.commits += 1
             self.counters.rows += len(delta)

@@ -18,19 +18,24 @@ class SourceProgress:
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
         self._above: dict[int, Position | None] = {}
+        self._of_no_concern: set[int] = set()
 
     @property
     def reached(self) -> Reached:
         return self._reached
 
-    def reflect(self, number: int, position: Position | None) -> None:
-        """A transaction is reflected from now on."""
+    def reflect(self, number: int, position: Position | None, concerns: bool = True) -> None:
+        """A transaction is reflected from now on; one that does not concern the view always is."""
         self._above[number] = position
+        if not concerns:
+            self._of_no_concern.add(number)
         watermark, place = self._reached.number, self._reached.position
         while watermark + 1 in self._above:
             watermark += 1
             place = self._above.pop(watermark)
-        self._reached = Reached(watermark, place, tuple(sorted(self._above)))
+            self._of_no_concern.discard(watermark)
+        early = self._above.keys() - self._of_no_concern
+        self._reached = Reached(watermark, place, tuple(sorted(early)))
 
 
 class Progress:
@@ -43,8 +48,10 @@ class Progress:
     def vector(self) -> Vector:
         return {source: progress.reached for source, progress in self._sources.items()}
 
-    def reflect(self, source: str, number: int, position: Position | None) -> None:
-        self._sources[source].reflect(number, position)
+    def reflect(
+        self, source: str, number: int, position: Position | None, concerns: bool = True
+    ) -> None:
+        self._sources[source].reflect(number, position, concerns)
 
     def has_reached(self, targets: Mapping[str, int]) -> bool:
         return all(
