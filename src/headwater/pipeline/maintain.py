@@ -123,6 +123,7 @@ class Maintainer:
         self._room = threading.Condition()
         self._waiting = 0
         self._owed: dict[str, int] = dict.fromkeys(plan.view.sources, 0)
+        self._asked: dict[str, float] = {}
         self._stopping = False
         self._failure: HeadwaterError | None = None
         self._names = frozenset(relation.name for relation in plan.view.relations)
@@ -258,7 +259,8 @@ class Maintainer:
                     return
                 if delivery.read_at:
                     self._watch("delivery", time.monotonic() - delivery.read_at)
-            case AnswerArrived(source):
+            case AnswerArrived(source, label):
+                self._watch("probe", time.monotonic() - self._asked.pop(label))
                 with self._room:
                     self._owed[source] -= 1
         began = time.monotonic()
@@ -273,6 +275,7 @@ class Maintainer:
 
     def _ask(self, source: str, ask: Ask) -> None:
         self.counters.questions += 1
+        self._asked[ask.label] = time.monotonic()
         with self._room:
             self._owed[source] += 1
             self._room.notify_all()

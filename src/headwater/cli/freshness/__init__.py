@@ -1,0 +1,1 @@
+"""`headwater bench freshness`: from a commit at a source to the view, against recomputing."""
