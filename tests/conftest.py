@@ -2,13 +2,19 @@
 
 `ci`, the default, tries the same examples on every run. `stress`, chosen by HEADWATER_STRESS=1,
 tries many more, different ones each time, and keeps those that failed under .hypothesis/.
+
+Tests that use Spark are kept together, so that of several test processes one starts it.
 """
 
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+from pyspark.sql import SparkSession
+
+from tests.spark import shared_session
 
 EXAMPLES = Path(__file__).parent.parent / ".hypothesis" / "examples"
 
@@ -23,3 +29,16 @@ settings.register_profile(
     database=DirectoryBasedExampleDatabase(EXAMPLES),
 )
 settings.load_profile("stress" if os.environ.get("HEADWATER_STRESS") == "1" else "ci")
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    return shared_session()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        on_spark = parameters is not None and parameters.params.get("engine") == "spark"
+        if on_spark or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 from pyspark.sql import types as spark
 
@@ -85,12 +85,12 @@ class Held:
         """Every row once, with a count that is not zero."""
         if self.merged:
             return self.data
-        grouped = self.data.groupBy(*self.columns())
+        grouped = self.data.groupBy(*self.schema.names)
         return grouped.agg(F.sum(COUNT).alias(COUNT)).where(F.col(COUNT) != 0)
 
-    def columns(self, first: int = 0) -> list[Column]:
-        """The columns without the count, numbered from `first`."""
-        return [F.col(place(at)).alias(place(first + at)) for at in range(len(self.schema))]
+    def numbered_from(self, first: int) -> list[str]:
+        """The columns without the count, in the places from `first` on, as SQL."""
+        return [f"{place(at)} AS {place(first + at)}" for at in range(len(self.schema))]
 
     def counts(self) -> dict[Row, int]:
         """All the rows, brought to the driver once."""
