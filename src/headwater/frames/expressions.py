@@ -1,8 +1,9 @@
 """Our expressions as Spark columns: the same meaning and the same type on a DataFrame.
 
 Spark's operators mean what ours do, since ours follow Spark's in ANSI mode. What is written
-out here is what Spark would choose differently: the types of literals, the sign of zero, and
-comparisons of decimals that have no common type of 38 digits.
+out here is what Spark would do differently: the types of literals, the sign of zero,
+comparisons of decimals that have no common type of 38 digits, and changing the sign of one
+with more than 34.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def to_column(expression: Expression, schema: Schema) -> Column:
             parts = [to_column(argument, schema) for argument in arguments]
             if operator in _COMPARISONS:
                 return _comparison(operator, [a.type for a in arguments], parts)
+            if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
+                return _LONG_DECIMALS[operator](*parts).cast(spark_type(kind))
             return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)
 
 
@@ -115,6 +118,25 @@ def _divided(number: Column, kind: Type) -> tuple[Column, Column]:
         return number.cast("decimal(38,0)"), F.when(number.isNotNull(), F.lit(0).cast(most))
     whole = F.when(number < 0, F.ceil(number)).otherwise(F.floor(number))
     return whole.cast("decimal(38,0)"), (number % F.lit(1).cast("decimal(1,0)")).cast(most)
+
+
+# Changing the sign
+
+_ROUNDED_FROM = 34
+"""Spark rounds a decimal to so many digits when it changes its sign."""
+
+
+def _negated(number: Column) -> Column:
+    """The decimal with the other sign, as text, where Spark would round it."""
+    text = number.cast("string")
+    return F.when(number < 0, F.substr(text, F.lit(2))).otherwise(F.concat(F.lit("-"), text))
+
+
+def _without_sign(number: Column) -> Column:
+    return F.when(number < 0, _negated(number)).otherwise(number.cast("string"))
+
+
+_LONG_DECIMALS: dict[str, Operator] = {"negate": _negated, "abs": _without_sign}
 
 
 # All other operators

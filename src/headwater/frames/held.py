@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pyarrow
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 from pyspark.sql import types as spark
@@ -22,7 +21,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row
 from headwater.frames.arrow import COUNT, from_arrow, to_arrow
 from headwater.frames.expressions import place, spark_type
-from headwater.frames.failures import Fragile, explained
+from headwater.frames.failures import SPARK_ERRORS, Fragile, explained
 
 SMALL = 20_000
 """Up to this many rows are kept as an Arrow table in the driver: that takes one job of about
@@ -127,7 +126,7 @@ class Held:
     def _run(self, job: Callable[[], Result]) -> Result:
         try:
             return job()
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise explained(error, self.fragile) from None
 
 
