@@ -23,9 +23,9 @@ from headwater.frames.arrow import COUNT, from_arrow, to_arrow
 from headwater.frames.expressions import place, spark_type
 from headwater.frames.failures import SPARK_ERRORS, Fragile, explained
 
-SMALL = 20_000
-"""Up to this many rows are kept as an Arrow table in the driver: that takes one job of about
-50 ms, and a later job reads them from its own plan. More stay where Spark computed them."""
+SMALL = 200_000
+"""Up to this many rows are kept as an Arrow table in the driver: that takes one job, where a
+checkpoint and its count take three times as long. More stay where Spark computed them."""
 
 UNKNOWN = 2**62
 """The bound on the size of something that nobody has counted."""
