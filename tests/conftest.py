@@ -36,6 +36,7 @@ def spark() -> SparkSession:
     return shared_session()
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin that divides the tests looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         parameters = getattr(item, "callspec", None)
