@@ -2,8 +2,6 @@
 
 `ci`, the default, tries the same examples on every run. `stress`, chosen by HEADWATER_STRESS=1,
 tries many more, different ones each time, and keeps those that failed under .hypothesis/.
-
-Tests that use Spark are kept together, so that of several test processes one starts it.
 """
 
 import os
@@ -34,12 +32,3 @@ settings.load_profile("stress" if os.environ.get("HEADWATER_STRESS") == "1" else
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     return shared_session()
-
-
-@pytest.hookimpl(tryfirst=True)  # before the plugin that divides the tests looks at the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        parameters = getattr(item, "callspec", None)
-        on_spark = parameters is not None and parameters.params.get("engine") == "spark"
-        if on_spark or "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
