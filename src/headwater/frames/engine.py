@@ -13,10 +13,10 @@ from headwater.algebra.rows import Rows
 from headwater.frames.frame import Frame
 
 THRESHOLD = 200_000
-"""Up to this many rows memory is faster. Joins of n with m rows on two busy cores, in memory
-and on Spark where both are held already: 10 with 1,000 1 ms and 0.1 to 0.5 s; 10,000 with
-100,000 0.2 s and 0.3 s; 50,000 with 200,000 0.4 s and 0.9 s. Above it the driver's memory is
-the reason for Spark rather than time, unless Spark has many more cores than the driver."""
+"""No crossover in time was found: on two busy cores, joins of n with m rows in memory, and on
+Spark where both are held already, took 1 ms and 0.5 s (10, 1,000), 0.3 and 0.5 s (10,000,
+100,000), 0.4 and 0.9 s (50,000, 200,000), 0.5 and 2.5 s (50,000, 400,000). The default is a
+choice to bound the driver's memory; measure again on a quiet machine or a cluster."""
 
 
 @dataclass(frozen=True)
