@@ -25,7 +25,8 @@ from headwater.frames.failures import SPARK_ERRORS, Fragile, explained
 
 SMALL = 200_000
 """Up to this many rows are kept as an Arrow table in the driver: that takes one job, where a
-checkpoint and its count take two more (50,000 rows: 0.3 s against 1.1 s, busy machine). More stay where Spark computed them."""
+checkpoint and its count take two more (50,000 rows: 0.3 s against 1.1 s, busy machine).
+More stay where Spark computed them."""
 
 UNKNOWN = 2**62
 """The bound on the size of something that nobody has counted."""
