@@ -7,8 +7,12 @@ tries many more, different ones each time, and keeps those that failed under .hy
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+from pyspark.sql import SparkSession
+
+from tests.spark import shared_session
 
 EXAMPLES = Path(__file__).parent.parent / ".hypothesis" / "examples"
 
@@ -23,3 +27,8 @@ settings.register_profile(
     database=DirectoryBasedExampleDatabase(EXAMPLES),
 )
 settings.load_profile("stress" if os.environ.get("HEADWATER_STRESS") == "1" else "ci")
+
+
+@pytest.fixture(scope="session")
+def spark() -> SparkSession:
+    return shared_session()

@@ -104,20 +104,30 @@ def _compile(expression: Expression, schema: Schema) -> Evaluator:
                 return LAZY[name](parts)
             function = strict_function(name, [argument.type for argument in arguments], kind)
             assert function is not None, f"no implementation of {name}"
-            return _strict(function, parts)
+            return _strict(name, function, parts)
 
 
-def _strict(function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
+def _strict(name: str, function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
+    """NULL as soon as one argument is, and then the other is not evaluated: it cannot fail.
+
+    As in Spark, the left argument comes first, but of a division the divisor.
+    """
     if len(parts) == 1:
         (only,) = parts
         return lambda row: None if (value := only(row)) is None else function(value)
     left, right = parts
 
-    def evaluate(row: Row) -> Value:
-        a, b = left(row), right(row)
-        return None if a is None or b is None else function(a, b)
+    def forwards(row: Row) -> Value:
+        if (a := left(row)) is None or (b := right(row)) is None:
+            return None
+        return function(a, b)
 
-    return evaluate
+    def backwards(row: Row) -> Value:
+        if (b := right(row)) is None or (a := left(row)) is None:
+            return None
+        return function(a, b)
+
+    return backwards if name in ("/", "%") else forwards
 
 
 @lru_cache(maxsize=4096)

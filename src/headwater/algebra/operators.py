@@ -124,9 +124,11 @@ def _float_remainder(a: float, b: float) -> float:
     return NAN if math.isinf(a) else canonical_float(math.fmod(a, b))
 
 
-def _unary(compute: Function) -> Callable[[Type], Function]:
+def _unary(plain: Function, decimal: Function) -> Callable[[Type], Function]:
+    """Decimals by methods of their own: Python's operators would round them to 28 digits."""
+
     def make(result: Type) -> Function:
-        fit = _fitter(result)
+        fit, compute = _fitter(result), decimal if result.name == "decimal" else plain
         return lambda a: fit(compute(a))
 
     return make
@@ -138,8 +140,8 @@ _ARITHMETIC: dict[str, Callable[[Type], Function]] = {
     "*": _plain_arithmetic(operator.mul, _WIDE.multiply),
     "/": _division,
     "%": _remainder,
-    "negate": _unary(operator.neg),
-    "abs": _unary(abs),
+    "negate": _unary(operator.neg, Decimal.copy_negate),
+    "abs": _unary(abs, Decimal.copy_abs),
 }
 
 

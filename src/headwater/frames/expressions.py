@@ -1,8 +1,9 @@
 """Our expressions as Spark columns: the same meaning and the same type on a DataFrame.
 
 Spark's operators mean what ours do, since ours follow Spark's in ANSI mode. What is written
-out here is what Spark would choose differently: the types of literals, the sign of zero, and
-comparisons of decimals that have no common type of 38 digits.
+out here is what Spark would do differently: the types of literals, the sign of zero,
+comparisons of decimals that have no common type of 38 digits, and changing the sign of one
+with more than 34.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def to_column(expression: Expression, schema: Schema) -> Column:
             parts = [to_column(argument, schema) for argument in arguments]
             if operator in _COMPARISONS:
                 return _comparison(operator, [a.type for a in arguments], parts)
+            if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
+                return _LONG_DECIMALS[operator](*parts, kind).cast(spark_type(kind))
             return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)
 
 
@@ -113,8 +116,34 @@ def _divided(number: Column, kind: Type) -> tuple[Column, Column]:
     most = spark.DecimalType(MAX_DECIMAL_DIGITS, MAX_DECIMAL_DIGITS)
     if kind.name == "int":
         return number.cast("decimal(38,0)"), F.when(number.isNotNull(), F.lit(0).cast(most))
-    whole = F.when(number < 0, F.ceil(number)).otherwise(F.floor(number))
+    whole = F.when(_is_negative(number, kind), F.ceil(number)).otherwise(F.floor(number))
     return whole.cast("decimal(38,0)"), (number % F.lit(1).cast("decimal(1,0)")).cast(most)
+
+
+# Changing the sign
+
+_ROUNDED_FROM = 34
+"""Spark rounds a decimal to so many digits when it changes its sign."""
+
+
+def _negated(number: Column, kind: Type) -> Column:
+    """The decimal with the other sign, as text, where Spark would round it."""
+    text, minus = number.cast("string"), F.lit("-")
+    without = F.substr(text, F.lit(2))
+    return F.when(_is_negative(number, kind), without).otherwise(F.concat(minus, text))
+
+
+def _without_sign(number: Column, kind: Type) -> Column:
+    negative = _is_negative(number, kind)
+    return F.when(negative, _negated(number, kind)).otherwise(number.cast("string"))
+
+
+def _is_negative(number: Column, kind: Type) -> Column:
+    """Against a zero of the same type: beside another one, Spark might round the number."""
+    return number < F.lit(0).cast(spark_type(kind))
+
+
+_LONG_DECIMALS: dict[str, Operator] = {"negate": _negated, "abs": _without_sign}
 
 
 # All other operators

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import ArithmeticException, NumberFormatException, PySparkException
 
 from headwater.algebra.expressions import (
@@ -38,6 +39,10 @@ _WORDS = {
 }
 
 
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What a failed job raises: PySpark translates only some of Java's exceptions."""
+
+
 @dataclass(frozen=True)
 class Fragile:
     """An expression that may fail, and where it is evaluated."""
@@ -47,12 +52,11 @@ class Fragile:
     """Gives columns of the rows on which it is evaluated, so many at most."""
 
 
-def explained(error: PySparkException, fragile: Sequence[Fragile]) -> HeadwaterError:
+def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     """The error to raise in the place of Spark's."""
     words = _words(error)
     if words is None:
-        sentence = _first_line(error)
-        return EngineError(f"Spark failed: {sentence}", "Its own log says more.")
+        return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")
     for each in fragile:
         try:
             _evaluate(each)
@@ -65,19 +69,22 @@ def explained(error: PySparkException, fragile: Sequence[Fragile]) -> HeadwaterE
     )
 
 
-def _words(error: PySparkException) -> str | None:
+def _words(error: Exception) -> str | None:
     """What went wrong with a row, or None if it was not a row's fault."""
     text = str(error)
     for name, words in _WORDS.items():
         if name in text:
             return words
     if isinstance(error, ArithmeticException | NumberFormatException):
-        return _first_line(error)
+        return _cause(error)
     return None
 
 
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().partition("\n")[0]
+def _cause(error: Exception) -> str:
+    """The innermost of Java's messages, in one line."""
+    lines = str(error).strip().splitlines()
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0].removeprefix("Caused by: ").rstrip(".")
 
 
 def _evaluate(fragile: Fragile) -> None:

@@ -133,8 +133,8 @@ class Frame(Rows):
             return self
         if factor == 0:
             return self._nothing(self.schema)
-        count = (F.col(COUNT) * F.lit(factor).cast("bigint")).alias(COUNT)
-        return self._with(self._held.data.select(*self._held.columns(), count))
+        count = f"{COUNT} * CAST({factor} AS BIGINT) AS {COUNT}"
+        return self._with(self._held.data.selectExpr(*self._held.schema.names, count))
 
     # Relational operations
 
@@ -174,21 +174,18 @@ class Frame(Rows):
             return self._nothing(schema)
         first, fragile = first._prepared_for([left for left, _ in on])
         second, more = second._prepared_for([right for _, right in on])
-        left, right = (
-            first._held.data,
-            second._held.data.select(
-                *second._held.columns(len(first.schema)), F.col(COUNT).alias(_OTHER_COUNT)
-            ),
+        left = first._held.data
+        right = second._held.data.selectExpr(
+            *second._held.numbered_from(len(first.schema)), f"{COUNT} AS {_OTHER_COUNT}"
         )
         left, right = _with_broadcast(first, left, second, right)
         pairs = [to_column(Call("=", pair, BOOL), schema) for pair in on]
         joined = left.join(right, reduce(Column.__and__, pairs)) if on else left.crossJoin(right)
-        columns = [F.col(place(at)) for at in range(len(schema))]
-        count = (F.col(COUNT) * F.col(_OTHER_COUNT)).alias(COUNT)
+        by_place = positional(schema)
         held = Held(
             self.spark,
-            positional(schema),
-            joined.select(*columns, count),
+            by_place,
+            joined.selectExpr(*by_place.names, f"{COUNT} * {_OTHER_COUNT} AS {COUNT}"),
             most=first.size_hint * second.size_hint,
             merged=first._held.merged and second._held.merged,
             fragile=fragile + more,
@@ -200,7 +197,7 @@ class Frame(Rows):
         if not gone or not self.size_hint:
             return self
         held = Held.of_rows(self.spark, gone)
-        deleted = held.data.select(*held.columns(len(self.schema)))
+        deleted = held.data.selectExpr(*held.numbered_from(len(self.schema)))
         same = [
             F.col(place(self.schema.positions[name])).eqNullSafe(F.col(place(behind)))
             for behind, name in enumerate(columns, len(self.schema))

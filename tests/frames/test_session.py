@@ -1,0 +1,52 @@
+"""The session has the settings that values rely on, and leaves others' sessions alone."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.algebra.expressions import ColumnRef
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT
+from headwater.errors import ExpressionError
+from headwater.frames.frame import Frame
+from headwater.frames.session import MEANING, named, spark_session
+
+SCHEMA = Schema.of([("n", INT)])
+
+
+def test_a_session_that_runs_already_keeps_its_settings(spark: SparkSession) -> None:
+    theirs = spark.newSession()
+    theirs.conf.set("spark.sql.ansi.enabled", "false")
+    theirs.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    ours = spark_session({"spark.sql.shuffle.partitions": "3"}, existing=theirs)
+    assert theirs.conf.get("spark.sql.ansi.enabled") == "false"
+    assert theirs.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert {key: ours.conf.get(key) for key in MEANING} == MEANING
+    assert ours.conf.get("spark.sql.shuffle.partitions") == "3"
+
+
+def test_settings_cannot_change_what_values_mean(spark: SparkSession) -> None:
+    ours = spark_session({"spark.sql.ansi.enabled": "false"}, existing=spark)
+    assert ours.conf.get("spark.sql.ansi.enabled") == "true"
+
+
+def test_jobs_are_named_and_the_name_ends_with_the_step(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    with named(spark, "orders: load"):
+        with named(spark, "orders: join"):
+            assert context.getLocalProperty("spark.job.description") == "orders: join"
+            spark.range(1).collect()
+        assert context.getLocalProperty("spark.job.description") == "orders: load"
+    assert context.getLocalProperty("spark.job.description") is None
+    assert context.statusTracker().getJobIdsForGroup("orders: join")
+
+
+def test_a_failing_expression_prints_nothing(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    frame = Frame.of_rows(spark, Rows.of(SCHEMA, [(0,)]))
+    capfd.readouterr()
+    with pytest.raises(ExpressionError):
+        bool(frame.project(SCHEMA, [call("%", ColumnRef("n", INT), ColumnRef("n", INT))]))
+    assert capfd.readouterr() == ("", "")
