@@ -94,6 +94,7 @@ class ViewWriter:
                 "Open a new writer: it finds out whether that commit counts.",
             )
         self._check(delta, vector)
+        self._log.check_in_place()
         number = self.latest.number + 1
         files = self._write(delta, number)
         draft = Commit(

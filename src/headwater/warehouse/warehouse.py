@@ -47,6 +47,11 @@ class Warehouse:
                 f"The warehouse '{path}' is not a folder: object stores are not supported yet.",
                 "Give the path of a local or mounted folder.",
             )
+        if "%" in str(path):
+            raise InputError(
+                f"The warehouse '{path}' has a percent sign in its path.",
+                "Choose a path without one: Delta's libraries take it for an escape.",
+            )
         self.path = Path(path).absolute()
         self.durable = durable
         self._logs = self.path / OWN / "views"
