@@ -275,11 +275,12 @@ def test_columns_that_a_table_cannot_have_are_refused(
         )
 
 
-def test_an_object_store_or_an_escaped_path_is_refused() -> None:
+def test_an_object_store_or_a_path_that_looks_like_a_pattern_is_refused() -> None:
     with pytest.raises(InputError, match="object stores are not supported"):
         Warehouse("s3://bucket/path")
-    with pytest.raises(InputError, match="percent sign"):
-        Warehouse("100%")
+    for path in ("100%", "a*", "a[b]", "{a}"):
+        with pytest.raises(InputError, match="contains"):
+            Warehouse(path)
 
 
 def test_loading_an_existing_view_is_refused_and_a_dropped_one_can_be_loaded_again(

@@ -99,7 +99,7 @@ def collected(frame: DataFrame) -> Rows:
 def test_values_survive_loading_changing_folding_and_both_readers(
     tmp_path: Path, spark: SparkSession, berlin: SparkSession
 ) -> None:
-    warehouse = Warehouse(tmp_path / "a [b] *ü {c}", durable=False)
+    warehouse = Warehouse(tmp_path / "a b, ü: c", durable=False)
     start = rows(ALL, SCHEMA)
     view = load(warehouse, spark, start)
     assert view.schema == SCHEMA

@@ -47,12 +47,14 @@ class Warehouse:
                 f"The warehouse '{path}' is not a folder: object stores are not supported yet.",
                 "Give the path of a local or mounted folder.",
             )
-        if "%" in str(path):
-            raise InputError(
-                f"The warehouse '{path}' has a percent sign in its path.",
-                "Choose a path without one: Delta's libraries take it for an escape.",
-            )
         self.path = Path(path).absolute()
+        # delta-rs takes % for an escape; Spark takes the others for a pattern, and then reads a
+        # file twice even if told that they are none.
+        if found := set(str(self.path)) & set("%*?[]{}\\"):
+            raise InputError(
+                f"The path of the warehouse '{self.path}' contains {' '.join(sorted(found))}.",
+                "Choose a folder without such characters in its path.",
+            )
         self.durable = durable
         self._logs = self.path / OWN / "views"
         self._staging = self.path / OWN / "staging"
