@@ -17,6 +17,9 @@ from headwater.frames.arrow import COUNT, signed_schema
 COMMIT = "_commit"
 """The column of the signed log that holds the number of the commit a row came with."""
 
+HASH = "_headwater_hash"
+FILE = "_headwater_file"
+
 _DELTA = {
     "boolean": "bool",
     "long": "int",
@@ -54,7 +57,7 @@ def check_columns(view: str, schema: Schema) -> None:
     seen: set[str] = set()
     for column in schema.columns:
         problem = ""
-        if column.name.lower() in (COUNT, COMMIT):
+        if column.name.lower() in (COUNT, COMMIT, HASH, FILE):
             problem = "has a name that Headwater uses itself"
         elif column.name.lower() in seen:
             problem = "differs from another column only in upper and lower case"
