@@ -1,3 +1,5 @@
+import json
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -6,7 +8,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
-from headwater.errors import InputError
+from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow, plain_from_arrow
 from headwater.warehouse import folding, states
 from headwater.warehouse.commits import Action
@@ -338,9 +340,57 @@ def test_a_writer_that_slept_through_a_clean_up_goes_on_unless_it_was_replaced(
     view.clean_up(NOW, minimum_age=NOW)
     assert view.log.oldest() > 5
     entries = set(Path(view.log.folder / "_delta_log").iterdir())
-    from headwater.errors import FencedError
-
     with pytest.raises(FencedError):
         sleeper.commit(rows({(10, "z"): 1}), vector(3))
     assert set(Path(view.log.folder / "_delta_log").iterdir()) == entries
     assert view.rows() == expected
+
+
+def test_clean_up_removes_what_a_job_that_died_left_behind(
+    view: ViewTable, spark: SparkSession
+) -> None:
+    running, dead = view.staging / "running", view.staging / "dead"
+    for folder in (running, dead):
+        (folder / "_temporary").mkdir(parents=True)
+    for path in (dead / "_temporary", dead):
+        os.utime(path, (0, 0))
+    view.clean_up(NOW)
+    assert running.exists()
+    assert not dead.exists()
+
+
+def test_plain_tables_are_checkpointed(
+    view: ViewTable, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "CHECKPOINT_EVERY", 1)
+    view.writer("r").commit(Rows.empty(SCHEMA), vector(1), kind="vector")
+    assert view.fold(spark, "f") is not None
+    assert view.plain.has_checkpoint(1)
+    assert view.plain.snapshot().number == 3
+
+
+def test_a_plain_table_with_deletion_vectors_is_refused(
+    view: ViewTable, spark: SparkSession
+) -> None:
+    entry = view.plain.folder / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            features = ["deletionVectors"]
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
+            }
+    added = next(action["add"] for action in actions if "add" in action)
+    added["deletionVector"] = {
+        "storageType": "i",
+        "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        "offset": None,
+        "sizeInBytes": 40,
+        "cardinality": 6,
+    }
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    with pytest.raises(EngineError, match="deletion vectors"):
+        view.rows()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headwater.warehouse.view_table import ViewTable
 
+CHECKPOINT_EVERY = 50
 FILE_SIZE = 128 * 1024 * 1024
 SMALL_FILE = 8 * 1024 * 1024
 MANY_SMALL_FILES = 16
@@ -68,6 +69,8 @@ def _fold_into_plain(
     ]
     try:
         if view.plain.put(version, actions):
+            if version % CHECKPOINT_EVERY == 0:
+                view.plain.snapshot(version).write_checkpoint()
             return commit
     except OvertakenError:
         pass
