@@ -90,7 +90,7 @@ def test_a_large_change_comes_as_a_dataframe(warehouse: Warehouse, spark: SparkS
     with view.writer("r") as writer:
         commit = writer.commit(local_frame(spark, change), vector(1))
         assert commit.rows == 100
-        with pytest.raises(EngineError, match="has the columns"):
+        with pytest.raises(EngineError, match="have the columns"):
             writer.commit(local_frame(spark, change).drop("name"), vector(2))
         writer.commit(-change, vector(2))
     assert view.rows(commit.number) == change
@@ -113,7 +113,7 @@ def test_a_change_with_other_columns_or_sources_is_refused(
     view = load(warehouse, spark, EMPTY)
     other = Schema.of([("id", INT), ("other", TEXT)])
     with view.writer("r") as writer:
-        with pytest.raises(EngineError, match="has the columns"):
+        with pytest.raises(EngineError, match="have the columns"):
             writer.commit(rows({(1, "a"): 1}, other), vector(1))
         with pytest.raises(EngineError, match="has the sources"):
             writer.commit(EMPTY, {"shop": Reached(1, {})})
@@ -320,6 +320,17 @@ def test_a_load_that_failed_half_way_leaves_no_view_and_is_replaced(
     assert (warehouse.path / "orders").exists()
     assert warehouse.view_names() == []
     assert load(warehouse, spark, rows({(2, "b"): 1})).rows() == rows({(2, "b"): 1})
+
+
+def test_contents_with_other_columns_are_not_loaded(
+    warehouse: Warehouse, spark: SparkSession
+) -> None:
+    contents = local_frame(spark, rows({(1, "a"): 1})).withColumnRenamed("name", "other")
+    with pytest.raises(EngineError, match="have the columns"):
+        warehouse.create(
+            "orders", SCHEMA, {}, vector(0), contents, algorithm="", level="", runner=""
+        )
+    assert warehouse.view_names() == []
 
 
 def test_a_folder_of_the_user_is_not_overwritten(warehouse: Warehouse, spark: SparkSession) -> None:

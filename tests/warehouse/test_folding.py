@@ -383,14 +383,6 @@ def test_a_plain_table_with_deletion_vectors_is_refused(
                 "readerFeatures": features,
                 "writerFeatures": features,
             }
-    added = next(action["add"] for action in actions if "add" in action)
-    added["deletionVector"] = {
-        "storageType": "i",
-        "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-        "offset": None,
-        "sizeInBytes": 40,
-        "cardinality": 6,
-    }
     entry.write_text("\n".join(map(json.dumps, actions)))
     with pytest.raises(EngineError, match="deletion vectors"):
         view.rows()

@@ -86,11 +86,10 @@ class Snapshot:
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
-        features = self._table.protocol().reader_features or []
-        if "deletionVectors" in features and pyarrow.table(self._table.deletion_vectors()).num_rows:
+        if "deletionVectors" in (self._table.protocol().reader_features or []):
             raise EngineError(
-                f"The table {self.folder} has deletion vectors, which Headwater does not read.",
-                "Purge them with the tool that wrote them, and switch them off for this table.",
+                f"The table {self.folder} may have deletion vectors, which are not read.",
+                "Drop that table feature with the tool that switched it on.",
             )
         adds = pyarrow.table(self._table.get_add_actions(flatten=True))
         nothing = [None] * adds.num_rows

@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
-from headwater.frames.arrow import COUNT, arrow_schema
-from headwater.warehouse.columns import check_columns, check_name, log_arrow_schema, spark_schema
+from headwater.frames.arrow import arrow_schema
+from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
 from headwater.warehouse.files import write_spark
@@ -93,6 +93,7 @@ class Warehouse:
         """
         check_name(name)
         check_columns(name, schema)
+        check_change(name, schema, contents)
         self._refuse_existing(name)
         aside = self._staging / uuid.uuid4().hex
         commit = Commit(
@@ -133,7 +134,7 @@ class Warehouse:
     def _write_plain(
         self, folder: Path, schema: Schema, commit: Commit, contents: DataFrame
     ) -> Commit:
-        frame = repeated(contents.to(spark_schema(schema, COUNT)), schema)
+        frame = repeated(contents, schema)
         folder.mkdir(parents=True)
         files = write_spark(frame, folder, self._staging, None, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
