@@ -1,6 +1,8 @@
 """Random changes with folds, compactions and replaced writers in between."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -74,3 +76,49 @@ def test_every_version_is_the_running_sum(
     assert plain_from_arrow(frame.toArrow(), SCHEMA) == view.rows()
     plain = view.plain.snapshot()
     assert view.rows(plain.number) == expected[plain.number].positive()
+
+
+def test_readers_beside_a_writer_folds_and_compactions_see_whole_commits(
+    warehouse: Warehouse, spark: SparkSession
+) -> None:
+    view = load(warehouse, spark, rows({(0, "a"): 1}))
+    expected = {1: view.rows(), 2: view.rows()}
+    seen: list[tuple[int, Rows]] = []
+    commits = STEPS * 4
+    ahead = threading.Semaphore(3)  # the writer is at most so many commits ahead of the reader
+    committed = threading.Semaphore(0)
+
+    def write() -> None:
+        random = Random(3)
+        with view.writer("w") as writer:
+            for step in range(commits):
+                newest = expected[writer.latest.number]
+                removed = dict.fromkeys(random.sample(list(newest), min(2, len(newest))), -1)
+                added = {(step, "a"): 1, (random.randrange(4), "b"): 2}
+                change = rows(removed) + rows(added)
+                expected[writer.latest.number + 1] = newest + change
+                assert ahead.acquire(timeout=60)
+                writer.commit(change, vector(step))
+                committed.release()
+
+    def read() -> None:
+        other = warehouse.view("orders")
+        for _ in range(commits):
+            assert committed.acquire(timeout=60)
+            state = other.at()
+            seen.append((state.number, state.signed_rows()))
+            ahead.release()
+
+    with ThreadPoolExecutor(2) as pool:
+        reading = pool.submit(read)
+        writing = pool.submit(write)
+        while not writing.done():
+            view.compact(at_least=8)
+            view.fold(spark, "f")
+        writing.result()
+        reading.result()
+    assert len({number for number, _ in seen}) >= STEPS
+    assert [number for number, _ in seen] == sorted(number for number, _ in seen)
+    for number, state in seen:
+        assert state == expected[number], number
+    check_all(view, {number: expected[number] for number in range(1, len(expected), 9)})
