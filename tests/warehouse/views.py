@@ -1,6 +1,7 @@
 """Views for the tests of the warehouse, and small ways to change them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -15,7 +16,7 @@ from headwater.warehouse.warehouse import Warehouse
 SCHEMA = Schema.of([("id", INT), ("name", TEXT)])
 
 
-def rows(counts: Mapping[tuple[object, ...], int], schema: Schema = SCHEMA) -> Rows:
+def rows(counts: Mapping[Any, int], schema: Schema = SCHEMA) -> Rows:
     return Rows(schema, {schema.row(row): count for row, count in counts.items()})
 
 

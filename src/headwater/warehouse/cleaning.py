@@ -7,8 +7,10 @@ refers to it and it is old itself, so a file that is about to be committed stays
 
 from __future__ import annotations
 
+import shutil
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from headwater.warehouse.view_table import ViewTable
 
 HOUR = timedelta(hours=1)
+ABANDONED = timedelta(days=1)
+"""What no job has written to for so long in the staging folder was left by one that died."""
 
 
 def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
@@ -33,6 +37,7 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     bases = [commit.base.plain for commit in view.commits() if commit.version >= oldest]
     _clean(view.plain, min(bases, default=0), horizon, untouched)
     _clean(view.log, oldest, horizon, untouched)
+    _clean_staging(view.staging, now - max(ABANDONED, minimum_age).total_seconds())
 
 
 def _clean(log: DeltaLog, oldest: int, horizon: float, untouched: float) -> None:
@@ -67,3 +72,10 @@ def _added_after(log: DeltaLog, version: int) -> set[str]:
         added |= {unquote(action["add"]["path"]) for action in entry if "add" in action}
         version += 1
     return added
+
+
+def _clean_staging(staging: Path, moment: float) -> None:
+    for folder in staging.glob("*"):
+        newest = max((path.stat().st_mtime for path in [folder, *folder.rglob("*")]), default=0.0)
+        if newest < moment:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyspark.sql import types as spark_types
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, parse_type
-from headwater.errors import InputError
+from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import COUNT, signed_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 COMMIT = "_commit"
 """The column of the signed log that holds the number of the commit a row came with."""
+
+HASH = "_headwater_hash"
+FILE = "_headwater_file"
 
 _DELTA = {
     "boolean": "bool",
@@ -54,7 +61,7 @@ def check_columns(view: str, schema: Schema) -> None:
     seen: set[str] = set()
     for column in schema.columns:
         problem = ""
-        if column.name.lower() in (COUNT, COMMIT):
+        if column.name.lower() in (COUNT, COMMIT, HASH, FILE):
             problem = "has a name that Headwater uses itself"
         elif column.name.lower() in seen:
             problem = "differs from another column only in upper and lower case"
@@ -71,6 +78,24 @@ def check_columns(view: str, schema: Schema) -> None:
                 "Give it one with CAST(NULL AS ...).",
             )
         seen.add(column.name.lower())
+
+
+def check_change(view: str, schema: Schema, change: Rows | DataFrame) -> None:
+    """Refuse rows that do not have the view's columns and types, and a count if in a DataFrame."""
+    found: Any
+    expected: Any
+    if isinstance(change, Rows):
+        found, expected = change.schema, schema
+    else:
+        found, expected = (
+            [(field.name, field.dataType) for field in fields]
+            for fields in (change.schema.fields, spark_schema(schema, COUNT).fields)
+        )
+    if found != expected:
+        raise EngineError(
+            f"Rows for the view {view} have the columns {found}.",
+            f"The view has {expected}: load it again if its definition has changed.",
+        )
 
 
 def log_arrow_schema(schema: Schema) -> pyarrow.Schema:

@@ -86,11 +86,10 @@ class Snapshot:
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
-        features = self._table.protocol().reader_features or []
-        if "deletionVectors" in features and pyarrow.table(self._table.deletion_vectors()).num_rows:
+        if "deletionVectors" in (self._table.protocol().reader_features or []):
             raise EngineError(
-                f"The table {self.folder} has deletion vectors, which Headwater does not read.",
-                "Purge them with the tool that wrote them, and switch them off for this table.",
+                f"The table {self.folder} may have deletion vectors, which are not read.",
+                "Drop that table feature with the tool that switched it on.",
             )
         adds = pyarrow.table(self._table.get_add_actions(flatten=True))
         nothing = [None] * adds.num_rows
@@ -136,14 +135,26 @@ class DeltaLog:
         self._handle = os.open(self._entries, os.O_RDONLY)
         weakref.finalize(self, os.close, self._handle)
 
+    def check_in_place(self) -> None:
+        """Stop when the table was dropped, even if another of its name is there by now."""
+        try:
+            if os.path.samestat(self._entries.stat(), os.fstat(self._handle)):
+                return
+        except FileNotFoundError:
+            pass
+        raise FencedError(
+            f"The table {self.folder} has been dropped, so work on it stops.",
+            "Open the view again if it has been loaded anew.",
+        )
+
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The table at a version, or the newest; FileNotFoundError when it is not there."""
         try:
             snapshot = Snapshot(DeltaTable(str(self.folder), version=version), self.folder)
         except DeltaError as error:
-            self._refuse_another()
+            self.check_in_place()
             raise FileNotFoundError(f"{self.folder} at version {version}: {error}") from error
-        self._refuse_another()
+        self.check_in_place()
         return snapshot
 
     def entry(self, version: int) -> list[Action] | None:
@@ -173,13 +184,13 @@ class DeltaLog:
         with self._temporary(content) as temporary:
             # Seen in place now, this is the table in which the temporary file lies, and a link
             # by name fails if another takes its place before the next line.
-            self._refuse_another()
+            self.check_in_place()
             try:
                 os.link(temporary, target)
             except FileExistsError:
                 return False
             except FileNotFoundError:
-                self._refuse_another()
+                self.check_in_place()
                 raise
         if self.oldest() > version:
             target.unlink()
@@ -215,17 +226,6 @@ class DeltaLog:
             if item.stat().st_mtime < moment:
                 item.unlink(missing_ok=True)
 
-    def _refuse_another(self) -> None:
-        try:
-            if os.path.samestat(self._entries.stat(), os.fstat(self._handle)):
-                return
-        except FileNotFoundError:
-            pass
-        raise FencedError(
-            f"The table {self.folder} has been dropped, so work on it stops.",
-            "Open the view again if it has been loaded anew.",
-        )
-
     def _entry(self, version: int) -> Path:
         return self._entries / f"{version:020}.json"
 
@@ -235,7 +235,7 @@ class DeltaLog:
         try:
             write_file(path, content.encode(), durable=self.durable)
         except FileNotFoundError:
-            self._refuse_another()
+            self.check_in_place()
             raise
         try:
             yield path

@@ -84,7 +84,6 @@ def read_spark(
     return (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
-        .option("__globPaths__", "false")  # a folder's name may contain brackets or stars
         .parquet(*(str(folder / file.name) for file in files))
     )
 

@@ -7,16 +7,14 @@ files go. Killed in between, nothing is lost or double, since readers go by comm
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
-from headwater.frames.arrow import COUNT
 from headwater.warehouse.columns import spark_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import DataFile, OvertakenError
 from headwater.warehouse.files import delete, read_spark, write_spark
-from headwater.warehouse.netting import FILE, Net
 from headwater.warehouse.states import ViewState
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from headwater.warehouse.view_table import ViewTable
 
+CHECKPOINT_EVERY = 50
 FILE_SIZE = 128 * 1024 * 1024
 SMALL_FILE = 8 * 1024 * 1024
 MANY_SMALL_FILES = 16
@@ -41,11 +40,12 @@ def _fold_into_plain(
 ) -> Commit | None:
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
-    net = state.net(spark)
-    old = _files_to_rewrite(state, net, spark)
-    if old is None:
+    patch = state.patch(spark)
+    below_zero, names = patch.touched(state.plain_frame_with_files(spark))
+    if below_zero:
         return None
-    changed = net.applied_to(
+    old = _files_to_rewrite(state, names)
+    changed = patch.applied_to(
         read_spark(spark, view.plain.folder, old, spark_schema(view.schema))
     ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
     new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
@@ -69,6 +69,8 @@ def _fold_into_plain(
     ]
     try:
         if view.plain.put(version, actions):
+            if version % CHECKPOINT_EVERY == 0:
+                view.plain.snapshot(version).write_checkpoint()
             return commit
     except OvertakenError:
         pass
@@ -82,23 +84,9 @@ def _worth_folding(view: ViewTable, state: ViewState) -> bool:
     return bool(state.tail_files) or folded is None or folded.vector != state.commit.vector
 
 
-def _files_to_rewrite(state: ViewState, net: Net, spark: SparkSession) -> Sequence[DataFile] | None:
-    """The plain files that rows are taken from; None if some row is not there to be taken."""
-    from pyspark.sql import functions as f
-
-    small = [file for file in state.plain.files if file.size < SMALL_FILE]
-    names = {file.name for file in small} if len(small) >= MANY_SMALL_FILES else set()
-    if net.negative is not None:
-        plain = state.plain_frame(spark)
-        if state.plain.files:
-            plain = plain.withColumn(FILE, f.col("_metadata.file_name"))
-        else:
-            plain = plain.withColumn(FILE, f.lit(""))
-        suspects = net.suspects(plain).persist()
-        try:
-            if not net.balance(suspects).where(f.col(COUNT) < 0).isEmpty():
-                return None
-            names |= {row[0] for row in suspects.select(FILE).distinct().collect()}
-        finally:
-            suspects.unpersist()
+def _files_to_rewrite(state: ViewState, names: Set[str]) -> Sequence[DataFile]:
+    """The plain files of these names, and the small ones if there are many."""
+    small = {file.name for file in state.plain.files if file.size < SMALL_FILE}
+    if len(small) >= MANY_SMALL_FILES:
+        names = names | small
     return [file for file in state.plain.files if file.name in names]

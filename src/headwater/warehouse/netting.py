@@ -1,86 +1,89 @@
-"""Signed rows of a log's tail, summed up and put onto a plain table, on Spark.
+"""Signed rows of a log's tail put onto a plain table, on Spark.
 
 Rows are grouped by all their columns, where Spark takes NULL for equal to NULL and NaN to NaN.
-Only plain rows that may be among the rows taken away are looked at: a broadcast of the row
-hashes finds them, and all others pass untouched.
+Only plain rows that may be among the rows taken away are counted: a broadcast of row hashes
+finds them, and all others pass untouched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.frames.arrow import COUNT, to_arrow
-from headwater.warehouse.columns import spark_schema
+from headwater.frames.arrow import COUNT, from_arrow, to_arrow
+from headwater.warehouse.columns import FILE, HASH, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-HASH = "_hash"
-FILE = "_file"
-
 
 @dataclass(frozen=True)
-class Net:
-    """The sum of a tail: rows to append, and rows to take away with negative counts.
+class Patch:
+    """What a tail does to plain rows: those under some hashes go, and signed rows come instead.
 
-    None stands for no rows, where this is known without running a job.
+    `replaced` holds the hashes; None if no row goes. `added` holds what is left of the rows that
+    went, the rows of the tail, and with a negative count what the plain table lacks.
     """
 
     schema: Schema
-    positive: DataFrame | None
-    negative: DataFrame | None
+    replaced: DataFrame | None
+    added: DataFrame
+    known: tuple[bool, frozenset[str]] | None = None
 
     def applied_to(self, plain: DataFrame) -> DataFrame:
         """The plain rows after the tail, as a reader sees them."""
-        parts = [plain]
-        if self.negative is not None:
-            hashes = self.hashes()
-            untouched = with_hash(plain, self.schema).join(hashes, HASH, "left_anti")
-            left = self.balance(self.suspects(plain))
-            parts = [only(untouched, self.schema), repeated(left, self.schema)]
-        if self.positive is not None:
-            parts.append(repeated(self.positive, self.schema))
-        return reduce(lambda a, b: a.unionAll(b), parts)
+        if self.replaced is not None:
+            kept = with_hash(plain, self.schema).join(self.replaced, HASH, "left_anti")
+            plain = only(kept, self.schema)
+        return plain.unionAll(repeated(self.added, self.schema))
 
-    def hashes(self) -> DataFrame:
+    def touched(self, plain: DataFrame) -> tuple[bool, frozenset[str]]:
+        """Whether some count is below zero, and the files that rows go from."""
         from pyspark.sql import functions as f
 
-        assert self.negative is not None
-        return f.broadcast(with_hash(self.negative, self.schema).select(HASH).distinct())
-
-    def suspects(self, plain: DataFrame) -> DataFrame:
-        """The plain rows that may have to go: a hash may also find others."""
-        return with_hash(plain, self.schema).join(self.hashes(), HASH, "left_semi").drop(HASH)
-
-    def balance(self, suspects: DataFrame) -> DataFrame:
-        """The suspects with the rows to take away added: above zero stays, below is missing."""
-        from pyspark.sql import functions as f
-
-        assert self.negative is not None
-        counted = only(suspects, self.schema).withColumn(COUNT, f.lit(1).cast("bigint"))
-        return summed(counted.unionAll(self.negative), self.schema)
+        if self.known is not None:
+            return self.known
+        assert self.replaced is not None
+        below = not self.added.where(f.col(COUNT) < 0).isEmpty()
+        found = suspects(plain, self.replaced, self.schema).select(FILE).distinct().collect()
+        return below, frozenset(row[0] for row in found)
 
 
-def net_of_rows(spark: SparkSession, rows: Rows) -> Net:
-    """The net of a tail that was summed up in memory."""
-    positive, negative = rows.positive(), rows.negative()
-    return Net(
-        rows.schema,
-        local_frame(spark, positive) if positive else None,
-        local_frame(spark, negative) if negative else None,
-    )
+def patch_of_rows(spark: SparkSession, plain: DataFrame, tail: Rows) -> Patch:
+    """The patch of a tail that was summed up in memory; one job counts the rows it takes from.
+
+    `plain` has each row's file beside the view's columns.
+    """
+    from pyspark.sql import functions as f
+
+    schema, gone = tail.schema, tail.negative()
+    if not gone:
+        return Patch(schema, None, local_frame(spark, tail), (False, frozenset()))
+    hashes = f.broadcast(with_hash(local_frame(spark, gone), schema).select(HASH))
+    found = suspects(plain, hashes, schema)
+    counts = found.groupBy(*columns(schema), FILE).agg(f.count("*").alias(COUNT)).toArrow()
+    files = frozenset(counts.column(FILE).to_pylist())
+    added = from_arrow(counts.drop_columns([FILE]), schema) + tail
+    return Patch(schema, hashes, local_frame(spark, added), (added.positive() is not added, files))
 
 
-def net_of_frame(tail: DataFrame, schema: Schema) -> Net:
+def patch_of_frame(plain: DataFrame, tail: DataFrame, schema: Schema) -> Patch:
+    """The patch of a long tail, as plans only."""
     from pyspark.sql import functions as f
 
     net = summed(tail, schema)
-    return Net(schema, net.where(f.col(COUNT) > 0), net.where(f.col(COUNT) < 0))
+    hashes = with_hash(net.where(f.col(COUNT) < 0), schema).select(HASH)
+    found = only(suspects(plain, hashes, schema), schema)
+    counted = found.withColumn(COUNT, f.lit(1).cast("bigint"))
+    return Patch(schema, hashes, summed(counted.unionAll(net), schema))
+
+
+def suspects(plain: DataFrame, hashes: DataFrame, schema: Schema) -> DataFrame:
+    """The plain rows that may have to go: a hash may also find others."""
+    return with_hash(plain, schema).join(hashes, HASH, "left_semi").drop(HASH)
 
 
 def local_frame(spark: SparkSession, rows: Rows) -> DataFrame:

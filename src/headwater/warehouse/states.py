@@ -11,11 +11,11 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
-from headwater.warehouse.columns import COMMIT, log_arrow_schema, spark_schema
+from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema, spark_schema
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DataFile, Snapshot
 from headwater.warehouse.files import missing, read_arrow, read_spark
-from headwater.warehouse.netting import Net, net_of_frame, net_of_rows, summed
+from headwater.warehouse.netting import Patch, patch_of_frame, patch_of_rows, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,9 @@ class ViewState:
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        return self.net(spark).applied_to(self.plain_frame(spark))
+        if not self.tail_files:
+            return self.plain_frame(spark)
+        return self.patch(spark).applied_to(self.plain_frame(spark))
 
     def signed(self, spark: SparkSession) -> DataFrame:
         """Each row once with its count, negative ones too."""
@@ -93,10 +95,19 @@ class ViewState:
         schema = spark_schema(self.schema)
         return read_spark(spark, self.plain.folder, self.plain.files, schema)
 
-    def net(self, spark: SparkSession) -> Net:
+    def plain_frame_with_files(self, spark: SparkSession) -> DataFrame:
+        """The plain rows, each with the name of its file."""
+        from pyspark.sql import functions as f
+
+        file = f.col("_metadata.file_name") if self.plain.files else f.lit("")
+        return self.plain_frame(spark).withColumn(FILE, file)
+
+    def patch(self, spark: SparkSession) -> Patch:
+        """What the tail does to the plain rows."""
+        plain = self.plain_frame_with_files(spark)
         if self.tail_size <= SMALL_TAIL:
-            return net_of_rows(spark, self.tail_rows())
-        return net_of_frame(self._tail_frame(spark), self.schema)
+            return patch_of_rows(spark, plain, self.tail_rows())
+        return patch_of_frame(plain, self._tail_frame(spark), self.schema)
 
     def _tail_frame(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f

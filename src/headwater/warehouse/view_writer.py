@@ -7,14 +7,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError
-from headwater.frames.arrow import COUNT, to_arrow
-from headwater.warehouse.columns import COMMIT, log_arrow_schema, spark_schema
+from headwater.frames.arrow import to_arrow
+from headwater.warehouse.columns import COMMIT, check_change
 from headwater.warehouse.commits import (
     Action,
     Base,
@@ -51,7 +51,6 @@ class ViewWriter:
         self.view = view
         self.runner = runner
         self._log = view.log
-        self._arrow_schema = log_arrow_schema(view.schema)
         self._checkpointing: threading.Thread | None = None
         self._failed = False
         self.latest = self._open()
@@ -94,6 +93,7 @@ class ViewWriter:
                 "Open a new writer: it finds out whether that commit counts.",
             )
         self._check(delta, vector)
+        self._log.check_in_place()
         number = self.latest.number + 1
         files = self._write(delta, number)
         draft = Commit(
@@ -122,18 +122,7 @@ class ViewWriter:
     # Data files
 
     def _check(self, delta: Rows | DataFrame, vector: Vector) -> None:
-        if isinstance(delta, Rows):
-            found: Any = delta.schema
-            expected: Any = self.view.schema
-        else:
-            found = [(field.name, field.dataType) for field in delta.schema.fields]
-            wanted = spark_schema(self.view.schema, COUNT)
-            expected = [(field.name, field.dataType) for field in wanted.fields]
-        if found != expected:
-            raise EngineError(
-                f"A change of the view {self.view.name} has the columns {found}.",
-                f"The view has {expected}: load it again if its definition has changed.",
-            )
+        check_change(self.view.name, self.view.schema, delta)
         if set(vector) != set(self.view.sources):
             raise EngineError(
                 f"A vector of the view {self.view.name} has the sources {sorted(vector)}.",

@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
-from headwater.frames.arrow import COUNT, arrow_schema
-from headwater.warehouse.columns import check_columns, check_name, log_arrow_schema, spark_schema
+from headwater.frames.arrow import arrow_schema
+from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
 from headwater.warehouse.files import write_spark
@@ -48,6 +48,13 @@ class Warehouse:
                 "Give the path of a local or mounted folder.",
             )
         self.path = Path(path).absolute()
+        # delta-rs takes % for an escape; Spark takes the others for a pattern, and then reads a
+        # file twice even if told that they are none.
+        if found := set(str(self.path)) & set("%*?[]{}\\"):
+            raise InputError(
+                f"The path of the warehouse '{self.path}' contains {' '.join(sorted(found))}.",
+                "Choose a folder without such characters in its path.",
+            )
         self.durable = durable
         self._logs = self.path / OWN / "views"
         self._staging = self.path / OWN / "staging"
@@ -100,6 +107,7 @@ class Warehouse:
         """
         check_name(name)
         check_columns(name, schema)
+        check_change(name, schema, contents)
         self._refuse_existing(name)
         aside = self._staging / uuid.uuid4().hex
         commit = Commit(
@@ -140,7 +148,7 @@ class Warehouse:
     def _write_plain(
         self, folder: Path, schema: Schema, commit: Commit, contents: DataFrame
     ) -> Commit:
-        frame = repeated(contents.to(spark_schema(schema, COUNT)), schema)
+        frame = repeated(contents, schema)
         folder.mkdir(parents=True)
         files = write_spark(frame, folder, self._staging, None, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
