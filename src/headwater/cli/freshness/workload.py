@@ -151,6 +151,7 @@ class Changes:
             "SELECT o_orderkey FROM orders ORDER BY hashint8(o_orderkey) LIMIT 400000"
         )
         self.deletable = [int(row[0]) for row in rows]
+        self.renamed = 0
         self.committed = dict.fromkeys(TABLES, 0)
 
     def close(self) -> None:
@@ -172,7 +173,9 @@ class Changes:
                 made.gone.append(self.deletable.pop())
             else:
                 customer = self.random.randrange(self.customers) + 1
-                made.segments.append((self.random.choice(SEGMENTS), customer))
+                # Never the same again: a change that changes nothing would not be seen.
+                self.renamed += 1
+                made.segments.append((f"{self.random.choice(SEGMENTS)} {self.renamed}", customer))
         return made
 
     def _new_order(self, made: Batch) -> None:
