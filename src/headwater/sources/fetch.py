@@ -77,7 +77,8 @@ def answer_term(term: Term, run: Run, pushes: Pushes, lift: Lift = as_it_is) -> 
         return Rows.empty(term.join.schema)
     for places in _components(term, pushes):
         fetch = plan_fetch(term, places, pushes)
-        rows = Rows.sum(fetch.schema, (run(part) for part in cut(fetch)))
+        parts = [run(part) for part in cut(fetch)]
+        rows = parts[0] if len(parts) == 1 else Rows.sum(fetch.schema, parts)
         if not rows:
             return Rows.empty(term.join.schema)
         term = term.bind(places, lift(rows))
@@ -88,6 +89,7 @@ def cut(fetch: Fetch, most_keys: int = MOST_KEYS) -> Iterator[Fetch]:
     """The statement in parts of at most so many key values each, disjoint by key range."""
     for at, keys in enumerate(fetch.keys):
         if len(keys.values) > most_keys:
+            keys = replace(keys, values=tuple(sorted(keys.values, key=sort_key)))
             for start in range(0, len(keys.values), most_keys):
                 part = replace(keys, values=keys.values[start : start + most_keys])
                 rest = (*fetch.keys[:at], part, *fetch.keys[at + 1 :])
@@ -170,7 +172,7 @@ def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Itera
         values = {tuple(row[at] for at in positions) for row in factor.rows}
         yield Keys(
             tuple(_ref(term, a) for a, _ in pairs),
-            tuple(sorted((v for v in values if None not in v), key=sort_key)),
+            tuple(v for v in values if None not in v),
         )
 
 

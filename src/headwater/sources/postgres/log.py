@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.algebra.rows import Rows
@@ -26,7 +26,8 @@ class _Open:
 
     xid: int
     covered: bool
-    updates: list[Update] = field(default_factory=list)
+    counts: dict[int, dict[Row, int]] = field(default_factory=dict)
+    """The net change of each table."""
 
 
 class Interpreter:
@@ -79,12 +80,13 @@ class Interpreter:
     def _commit(self, end_lsn: int) -> Logged | None:
         assert self._open is not None, "a commit without a begin"
         done, self._open = self._open, None
-        if not done.updates:
+        updates = tuple(self._updates(done))
+        if not updates:
             return self.reached(end_lsn)
         self.at = self.at.moved(end_lsn)
         transaction = Transaction(
             f"{done.xid}@{lsn_text(end_lsn)}",
-            tuple(done.updates),
+            updates,
             (self._source,),
             (self._source,),
         )
@@ -104,15 +106,17 @@ class Interpreter:
             raise self._problems[oid]
         if not whole:
             raise not_full(table)
-        counts: dict[Row, int] = {}
-        if old is not None:
-            counts[self._row(table, old)] = -1
-        if new is not None:
-            row = self._row(table, new)
-            counts[row] = counts.get(row, 0) + 1
-        delta = Rows(table.relational_schema, counts)
-        if delta:
-            self._open.updates.append(Update(f"{self._source}.{table.name}", delta))
+        counts = self._open.counts.setdefault(oid, {})
+        for data, sign in ((old, -1), (new, 1)):
+            if data is not None:
+                row = self._row(table, data)
+                counts[row] = counts.get(row, 0) + sign
+
+    def _updates(self, done: _Open) -> Iterator[Update]:
+        for oid, counts in done.counts.items():
+            table = self._tables[oid]
+            if delta := Rows(table.relational_schema, counts):
+                yield Update(f"{self._source}.{table.name}", delta)
 
     def _row(self, table: Table, data: Sequence[Datum]) -> Row:
         present = [value for value in data if not isinstance(value, pgoutput.Missing)]

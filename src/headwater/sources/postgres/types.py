@@ -10,9 +10,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 
 from psycopg import sql
 
@@ -101,6 +102,15 @@ class TableColumn:
             return _read_padded
         return _READERS[self.type.name]
 
+    @cached_property
+    def repair(self) -> Callable[[Any], Value] | None:
+        """Makes a value canonical that the driver has read; None where it is already."""
+        if self.oid == _BPCHAR:
+            return _unpadded
+        if self.oid == _FLOAT4:
+            return _as_float4
+        return _REPAIRS.get(self.type.name)
+
     @property
     def parameter_type(self) -> sql.SQL:
         """What a value is passed as when it is compared with this column."""
@@ -174,13 +184,21 @@ def unreadable(table: Table, column: str, value: str) -> SourceError:
 
 
 def _read_float4(text: bytes) -> float:
+    return _as_float4(float(text))
+
+
+def _as_float4(value: float) -> float:
     """The exact value of the four bytes, as PostgreSQL compares it with eight."""
-    (value,) = struct.unpack("!f", struct.pack("!f", float(text)))
-    return canonical_float(value)
+    (exact,) = struct.unpack("!f", struct.pack("!f", value))
+    return canonical_float(exact)
 
 
 def _read_padded(text: bytes) -> str:
-    return text.decode().rstrip(" ")
+    return _unpadded(text.decode())
+
+
+def _unpadded(text: str) -> str:
+    return text.rstrip(" ")
 
 
 def _read_decimal(text: bytes) -> Decimal:
@@ -189,6 +207,18 @@ def _read_decimal(text: bytes) -> Decimal:
         raise ValueError("not a number")
     return value  # at its declared scale already
 
+
+def _finite(value: Decimal) -> Decimal:
+    if not value.is_finite():
+        raise ValueError("not a number")
+    return value
+
+
+_REPAIRS: dict[str, Callable[[Any], Value]] = {
+    "decimal": _finite,
+    "float": canonical_float,
+    "timestamp_tz": lambda value: value.astimezone(UTC),
+}
 
 _READERS: dict[str, Callable[[bytes], Value]] = {
     "bool": lambda text: text[:1] == b"t",

@@ -8,9 +8,10 @@ so it has been read once the marker comes by.
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import pq, sql
@@ -87,16 +88,14 @@ class PostgresWrapper:
             return Rows.empty(fetch.schema)
         places = {place.alias: self._table(place.relation) for place in fetch.places}
         statement, parameters = build_statement(fetch, places)
-        with self._access.errors(_DOING):
-            cursor = self._connection.execute(statement, parameters)
-            result = cursor.pgresult
-        assert result is not None
-        if not fetch.columns:
-            return Rows(fetch.schema, {(): int(result.get_value(0, 0) or b"0")})
         columns = [
             (places[ref.alias], places[ref.alias].by_name[ref.column]) for ref in fetch.columns
         ]
-        return Rows(fetch.schema, _counted(result, columns))
+        with self._access.errors(_DOING):
+            cursor = self._connection.execute(statement, parameters)
+            if not columns:
+                return Rows(fetch.schema, {(): int((cursor.fetchone() or (0,))[0])})
+            return Rows(fetch.schema, Counter(_canonical(cursor, columns)))
 
     def _table(self, relation: str) -> Table:
         if relation not in self._tables:
@@ -214,14 +213,32 @@ def _storable(value: Value) -> bool:
         return False
 
 
-def _counted(
-    result: pq.abc.PGresult, columns: Sequence[tuple[Table, TableColumn]]
-) -> Mapping[Row, int]:
-    counts: dict[Row, int] = defaultdict(int)
-    numbered = list(enumerate(columns))
+def _canonical(
+    cursor: psycopg.Cursor[Any], columns: Sequence[tuple[Table, TableColumn]]
+) -> Iterable[Row]:
+    """The rows that were found; values are read by the driver, where it reads them as we do."""
+    repairs = [
+        (at, column.repair) for at, (_, column) in enumerate(columns) if column.repair is not None
+    ]
+    try:
+        rows: list[Row] = cursor.fetchall()
+        if not repairs:
+            return rows
+        repaired = list(zip(*rows, strict=True)) or [()] * len(columns)
+        for at, repair in repairs:
+            repaired[at] = tuple(None if v is None else repair(v) for v in repaired[at])
+        return zip(*repaired, strict=True)
+    except (psycopg.DataError, ValueError):
+        _find_unreadable(cursor, columns)
+        raise
+
+
+def _find_unreadable(
+    cursor: psycopg.Cursor[Any], columns: Sequence[tuple[Table, TableColumn]]
+) -> None:
+    """Raise a SourceError that names the first value which cannot be represented."""
+    result = cursor.pgresult
+    assert result is not None
     for at in range(result.ntuples):
-        row = tuple(
-            read_value(table, column, result.get_value(at, n)) for n, (table, column) in numbered
-        )
-        counts[row] += 1
-    return counts
+        for number, (table, column) in enumerate(columns):
+            read_value(table, column, result.get_value(at, number))
