@@ -16,7 +16,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
-from headwater.algebra.expressions import Expression, compile_expression, compile_rows
+from headwater.algebra.expressions import (
+    ColumnRef,
+    Expression,
+    compile_expression,
+    compile_rows,
+)
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, Value, show, sort_key, width
 
@@ -142,6 +147,12 @@ class Rows:
         for row, count in self.items():
             counts[output(row)] += count
         return Rows(schema, counts)
+
+    def only(self, schema: Schema) -> Rows:
+        """Only these of the columns; rows that have become equal are added up."""
+        if schema == self.schema:
+            return self
+        return self.project(schema, [ColumnRef(c.name, c.type) for c in schema.columns])
 
     def join(self, other: Rows, on: Sequence[Equality] = ()) -> Rows:
         """The product of both, where each pair of `on` is equal; a NULL joins nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.algebra.hashing import cached_hash
@@ -88,6 +88,11 @@ class Relation:
     def short_name(self) -> str:
         """The name without the source."""
         return self.name.removeprefix(f"{self.source}.")
+
+    def only(self, columns: Sequence[str]) -> Relation:
+        """The relation without its other columns; its key is gone if a part of it is."""
+        key = self.key if set(self.key) <= set(columns) else ()
+        return replace(self, schema=self.schema.only(columns), key=key)
 
     @cached_property
     def key_positions(self) -> tuple[int, ...]:

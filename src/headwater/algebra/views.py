@@ -7,7 +7,7 @@ alias of its own, and columns are named `alias.column`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
@@ -116,6 +116,39 @@ class View:
         """The base relations, each once, in order of appearance."""
         found = {occ.relation.name: occ.relation for join in self.joins for occ in join.occurrences}
         return tuple(found.values())
+
+    @cached_property
+    def used_columns(self) -> dict[str, tuple[str, ...]]:
+        """For each relation the columns that some condition or output looks at; at least one."""
+        used: dict[str, set[str]] = {relation.name: set() for relation in self.relations}
+        for join in self.joins:
+            for expression in (*join.condition, *join.outputs):
+                for name in columns_of(expression):
+                    occurrence = join.occurrences[join.owner[name]]
+                    used[occurrence.relation.name].add(name.removeprefix(f"{occurrence.alias}."))
+        return {
+            relation.name: tuple(c for c in relation.schema.names if c in used[relation.name])
+            or relation.schema.names[:1]
+            for relation in self.relations
+        }
+
+    def narrowed(self) -> View:
+        """The same view over relations that have only the columns it looks at."""
+        narrow = {
+            relation.name: relation.only(self.used_columns[relation.name])
+            for relation in self.relations
+        }
+        joins = tuple(
+            replace(
+                join,
+                occurrences=tuple(
+                    replace(occurrence, relation=narrow[occurrence.relation.name])
+                    for occurrence in join.occurrences
+                ),
+            )
+            for join in self.joins
+        )
+        return replace(self, joins=joins)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -48,9 +48,21 @@ class Tally:
 
 
 def read_relation(
+    spark: SparkSession,
+    load: Load,
+    relation: Relation,
+    columns: Sequence[str],
+    scratch: Path,
+    tally: Tally,
+) -> DataFrame:
+    """Some columns of a relation in the load's snapshot; `relation` is as the source has it."""
+    data = _read_all(spark, load, relation, scratch, tally)
+    return data.select(*(data[f"`{name}`"] for name in columns))
+
+
+def _read_all(
     spark: SparkSession, load: Load, relation: Relation, scratch: Path, tally: Tally
 ) -> DataFrame:
-    """A relation's rows in the load's snapshot, in the relation's columns."""
     name = relation.short_name
     parts = range(load.parts(name))
     remote = [reader for part in parts if (reader := load.remote(name, part)) is not None]
@@ -132,17 +144,3 @@ def _through_files(
     with ThreadPoolExecutor(len(parts)) as pool:
         list(pool.map(copy, parts))
     return spark.read.schema(spark_schema(spark, schema)).parquet(str(folder))
-
-
-def frames_of(
-    spark: SparkSession,
-    loads: Mapping[str, Load],
-    relations: Sequence[Relation],
-    scratch: Path,
-    tally: Tally,
-) -> dict[str, DataFrame]:
-    """Relations by name, each from its source's load."""
-    return {
-        relation.name: read_relation(spark, loads[relation.source], relation, scratch, tally)
-        for relation in relations
-    }

@@ -15,13 +15,15 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.schema import Relation
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError
 from headwater.frames.frame import Frame
 from headwater.frames.session import named
-from headwater.pipeline.bulk_read import Tally, frames_of
+from headwater.pipeline.bulk_read import Tally, read_relation
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Obtained, Plan
 from headwater.sources.channel import Deliver, Subscription
@@ -50,13 +52,16 @@ def load_view(
     runner: str,
     deliver: Deliver,
     readers: int,
+    described: Mapping[str, Relation],
     report: Report = lambda tally: None,
 ) -> Obtained:
     """Load a view that has no table yet."""
     for left in reversed(range(_TRIES)):
         subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
         try:
-            table = _load(plan, feeds, warehouse, spark, runner, subscriptions, readers, report)
+            table = _load(
+                plan, feeds, warehouse, spark, runner, subscriptions, readers, described, report
+            )
             return Obtained(table, subscriptions)
         except BaseException as error:
             for subscription in subscriptions.values():
@@ -86,6 +91,7 @@ def _load(
     runner: str,
     subscriptions: Mapping[str, Subscription],
     readers: int,
+    described: Mapping[str, Relation],
     report: Report,
 ) -> ViewTable:
     view = plan.view
@@ -104,10 +110,9 @@ def _load(
         report(tally)
         try:
             with named(spark, f"{view.name}: load"):
-                frames = frames_of(spark, loads, view.relations, scratch, tally)
                 state = {
-                    relation.name: Frame.of_dataframe(
-                        frames[relation.name], relation.schema, signed=False
+                    relation.name: read_frame(
+                        spark, loads[relation.source], relation, described, scratch, tally
                     )
                     for relation in view.relations
                 }
@@ -129,6 +134,20 @@ def _load(
             raise
         except Exception as error:
             raise _failure(view.name, error) from error
+
+
+def read_frame(
+    spark: SparkSession,
+    load: Load,
+    relation: Relation,
+    described: Mapping[str, Relation],
+    scratch: Path,
+    tally: Tally,
+) -> Frame:
+    """A relation with the columns that a view uses; `described` has it as its source does."""
+    whole = described[relation.name]
+    data = read_relation(spark, load, whole, relation.schema.names, scratch, tally)
+    return Frame.of_dataframe(data, relation.schema, signed=False)
 
 
 def open_fitting(

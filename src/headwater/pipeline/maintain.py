@@ -44,7 +44,7 @@ _RECENT = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """How one view is to be maintained."""
+    """How one view is to be maintained; its relations have only the columns that it uses."""
 
     view: View
     manager: ViewManager[Any]
@@ -126,7 +126,7 @@ class Maintainer:
         self._asked: dict[str, float] = {}
         self._stopping = False
         self._failure: HeadwaterError | None = None
-        self._names = frozenset(relation.name for relation in plan.view.relations)
+        self._schemas = {relation.name: relation.schema for relation in plan.view.relations}
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
         self._known: dict[str, _Received] = {}
         self._subscriptions: dict[str, Subscription] = {}
@@ -178,11 +178,13 @@ class Maintainer:
         self._inbox.put(delivery)
 
     def _relevant(self, transaction: Transaction) -> Transaction:
-        deltas = {name: d for name, d in transaction.deltas.items() if name in self._names}
-        return replace(
-            transaction,
-            updates=tuple(Update(name, self._engine.lift(d)) for name, d in deltas.items()),
-        )
+        deltas = {
+            name: delta.only(self._schemas[name])
+            for name, delta in transaction.deltas.items()
+            if name in self._schemas
+        }
+        updates = [Update(name, self._engine.lift(d)) for name, d in deltas.items() if d]
+        return replace(transaction, updates=tuple(updates))
 
     def _wait_for_room(self, source: str) -> None:
         with self._room:

@@ -12,13 +12,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.views import View
 from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
@@ -57,6 +58,7 @@ class ViewStatus:
     retry_at: float = 0.0
     fold_at: float = 0.0
     folded_s: float = 0.0
+    compact_at: int = _MANY_FILES
 
 
 class Runner:
@@ -80,6 +82,7 @@ class Runner:
         self._spark = spark
         self._watch = watch or (lambda view, step, seconds: None)
         self._relations: dict[str, dict[str, Relation]] = {}
+        self._narrow: dict[str, dict[str, Relation]] = {}
         self._beside = threading.Thread(target=self._work_beside, name="folding", daemon=True)
         self._stopping = threading.Event()
         self._release_at = time.monotonic() + _RELEASE_S
@@ -162,16 +165,16 @@ class Runner:
                 status.message = str(error)
 
     def _plan(self, name: str) -> Plan:
-        relations = [r for source in self.project.needs[name] for r in self._described(source)]
-        definition = self.project.definition(name, relations)
-        choice = self.project.choose(definition)
+        definition = self.project.definition(name, self._relations_of(name))
         stored = definition_json(definition)
+        narrow = definition.view.narrowed()
+        choice = self.project.choose(replace(definition, view=narrow))
         if name in self.warehouse.view_names():
             difference = describe_difference(self.warehouse.view(name).definition, stored)
             if difference is not None:
                 raise InputError(difference)
         return Plan(
-            definition.view,
+            narrow,
             choice.manager,
             choice.algorithm,
             str(definition.file.level),
@@ -181,16 +184,23 @@ class Runner:
             self.project.publish_every(name),
         )
 
-    def _described(self, source: str) -> list[Relation]:
-        if source not in self._relations:
-            self._relations[source] = dict(self.project.sources[source].relations())
-        return list(self._relations[source].values())
+    def _relations_of(self, view: str) -> list[Relation]:
+        """What the sources of a view say about their relations."""
+        for source in self.project.needs[view]:
+            if source not in self._relations:
+                self._relations[source] = dict(self.project.sources[source].relations())
+        return [
+            relation
+            for source in self.project.needs[view]
+            for relation in self._relations[source].values()
+        ]
 
     def _bring_up(self, status: ViewStatus) -> None:
         try:
             plan = self._plan(status.name)
             for source in plan.view.sources:
                 self._feed(source)
+            self._check_columns(plan.view)
         except LostConnectionError as error:
             status.state, status.message = "waiting", str(error)
             status.retry_at = time.monotonic() + _RETRY_S
@@ -215,9 +225,41 @@ class Runner:
     def _feed(self, source: str) -> None:
         if source not in self.feeds:
             log = ChangeLog(self.warehouse.changes, source)
-            feed = Feed(self.project.sources[source], log, self.lease, self.engine.lift)
+            narrow = self.project.sources[source].narrowed(self._used_columns(source))
+            self._narrow[source] = {r.name: r for r in narrow.relations().values()}
+            feed = Feed(narrow, log, self.lease, self.engine.lift)
             feed.start()
             self.feeds[source] = feed
+
+    def _used_columns(self, source: str) -> dict[str, set[str]]:
+        """The columns of a source that any view looks at, by relation.
+
+        Nothing is left out while some view over the source cannot be read yet.
+        """
+        used: dict[str, set[str]] = {}
+        for name in self.views:
+            if source not in self.project.needs[name]:
+                continue
+            try:
+                view = self.project.definition(name, self._relations_of(name)).view
+            except LostConnectionError:
+                return {}
+            for relation in view.relations:
+                if relation.source == source:
+                    columns = view.used_columns[relation.name]
+                    used.setdefault(relation.short_name, set()).update(columns)
+        return used
+
+    def _check_columns(self, view: View) -> None:
+        """A view that came to use more columns finds out that they are not read."""
+        for relation in view.relations:
+            read = self._narrow[relation.source][relation.name].schema.names
+            if missing := [c for c in relation.schema.names if c not in read]:
+                raise HeadwaterError(
+                    f"View {view.name} uses {', '.join(missing)} of {relation.name} now, which "
+                    "this runner does not read.",
+                    "Restart it: stop 'headwater run' and start it again.",
+                )
 
     def _obtain(self, plan: Plan, status: ViewStatus, deliver: Deliver) -> Obtained:
         """A view's table; loaded first where there is none."""
@@ -237,6 +279,7 @@ class Runner:
             self.lease.runner,
             deliver,
             spark.sparkContext.defaultParallelism,
+            {name: r for source in plan.view.sources for name, r in self._narrow[source].items()},
             report,
         )
         status.state, status.tally = "running", None
@@ -269,6 +312,7 @@ class Runner:
             status.state, status.message = "stopped", "It was dropped; the next run loads it."
             if action == "reload":
                 self.project = Project.open(self.project.folder)
+                self._relations.clear()
                 self._bring_up(status)
 
     # Beside maintenance
@@ -293,8 +337,8 @@ class Runner:
         maintainer = status.maintainer
         if maintainer is None or maintainer.table is None or not maintainer.is_running:
             return
-        table = self.warehouse.view(status.name)
         if time.monotonic() >= status.fold_at:
+            table = self.warehouse.view(status.name)
             tail = table.tail()
             began = time.monotonic()
             if tail.rows:
@@ -302,8 +346,9 @@ class Runner:
                 status.folded_s = time.monotonic() - began
             wait = max(maintainer.plan.publish_s, _FOLDING_SHARE * status.folded_s)
             status.fold_at = time.monotonic() + wait
-        elif table.tail().files >= _MANY_FILES:
-            table.compact()
+        elif maintainer.counters.commits >= status.compact_at:
+            status.compact_at = maintainer.counters.commits + _MANY_FILES
+            self.warehouse.view(status.name).compact()
 
     def _release(self) -> None:
         """Let the change log go as far as every view has come."""

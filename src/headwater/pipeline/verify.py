@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
+from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.errors import HeadwaterError, InputError
 from headwater.frames.frame import Frame
 from headwater.frames.session import named
-from headwater.pipeline.bulk_read import Tally, read_relation
+from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.load import read_frame
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Source
@@ -79,7 +81,8 @@ def verify_view(
     began = time.monotonic()
     warehouse = Warehouse(project.warehouse)
     table = warehouse.view(name)
-    view = _view(project, name, table.definition)
+    described = {relation.name: relation for relation in project.relations([name])}
+    view = _view(project, name, table.definition, described)
     readers = spark.sparkContext.defaultParallelism
     scratch = warehouse.scratch(f"verify-{name}")
     with ExitStack() as stack:
@@ -98,8 +101,9 @@ def verify_view(
             difference, count = corrections(load, log, vector[source])
             taken_back += count
             for relation in relations:
-                data = read_relation(spark, load, relation, scratch, tally)
-                base[relation.name] = _corrected(spark, data, relation, difference)
+                frame = read_frame(spark, load, relation, described, scratch, tally)
+                found = difference.get(relation.name)
+                base[relation.name] = frame + found.only(relation.schema) if found else frame
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base)
             actual = Frame.of_dataframe(state.dataframe(spark), view.schema, signed=False)
@@ -139,30 +143,24 @@ def corrections(load: Load, log: ChangeLog, reached: Reached) -> tuple[dict[str,
     return found, len(back)
 
 
-def _corrected(
-    spark: SparkSession, data: object, relation: Relation, difference: Mapping[str, Rows]
-) -> Frame:
-    frame = Frame.of_dataframe(data, relation.schema, signed=False)  # type: ignore[arg-type]
-    found = difference.get(relation.name)
-    return frame + found if found else frame
-
-
 def _some(rows: Frame) -> Rows:
     """Some rows, to be shown."""
     few = Frame.of_dataframe(rows.dataframe.limit(_MOST_SHOWN), rows.schema, signed=True)
     return few.collected()
 
 
-def _view(project: Project, name: str, stored: Mapping[str, object]) -> View:
+def _view(
+    project: Project, name: str, stored: Mapping[str, Json], described: Mapping[str, Relation]
+) -> View:
     if name not in project.view_files:
         raise InputError(
             f"The project has no view {name}.", "Only views whose file is there can be verified."
         )
-    definition = project.definition(name, project.relations([name]))
-    difference = describe_difference(stored, definition_json(definition))  # type: ignore[arg-type]
+    definition = project.definition(name, described.values())
+    difference = describe_difference(stored, definition_json(definition))
     if difference is not None:
         raise InputError(difference)
-    return definition.view
+    return definition.view.narrowed()
 
 
 # Where the log comes from

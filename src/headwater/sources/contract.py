@@ -170,6 +170,10 @@ class Source(Protocol):
         """
         ...
 
+    def narrowed(self, columns: Mapping[str, Collection[str]]) -> Source:
+        """The same source, whose relations need have no other columns than these."""
+        ...
+
     def setup_statements(self) -> Sequence[str]:
         """What `setup` would still run, for a person to read or to run; empty after a setup."""
         ...

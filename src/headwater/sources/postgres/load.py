@@ -155,7 +155,7 @@ def _copy_statement(table: Table, part: int, parts: int, blocks: int) -> sql.Com
         conditions.append(f"ctid < '({blocks * (part + 1) // parts},0)'::tid")
     where = " WHERE " + " AND ".join(conditions) if conditions else ""
     return sql.SQL("COPY (SELECT {} FROM ONLY {}{}) TO STDOUT (FORMAT csv, NULL '\\N')").format(
-        sql.SQL(", ").join(map(_copied_column, table.columns)),
+        sql.SQL(", ").join(map(_copied_column, table.wanted)),
         table.identifier,
         sql.SQL(where),  # made of numbers only
     )
@@ -178,10 +178,8 @@ def _copied_column(column: TableColumn) -> sql.Composable:
 
 def parse_csv(table: Table, data: bytes) -> pyarrow.RecordBatch:
     """Lines of COPY as one batch; SourceError names a value that cannot be represented."""
-    names = [f"f{at}" for at in range(len(table.columns))]
-    wire = {
-        name: _wire_type(column.type) for name, column in zip(names, table.columns, strict=True)
-    }
+    names = [f"f{at}" for at in range(len(table.wanted))]
+    wire = {name: _wire_type(column.type) for name, column in zip(names, table.wanted, strict=True)}
     try:
         read = pyarrow.csv.read_csv(
             pyarrow.BufferReader(data),
@@ -200,11 +198,11 @@ def parse_csv(table: Table, data: bytes) -> pyarrow.RecordBatch:
         )
         columns = [
             _finished(table, column, read.column(at).combine_chunks())
-            for at, column in enumerate(table.columns)
+            for at, column in enumerate(table.wanted)
         ]
     except pyarrow.ArrowInvalid as error:
         raise _refused(table, str(error)) from None
-    schema = pyarrow.schema([(c.name, arrow_type(c.type)) for c in table.columns])
+    schema = pyarrow.schema([(c.name, arrow_type(c.type)) for c in table.wanted])
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -233,4 +231,4 @@ def _refused(table: Table, text: str) -> SourceError:
     match = re.search(r"CSV column #(\d+).*?'([^']*)'", text)
     if match is None:
         return SourceError(f"Table {table.label}: its rows cannot be read: {text}.")
-    return unreadable(table, table.columns[int(match[1])].name, match[2])
+    return unreadable(table, table.wanted[int(match[1])].name, match[2])

@@ -119,10 +119,9 @@ class Interpreter:
                 yield Update(f"{self._source}.{table.name}", delta)
 
     def _row(self, table: Table, data: Sequence[Datum]) -> Row:
-        present = [value for value in data if not isinstance(value, pgoutput.Missing)]
-        if len(present) != len(table.columns):
+        if pgoutput.UNCHANGED in data or len(data) != len(table.columns):
             raise not_full(table)
-        return table.row(present)
+        return table.row(data)  # type: ignore[arg-type] # nothing is missing
 
     def _compare(self, sent: SentRelation) -> None:
         """Note whether a table still is what it was; it matters once it changes."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import partial
 
 from psycopg import sql
@@ -65,6 +67,7 @@ class PostgresSource:
         self._names = tuple(relations)
         self._keys = dict(keys or {})
         self._described: Mapping[str, Table] = {}
+        self._used: Mapping[str, Collection[str]] = {}
         self._slot = slot
         self._replication = Installation(self._access, publication or default, slot)
         self._triggers = None if replication else TriggerInstallation(self._access, slot)
@@ -95,6 +98,11 @@ class PostgresSource:
             for probe in dict.fromkeys(wanted)
             if served[name].isdisjoint(probe)
         ]
+
+    def narrowed(self, columns: Mapping[str, Collection[str]]) -> PostgresSource:
+        source = copy(self)
+        source._described, source._used = {}, dict(columns)
+        return source
 
     def setup_statements(self) -> Sequence[str]:
         with self._access.connect() as connection:
@@ -178,7 +186,11 @@ class PostgresSource:
 
     def _tables(self, connection: Connection) -> dict[str, Table]:
         """The tables; they must still be as they were last described to the caller."""
-        tables = read_tables(self._access, connection, self._names, self._keys)
+        found = read_tables(self._access, connection, self._names, self._keys)
+        tables = {
+            name: replace(table, used=frozenset(self._used[name])) if name in self._used else table
+            for name, table in found.items()
+        }
         for name, before in self._described.items():
             now = tables[name]
             if (now.oid, now.columns) != (before.oid, before.columns):

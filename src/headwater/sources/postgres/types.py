@@ -127,6 +127,13 @@ class Table:
     identity: str
     columns: tuple[TableColumn, ...]
     key: tuple[str, ...]
+    used: frozenset[str] | None = None
+    """The columns that anybody wants; None: all."""
+
+    @cached_property
+    def wanted(self) -> tuple[TableColumn, ...]:
+        """The columns that the relation has here."""
+        return tuple(c for c in self.columns if self.used is None or c.name in self.used)
 
     @property
     def label(self) -> str:
@@ -142,25 +149,25 @@ class Table:
 
     @cached_property
     def relational_schema(self) -> Schema:
-        return Schema.of((column.name, column.type) for column in self.columns)
+        return Schema.of((column.name, column.type) for column in self.wanted)
 
     def relation(self, source: str) -> Relation:
-        return Relation(f"{source}.{self.name}", source, self.relational_schema, self.key)
+        key = self.key if set(self.key) <= set(self.relational_schema.names) else ()
+        return Relation(f"{source}.{self.name}", source, self.relational_schema, key)
 
     @cached_property
-    def _readers(self) -> tuple[Callable[[bytes], Value], ...]:
-        return tuple(column.read for column in self.columns)
+    def _readers(self) -> tuple[tuple[int, Callable[[bytes], Value]], ...]:
+        return tuple((self.columns.index(column), column.read) for column in self.wanted)
 
     def row(self, data: Sequence[bytes | None]) -> Row:
         """A row of the log in canonical form."""
         try:
             return tuple(
-                None if text is None else read(text)
-                for read, text in zip(self._readers, data, strict=True)
+                [None if (text := data[at]) is None else read(text) for at, read in self._readers]
             )
         except ValueError:
-            for column, text in zip(self.columns, data, strict=True):
-                read_value(self, column, text)
+            for column in self.wanted:
+                read_value(self, column, data[self.columns.index(column)])
             raise
 
 
