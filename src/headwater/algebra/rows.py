@@ -138,7 +138,7 @@ class Rows:
     def select(self, condition: Expression) -> Rows:
         """The rows for which `condition` is true; NULL counts as not true."""
         test = compile_expression(condition, self.schema)
-        return Rows(self.schema, {row: n for row, n in self.items() if test(row) is True})
+        return _without_zeros(self.schema, {r: n for r, n in self.items() if test(r) is True})
 
     def project(self, schema: Schema, outputs: Sequence[Expression]) -> Rows:
         """Each row's `outputs`, duplicates kept by adding their counts."""
@@ -172,7 +172,7 @@ class Rows:
             for right, right_count in matches.get(key, ())
         }
         Rows.rows_joined += len(counts)
-        return Rows(first.schema + self.schema, counts)
+        return _without_zeros(first.schema + self.schema, counts)
 
     def _summed(self, schema: Schema, parts: tuple[Rows, ...]) -> Rows:
         """The sum of `parts`, of which these are one; only subclasses are asked."""
@@ -196,12 +196,19 @@ class Rows:
     def renamed(self, schema: Schema) -> Rows:
         """The same rows under other column names."""
         assert schema.types == self.schema.types
-        renamed = Rows.__new__(Rows)
-        renamed.schema, renamed._counts, renamed._hash = schema, self._counts, self._hash
+        renamed = _without_zeros(schema, self._counts)
+        renamed._hash = self._hash
         return renamed
 
     def _where(self, keep: Callable[[Row], bool]) -> Rows:
-        return Rows(self.schema, {row: count for row, count in self.items() if keep(row)})
+        return _without_zeros(self.schema, {r: n for r, n in self.items() if keep(r)})
+
+
+def _without_zeros(schema: Schema, counts: dict[Row, int]) -> Rows:
+    """Rows over counts that need not be looked at again."""
+    rows = Rows.__new__(Rows)
+    rows.schema, rows._counts, rows._hash = schema, counts, None
+    return rows
 
 
 def show_row(row: Sequence[Value]) -> str:

@@ -59,7 +59,7 @@ class Fetch:
     schema: Schema
 
 
-MOST_KEYS = 20_000
+MOST_KEYS = 100_000
 """A statement with more key values than this is cut into several."""
 
 Pushes = Callable[[str, Type], bool]

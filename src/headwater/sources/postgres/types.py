@@ -104,7 +104,10 @@ class TableColumn:
 
     @cached_property
     def repair(self) -> Callable[[Any], Value] | None:
-        """Makes a value canonical that the driver has read; None where it is already."""
+        """Makes a value canonical that the driver has read; None where it is already.
+
+        A decimal that is no number has no canonical form; that is looked for elsewhere.
+        """
         if self.oid == _BPCHAR:
             return _unpadded
         if self.oid == _FLOAT4:
@@ -215,14 +218,7 @@ def _read_decimal(text: bytes) -> Decimal:
     return value  # at its declared scale already
 
 
-def _finite(value: Decimal) -> Decimal:
-    if not value.is_finite():
-        raise ValueError("not a number")
-    return value
-
-
 _REPAIRS: dict[str, Callable[[Any], Value]] = {
-    "decimal": _finite,
     "float": canonical_float,
     "timestamp_tz": lambda value: value.astimezone(UTC),
 }

@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -217,11 +218,13 @@ def _canonical(
     cursor: psycopg.Cursor[Any], columns: Sequence[tuple[Table, TableColumn]]
 ) -> Iterable[Row]:
     """The rows that were found; values are read by the driver, where it reads them as we do."""
-    repairs = [
-        (at, column.repair) for at, (_, column) in enumerate(columns) if column.repair is not None
-    ]
+    repairs = [(at, c.repair) for at, (_, c) in enumerate(columns) if c.repair is not None]
+    decimals = [at for at, (_, c) in enumerate(columns) if c.type.name == "decimal"]
     try:
         rows: list[Row] = cursor.fetchall()
+        for at in decimals:
+            if not all(map(Decimal.is_finite, (row[at] for row in rows if row[at] is not None))):  # type: ignore[arg-type]
+                raise ValueError("not a number")
         if not repairs:
             return rows
         repaired = list(zip(*rows, strict=True)) or [()] * len(columns)
