@@ -386,3 +386,18 @@ def test_a_plain_table_with_deletion_vectors_is_refused(
     entry.write_text("\n".join(map(json.dumps, actions)))
     with pytest.raises(EngineError, match="deletion vectors"):
         view.rows()
+
+
+def test_a_view_without_duplicates_is_read_in_one_pass(
+    warehouse: Warehouse, spark: SparkSession
+) -> None:
+    contents = rows({(1, "a"): 1, (2, None): 1, (None, "c"): 1, (4, "d"): 1})
+    view = load(warehouse, spark, contents, distinct=True)
+    with view.writer("r") as writer:
+        writer.commit(rows({(2, None): -1, (5, "e"): 1, (None, "c"): -1}), vector(1))
+        writer.commit(rows({(5, "e"): -1, (4, "d"): -1, (4, "D"): 1}), vector(2))
+    expected = rows({(1, "a"): 1, (4, "D"): 1})
+    assert view.rows() == expected
+    assert spark_rows(view, spark) == expected
+    assert view.fold(spark, "f") is not None
+    assert plain_rows(view) == expected

@@ -32,6 +32,7 @@ def load(
     spark: SparkSession,
     contents: Rows,
     name: str = "orders",
+    distinct: bool = False,
 ) -> ViewTable:
     return warehouse.create(
         name,
@@ -42,4 +43,5 @@ def load(
         algorithm="strobe",
         level="strong",
         runner="loader",
+        distinct=distinct,
     )

@@ -157,6 +157,11 @@ class View:
     def relation(self, name: str) -> Relation | None:
         return next((r for r in self.relations if r.name == name), None)
 
+    @property
+    def is_distinct(self) -> bool:
+        """Whether the view shows the key of every relation, so that no row occurs twice."""
+        return all(self.key_positions(r.name) is not None for r in self.relations)
+
     def key_positions(self, relation: str) -> tuple[int, ...] | None:
         """Where the view shows the key of a relation, or None if it does not.
 

@@ -192,3 +192,22 @@ def channels_bench(
         ["", *(figures.kind for figures in found)],
         ([name, *(show(figures) for figures in found)] for name, show in lines.items()),
     )
+
+
+@app.command("freshness")
+def freshness_bench(
+    scale: Annotated[list[float] | None, typer.Option(help="TPC-H scale; may be repeated.")] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="Changes in one batch; may be repeated.")
+    ] = None,
+    bulk: Annotated[
+        list[float] | None, typer.Option(help="Bulk deltas, per cent of all orders; 0 for none.")
+    ] = None,
+    tail: Annotated[int, typer.Option(help="Rows in the tail when reads are timed.")] = 10_000,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture into this file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """From a commit at a source to the view, against recomputing on Spark and in DuckDB."""
+    from headwater.cli.freshness.command import freshness
+
+    freshness(scale, batch, bulk, tail, plot, as_json)

@@ -13,7 +13,8 @@ def line_chart(
     title: str,
     axes: tuple[str, str],
     lines: Mapping[str, Sequence[tuple[float, float]]],
-    limits: tuple[str, Sequence[float]],
+    limits: tuple[str, Sequence[float]] = ("", ()),
+    logarithmic: bool = False,
 ) -> None:
     """Write a chart; `limits` are horizontal references that were not measured."""
     try:
@@ -36,7 +37,11 @@ def line_chart(
     axis.set_title(title, loc="left")
     axis.set_xlabel(axes[0])
     axis.set_ylabel(axes[1])
-    axis.set_ylim(bottom=0)
+    if logarithmic:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False)

@@ -129,6 +129,7 @@ def _load(
                     algorithm=plan.algorithm,
                     level=plan.level,
                     runner=runner,
+                    distinct=view.is_distinct,
                 )
         except HeadwaterError:
             raise

@@ -32,6 +32,7 @@ from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.channel import Deliver, Delivery, Subscription
 from headwater.warehouse.commits import Kind
+from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -112,6 +113,8 @@ class Maintainer:
         self.plan = plan
         self.table: ViewTable | None = None
         self.progress: Progress | None = None
+        self.visible: Vector = {}
+        """What a reader of the view sees is the view at this vector."""
         self.counters = Counters()
         self._obtain = obtain
         self._feeds = {source: feeds[source] for source in plan.view.sources}
@@ -224,6 +227,7 @@ class Maintainer:
     def _subscribe(self, table: ViewTable) -> None:
         vector = table.latest().vector
         self.progress = Progress(vector)
+        self.visible = vector
         for source, feed in self._feeds.items():
             after = vector[source].number
             if source in self._subscriptions:
@@ -243,6 +247,8 @@ class Maintainer:
         if delivery.error is not None:
             raise delivery.error
         self._take(delivery, writer)
+        if not self._delta and self.progress is not None:
+            self.visible = self.progress.vector
         if self._unnoted > _MOST_UNNOTED:
             self._note(writer)
 

@@ -52,6 +52,21 @@ class Patch:
         return below, frozenset(row[0] for row in found)
 
 
+def applied_to_distinct(spark: SparkSession, plain: DataFrame, tail: Rows) -> DataFrame:
+    """The plain rows after a tail, where no row occurs twice: what goes need not be counted."""
+    from pyspark.sql import functions as f
+
+    schema, gone = tail.schema, tail.negative()
+    if gone:
+        away = f.broadcast(with_hash(local_frame(spark, gone), schema)).alias("away")
+        here = with_hash(plain, schema).alias("here")
+        same = f.col(f"here.{HASH}") == f.col(f"away.{HASH}")
+        for name in map(quoted, schema.names):
+            same &= f.col(f"here.{name}").eqNullSafe(f.col(f"away.{name}"))
+        plain = only(here.join(away, same, "left_anti"), schema)
+    return plain.unionAll(only(local_frame(spark, tail.positive()), schema))
+
+
 def patch_of_rows(spark: SparkSession, plain: DataFrame, tail: Rows) -> Patch:
     """The patch of a tail that was summed up in memory; one job counts the rows it takes from.
 
@@ -120,4 +135,8 @@ def only(frame: DataFrame, schema: Schema) -> DataFrame:
 def columns(schema: Schema) -> Sequence[Column]:
     from pyspark.sql import functions as f
 
-    return [f.col("`" + name.replace("`", "``") + "`") for name in schema.names]
+    return [f.col(quoted(name)) for name in schema.names]
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -15,7 +15,13 @@ from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema, spark_sc
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DataFile, Snapshot
 from headwater.warehouse.files import missing, read_arrow, read_spark
-from headwater.warehouse.netting import Patch, patch_of_frame, patch_of_rows, summed
+from headwater.warehouse.netting import (
+    Patch,
+    applied_to_distinct,
+    patch_of_frame,
+    patch_of_rows,
+    summed,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +39,8 @@ class ViewState:
     plain: Snapshot
     log: Snapshot
     base: Base
+    distinct: bool = False
+    """Whether no row of the view ever occurs twice."""
 
     @property
     def number(self) -> int:
@@ -82,6 +90,8 @@ class ViewState:
         """What a reader sees, duplicates as repeated rows."""
         if not self.tail_files:
             return self.plain_frame(spark)
+        if self.distinct and self.tail_size <= SMALL_TAIL:
+            return applied_to_distinct(spark, self.plain_frame(spark), self.tail_rows())
         return self.patch(spark).applied_to(self.plain_frame(spark))
 
     def signed(self, spark: SparkSession) -> DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -71,13 +71,18 @@ class ViewTable:
     def sources(self) -> tuple[str, ...]:
         return tuple(self._description["sources"])
 
+    @property
+    def distinct(self) -> bool:
+        """Whether the view shows so many keys that no row can occur twice."""
+        return bool(self._description.get("distinct", False))
+
     @cached_property
     def _opened(self) -> Snapshot:
         return self.log.snapshot()
 
     @cached_property
-    def _description(self) -> dict[str, dict[str, Json]]:
-        description: dict[str, dict[str, Json]] = json.loads(self._opened.description)
+    def _description(self) -> dict[str, Any]:
+        description: dict[str, Any] = json.loads(self._opened.description)
         return description
 
     # Commits
@@ -180,7 +185,7 @@ class ViewTable:
         commit = self.commit_in(log)
         if base.number > commit.number:
             commit = self.plain_commit(plain) or commit
-        return ViewState(self.schema, commit, plain, log, base)
+        return ViewState(self.schema, commit, plain, log, base, self.distinct)
 
     def _numbered(self, number: int) -> ViewState:
         newest = self.log.snapshot()
@@ -206,7 +211,7 @@ class ViewTable:
     def _pinned(self, commit: Commit) -> ViewState:
         log = self.log.snapshot(commit.version)
         plain = self.plain.snapshot(commit.base.plain)
-        return ViewState(self.schema, commit, plain, log, commit.base)
+        return ViewState(self.schema, commit, plain, log, commit.base, self.distinct)
 
     def _find(self, number: int, newest: Snapshot) -> Commit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""

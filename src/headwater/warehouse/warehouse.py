@@ -99,8 +99,11 @@ class Warehouse:
         algorithm: str,
         level: str,
         runner: str,
+        distinct: bool = False,
     ) -> ViewTable:
         """Load a new view: `contents` has the view's columns and a positive `_count`.
+
+        `distinct` says that no row ever occurs twice, which makes reading cheaper.
 
         Both tables are made whole aside and then moved into place, the signed log last, and
         from then on the view exists. What an attempt that failed left behind is replaced.
@@ -123,7 +126,11 @@ class Warehouse:
         )
         try:
             commit = self._write_plain(aside / "plain", schema, commit, contents)
-            description = {"definition": dict(definition), "sources": list(vector)}
+            description = {
+                "definition": dict(definition),
+                "sources": list(vector),
+                "distinct": distinct,
+            }
             log_schema = log_arrow_schema(schema)
             self._write_table(aside / "log", log_schema, json.dumps(description), commit, [])
             with self._locked():
