@@ -12,7 +12,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from statistics import median
@@ -57,6 +58,8 @@ class ViewStatus:
     retry_at: float = 0.0
     fold_at: float = 0.0
     folded_s: float = 0.0
+    tending: threading.Lock = field(default_factory=threading.Lock)
+    """Held while something beside maintenance works on its tables."""
 
 
 class Runner:
@@ -103,6 +106,7 @@ class Runner:
         """Look after views and sources; raises what ends the whole runner."""
         if self._failure is not None:
             raise self._failure
+        self.lease.check()
         now = time.monotonic()
         for status in self.views.values():
             self._look_after(status)
@@ -130,7 +134,8 @@ class Runner:
         if self._beside.is_alive():
             self._beside.join()
         if self.lease.epoch:
-            self._write_status()
+            if not self.lease.lost:
+                self._write_status()
             self.lease.release()
 
     def targets(self) -> dict[str, int]:
@@ -262,8 +267,9 @@ class Runner:
             status.maintainer.stop()
             status.maintainer.join()
             status.maintainer = None
-        if name in self.warehouse.view_names():
-            self.warehouse.drop(name)
+        with status.tending if status is not None else nullcontext():
+            if name in self.warehouse.view_names():
+                self.warehouse.drop(name)
         done(self.warehouse.internal, name)
         if status is not None:
             status.state, status.message = "stopped", "It was dropped; the next run loads it."
@@ -277,7 +283,8 @@ class Runner:
         while not self._stopping.wait(_SUPERVISE_S):
             try:
                 for status in self.views.values():
-                    self._tend(status)
+                    with status.tending:
+                        self._tend(status)
                 if time.monotonic() >= self._release_at:
                     self._release()
                     self._release_at = time.monotonic() + _RELEASE_S
@@ -377,5 +384,6 @@ class Runner:
     def _write_status(self) -> None:
         path = self.warehouse.internal / "status.json"
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self.describe()))
-        temporary.replace(path)
+        with suppress(OSError):  # a full disk is told by what cannot do without it
+            temporary.write_text(json.dumps(self.describe()))
+            temporary.replace(path)

@@ -42,6 +42,7 @@ from headwater.sources.contract import (
     Monitor,
     Position,
     Progressed,
+    Reader,
     Reply,
     Snapshot,
     Source,
@@ -118,8 +119,10 @@ class Channel:
         end: int = 0,
         history: History | None = None,
         lift: Lift = as_it_is,
+        reader: Reader | None = None,
     ) -> None:
         self.source = source
+        self._as = reader
         self.ask_limit_s = ask_limit_s
         self.lift = lift
         self._history = history
@@ -200,7 +203,7 @@ class Channel:
         pause = 0.0
         while not self._stopping:
             try:
-                monitor = self.source.open_monitor(self.read_position)
+                monitor = self.source.open_monitor(self.read_position, self._as)
             except LostConnectionError as error:
                 self._lost = error
                 pause = next(pauses, pause)

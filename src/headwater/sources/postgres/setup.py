@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from headwater.errors import SourceError
+from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 from headwater.sources.postgres.types import Table
@@ -32,6 +33,10 @@ WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
 _SLOT = """
 SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn::text
 FROM pg_replication_slots WHERE slot_name = %s
+"""
+_HOLDER = """
+SELECT s.active_pid, a.application_name FROM pg_replication_slots s
+JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
 _PATIENCE_S = 5.0
 
@@ -126,6 +131,15 @@ class Installation:
                 raise not_full(table)
         return parse_lsn(confirmed)
 
+    def evict(self, connection: Connection, reader: Reader) -> None:
+        """End the connection that holds the slot if it is one of this reader's past epochs."""
+        with self.access.errors(f"read who holds the slot {self.slot}"):
+            row = connection.execute(_HOLDER, [self.slot]).fetchone()
+        if row is None or not _is_past(reader, row[1] or ""):
+            return
+        with self.access.errors(f"end the connection that holds the slot {self.slot}"):
+            connection.execute("SELECT pg_terminate_backend(%s)", [row[0]])
+
     def check_reachable(self, lsn: int, confirmed: int) -> None:
         if lsn < confirmed:
             raise SourceError(
@@ -172,6 +186,17 @@ class Installation:
                 "As a superuser run: ALTER SYSTEM SET wal_level = 'logical'; and restart the "
                 "server.",
             )
+
+
+def application_name(reader: Reader) -> str:
+    """How the connection of a reader is known at the server."""
+    return f"headwater {reader.name} {reader.epoch}"
+
+
+def _is_past(reader: Reader, application: str) -> bool:
+    prefix, _, epoch = application.rpartition(" ")
+    same = f"{prefix} {reader.epoch}" == application_name(reader)
+    return same and epoch.isdecimal() and int(epoch) < reader.epoch
 
 
 def not_full(table: Table) -> SourceError:
