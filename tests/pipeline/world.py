@@ -8,6 +8,7 @@ with the databases.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -95,6 +96,12 @@ class Shop:
             for n in range(2 * ORDERS):
                 stock.execute("INSERT INTO lines VALUES (%s, %s, 2, 1.5)", (n % ORDERS, n % 7))
             stock.execute("CREATE INDEX ON lines (order_id)")
+
+    def publish_every(self, duration: str) -> None:
+        """Change how often plain tables are renewed, from the next start on."""
+        path = self.folder / "headwater.toml"
+        setting = f'publish_every = "{duration}"'
+        path.write_text(re.sub(r"publish_every = .*", setting, path.read_text()))
 
     def teardown(self) -> None:
         for source in self.project.sources.values():
