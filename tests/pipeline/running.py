@@ -24,9 +24,15 @@ LIMIT_S = 120.0
 class Running:
     """`headwater run`, started in a process that can be stopped, continued and killed."""
 
-    def __init__(self, shop: Shop, *options: str, before: Callable[[], None] | None = None) -> None:
-        self._out = shop.folder / "run.out"
-        self._err = shop.folder / "run.err"
+    def __init__(
+        self,
+        shop: Shop,
+        *options: str,
+        name: str = "run",
+        before: Callable[[], None] | None = None,
+    ) -> None:
+        self._out = shop.folder / f"{name}.out"
+        self._err = shop.folder / f"{name}.err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [
