@@ -20,7 +20,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
-from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
+from headwater.errors import (
+    FencedError,
+    HeadwaterError,
+    InputError,
+    LostConnectionError,
+    SourceError,
+)
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
@@ -29,7 +35,8 @@ from headwater.pipeline.maintain import Maintainer, Obtained, Plan
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.pipeline.requests import done, taken_requests
 from headwater.sources.channel import Deliver
-from headwater.warehouse.changes import ChangeLog
+from headwater.sources.contract import Reader
+from headwater.warehouse.changes import ChangeLog, drop_changes
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
 
@@ -40,6 +47,7 @@ _SUPERVISE_S = 0.5
 _RETRY_S = 5.0
 _RELEASE_S = 60.0
 _CLEAN_UP_S = 3600.0
+_FOLD_RETRY_S = 30.0
 _FOLDING_SHARE = 4
 """Folding waits at least so many times as long as the last fold took."""
 _MANY_FILES = 64
@@ -58,6 +66,8 @@ class ViewStatus:
     retry_at: float = 0.0
     fold_at: float = 0.0
     folded_s: float = 0.0
+    trouble: str = ""
+    """What keeps its plain table from being renewed."""
     tending: threading.Lock = field(default_factory=threading.Lock)
     """Held while something beside maintenance works on its tables."""
 
@@ -218,11 +228,34 @@ class Runner:
         status.maintainer.start()
 
     def _feed(self, source: str) -> None:
-        if source not in self.feeds:
-            log = ChangeLog(self.warehouse.changes, source)
-            feed = Feed(self.project.sources[source], log, self.lease, self.engine.lift)
-            feed.start()
-            self.feeds[source] = feed
+        feed = self.feeds.get(source)
+        if feed is not None and not feed.channel.is_over:
+            return
+        if feed is not None:
+            feed.close()
+        log = ChangeLog(self.warehouse.changes, source)
+        self._forget_useless(log)
+        feed = Feed(self.project.sources[source], log, self.lease, self.engine.lift)
+        feed.start()
+        self.feeds[source] = feed
+
+    def _forget_useless(self, log: ChangeLog) -> None:
+        """Begin a log anew if its source cannot go on from it and no view needs it."""
+        log.scan()
+        if log.position is None or self._reached(log.source):
+            return
+        try:
+            reader = Reader(self.lease.warehouse, self.lease.epoch)
+            self.project.sources[log.source].open_monitor(log.position, reader).close()
+        except LostConnectionError:
+            raise
+        except SourceError:
+            drop_changes(self.warehouse.changes, log.source)
+
+    def _reached(self, source: str) -> list[int]:
+        """How far each view has come with a source."""
+        vectors = [self.warehouse.view(n).latest().vector for n in self.warehouse.view_names()]
+        return [vector[source].number for vector in vectors if source in vector]
 
     def _obtain(self, plan: Plan, status: ViewStatus, deliver: Deliver) -> Obtained:
         """A view's table; loaded first where there is none."""
@@ -275,6 +308,7 @@ class Runner:
             status.state, status.message = "stopped", "It was dropped; the next run loads it."
             if action == "reload":
                 self.project = Project.open(self.project.folder)
+                self._relations.clear()
                 self._bring_up(status)
 
     # Beside maintenance
@@ -283,8 +317,7 @@ class Runner:
         while not self._stopping.wait(_SUPERVISE_S):
             try:
                 for status in self.views.values():
-                    with status.tending:
-                        self._tend(status)
+                    self._tend(status)
                 if time.monotonic() >= self._release_at:
                     self._release()
                     self._release_at = time.monotonic() + _RELEASE_S
@@ -296,6 +329,18 @@ class Runner:
                 return
 
     def _tend(self, status: ViewStatus) -> None:
+        """Fold or compact if it is time; a failure is told, and tried again later."""
+        try:
+            with status.tending:
+                self._fold_or_compact(status)
+        except FencedError:
+            raise
+        except Exception as error:
+            text = next(iter(str(error).splitlines()), type(error).__name__)
+            status.trouble = f"The plain table could not be renewed: {text}"
+            status.fold_at = time.monotonic() + _FOLD_RETRY_S
+
+    def _fold_or_compact(self, status: ViewStatus) -> None:
         """Keep a view's log short, and its plain table young."""
         maintainer = status.maintainer
         if maintainer is None or maintainer.table is None or not maintainer.is_running:
@@ -309,6 +354,7 @@ class Runner:
                 status.folded_s = time.monotonic() - began
             wait = max(maintainer.plan.publish_s, _FOLDING_SHARE * status.folded_s)
             status.fold_at = time.monotonic() + wait
+            status.trouble = ""
         elif table.tail().files >= _MANY_FILES:
             table.compact()
 
@@ -316,12 +362,7 @@ class Runner:
         """Let the change log go as far as every view has come."""
         retention = self.project.settings.warehouse.retention
         for source, feed in self.feeds.items():
-            needed = [
-                self.warehouse.view(name).latest().vector[source].number
-                for name in self.warehouse.view_names()
-                if source in self.warehouse.view(name).latest().vector
-            ]
-            feed.log.release(min(needed, default=0), retention)
+            feed.log.release(min(self._reached(source), default=0), retention)
 
     def _clean_up(self) -> None:
         """Delete versions of views that are older than they are to be kept."""
@@ -351,7 +392,10 @@ class Runner:
         }
 
     def _describe_view(self, status: ViewStatus) -> dict[str, Any]:
-        found: dict[str, Any] = {"state": status.state, "message": status.message}
+        found: dict[str, Any] = {
+            "state": status.state,
+            "message": status.message or status.trouble,
+        }
         if status.tally is not None:
             found["rows_read"] = status.tally.counted()
         maintainer = status.maintainer

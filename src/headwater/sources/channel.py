@@ -153,6 +153,11 @@ class Channel:
         """Why nothing is read at the moment, if that is so."""
         return self._error or self._lost
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be read any more: an error that trying again does not repair."""
+        return self._error is not None
+
     def start(self) -> None:
         self._reader.start()
 
