@@ -106,7 +106,7 @@ def wait_running(running: Running) -> None:
     ("engine", "kills", "pause_s"),
     [
         pytest.param("auto", FEW, 0.3, id="few"),
-        pytest.param("auto", MANY, 0.1, id="many", marks=pytest.mark.stress),
+        pytest.param("auto", MANY, 0.5, id="many", marks=pytest.mark.stress),
         pytest.param("spark", FEW, 0.5, id="spark", marks=pytest.mark.stress),
     ],
 )
