@@ -16,11 +16,13 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
+from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
 from headwater.sources.postgres.embedded import PostgresServer
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import current_runner
+from headwater.warehouse.view_table import ViewTable
 from tests.cli.commands import failing, quick
 from tests.pipeline.running import Running, is_asking, locked
 from tests.pipeline.world import VIEWS, Oracle, Shop, Writer, start_writers
@@ -313,6 +315,29 @@ def test_a_runner_drops_and_reloads_a_view_while_others_go_on(
         running.wait_for_more_commits(list(VIEWS), 3)
         assert quick("reload", "order_lines", *project).code == 0
         running.wait_for_more_commits(list(VIEWS), 3)
+    load(shop, spark)
+    check(shop)
+
+
+def test_a_plain_table_that_cannot_be_renewed_is_told_and_the_view_goes_on(
+    make: Callable[..., Shop], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = make({"by_item": BY_ITEM})
+    load(shop, spark)
+    shop.publish_every("1 second")
+    shop.project = Project.open(shop.folder)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("no memory\nat some place")
+
+    with monkeypatch.context() as broken, supervised(shop, spark) as running:
+        broken.setattr(ViewTable, "fold", fail)
+        with writing(shop, "stock"):
+            running.wait_until(lambda: bool(running.runner.views["by_item"].trouble))
+            running.wait_for_more_commits(["by_item"], 2)
+        found = running.runner.describe()["views"]["by_item"]
+        assert found["message"] == "The plain table could not be renewed: no memory"
+        assert found["state"] == "running"
     load(shop, spark)
     check(shop)
 

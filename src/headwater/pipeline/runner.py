@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
 from headwater.errors import (
+    EngineError,
     FencedError,
     HeadwaterError,
     InputError,
@@ -319,13 +320,20 @@ class Runner:
                 for status in self.views.values():
                     self._tend(status)
                 if time.monotonic() >= self._release_at:
-                    self._release()
+                    with suppress(InputError, FileNotFoundError):  # a view is dropped just now
+                        self._release()
                     self._release_at = time.monotonic() + _RELEASE_S
                 if time.monotonic() >= self._clean_up_at:
                     self._clean_up()
                     self._clean_up_at = time.monotonic() + _CLEAN_UP_S
             except HeadwaterError as error:
                 self._failure = error
+                return
+            except Exception as error:
+                self._failure = EngineError(
+                    f"The warehouse could not be tended: {type(error).__name__}: {error}.",
+                    "Look at its folder and disk; every version that was committed is there.",
+                )
                 return
 
     def _tend(self, status: ViewStatus) -> None:
@@ -368,8 +376,9 @@ class Runner:
         """Delete versions of views that are older than they are to be kept."""
         keep = timedelta(seconds=self.project.settings.warehouse.retention)
         for status in self.views.values():
-            if status.state == "running":
-                self.warehouse.view(status.name).clean_up(keep)
+            with status.tending:
+                if status.name in self.warehouse.view_names():
+                    self.warehouse.view(status.name).clean_up(keep)
 
     # Status
 
