@@ -354,3 +354,16 @@ def test_a_slot_is_not_taken_from_anyone_else(
     harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
     assert len(read_log(first, 1)) == 1
     first.close()
+
+
+def test_a_locked_table_does_not_hold_up_the_log(harness: PostgresHarness) -> None:
+    harness.create_table("b", LINES, ["id"])
+    source = harness.source(["a", "b"], limit_s=5, watch_s=0)
+    source.setup()
+    monitor = source.open_monitor(None)
+    with psycopg.connect(harness.dsn) as blocking:
+        blocking.execute("LOCK TABLE a")
+        harness.writer().execute("INSERT INTO b VALUES (1, 'x')")
+        assert len(read_log(monitor, 1)) == 1
+        source.open_wrapper().close()
+    monitor.close()

@@ -18,13 +18,19 @@ from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 from headwater.sources.postgres.types import Table
 
+# Not from pg_publication_tables, which waits for whoever has locked one of the tables.
 _PUBLISHED = """
+WITH wanted AS (SELECT oid, oid AS above FROM unnest(%s::oid[]) oid
+                UNION SELECT oid, relid FROM unnest(%s::oid[]) oid, pg_partition_ancestors(oid))
 SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND NOT p.pubviaroot,
-       coalesce((SELECT array_agg(c.oid::int8) FROM pg_publication_tables t
-                 JOIN pg_namespace n ON n.nspname = t.schemaname
-                 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-                 WHERE t.pubname = p.pubname), '{}')
+       coalesce((SELECT array_agg(w.oid::int8) FROM wanted w JOIN pg_class c ON c.oid = w.above
+                 WHERE p.puballtables {}
+                 OR c.oid IN (SELECT prrelid FROM pg_publication_rel WHERE prpubid = p.oid)),
+                '{{}}')
 FROM pg_publication p WHERE p.pubname = %s
+"""
+_OF_SCHEMAS = """
+OR c.relnamespace IN (SELECT pnnspid FROM pg_publication_namespace WHERE pnpubid = p.oid)
 """
 _NARROWED = """
 SELECT r.prrelid::int8 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
@@ -153,9 +159,14 @@ class Installation:
     ) -> list[sql.Composed]:
         name = sql.Identifier(self.publication)
         with self.access.errors("read the catalog"):
-            row = connection.execute(_PUBLISHED, [self.publication]).fetchone()
+            narrows = connection.pgconn.server_version >= 150000
+            published_tables = _PUBLISHED.format(_OF_SCHEMAS if narrows else "")
+            oids = [table.oid for table in tables]
+            row = connection.execute(
+                published_tables.encode(), [oids, oids, self.publication]
+            ).fetchone()
             narrowed: set[int] = set()
-            if connection.pgconn.server_version >= 150000:
+            if narrows:
                 rows = connection.execute(_NARROWED, [self.publication])
                 narrowed = {oid for (oid,) in rows}
         if row is None:
