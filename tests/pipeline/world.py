@@ -8,6 +8,7 @@ with the databases.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -54,20 +55,27 @@ TABLES = {
     "shop": "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount BIGINT)",
     "stock": "CREATE TABLE lines (order_id BIGINT, item BIGINT, qty BIGINT, price NUMERIC(10,2))",
 }
+ITEMS = "CREATE TABLE items (id BIGINT PRIMARY KEY, stock BIGINT)"
 CUSTOMERS, ORDERS = 8, 30
 
 
 class Shop:
     """The databases, and a project over them."""
 
-    def __init__(self, folder: Path, servers: Sequence[PostgresServer], engine: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        servers: Sequence[PostgresServer],
+        engine: str = "auto",
+        views: Mapping[str, str] = VIEWS,
+    ) -> None:
         self.folder = folder
         self.file = folder / "crm.db"
         self.dsns = dict(zip(("shop", "stock"), [s.dsn() for s in servers], strict=True))
         self._create()
         (folder / "headwater.toml").write_text(_settings(self.dsns, engine))
         (folder / "views").mkdir()
-        for name, text in VIEWS.items():
+        for name, text in views.items():
             (folder / "views" / f"{name}.sql").write_text(text)
         self.project = Project.open(folder)
         for source in self.project.sources.values():
@@ -90,11 +98,18 @@ class Shop:
                 shop.execute("INSERT INTO orders VALUES (%s, %s, 60)", (n, n % CUSTOMERS))
             shop.execute("CREATE INDEX ON orders (customer)")
         with psycopg.connect(self.dsns["stock"], autocommit=True) as stock:
-            stock.execute("DROP TABLE IF EXISTS lines")
+            stock.execute("DROP TABLE IF EXISTS lines, items")
+            stock.execute(ITEMS.encode())
             stock.execute(TABLES["stock"].encode())
             for n in range(2 * ORDERS):
                 stock.execute("INSERT INTO lines VALUES (%s, %s, 2, 1.5)", (n % ORDERS, n % 7))
             stock.execute("CREATE INDEX ON lines (order_id)")
+
+    def publish_every(self, duration: str) -> None:
+        """Change how often plain tables are renewed, from the next start on."""
+        path = self.folder / "headwater.toml"
+        setting = f'publish_every = "{duration}"'
+        path.write_text(re.sub(r"publish_every = .*", setting, path.read_text()))
 
     def teardown(self) -> None:
         for source in self.project.sources.values():
@@ -144,7 +159,7 @@ def _settings(dsns: Mapping[str, str], engine: str) -> str:
         [sources.stock]
         kind = "postgres"
         dsn = "{dsns["stock"]}"
-        relations = ["lines"]
+        relations = ["lines", "items"]
     """
 
 

@@ -9,8 +9,9 @@ import pytest
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
 from headwater.errors import InputError, LostConnectionError, SourceError
-from headwater.sources.contract import Committed, Monitor
+from headwater.sources.contract import Committed, Monitor, Reader
 from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres import monitor as monitor_module
 from headwater.sources.postgres.embedded import GUARDED, PostgresServer, shared_server
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
@@ -322,3 +323,47 @@ def test_a_question_that_takes_too_long_is_told_and_the_wrapper_goes_on(
         assert not isinstance(caught.value, LostConnectionError)
     assert len(wrapper.ask([query]).results) == 1
     wrapper.close()
+
+
+def test_a_later_epoch_of_the_same_reader_takes_the_slot_from_one_that_hangs_on(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a"])
+    source.setup()
+    hanging = source.open_monitor(None, Reader("warehouse", 9))
+    later = source.open_monitor(None, Reader("warehouse", 10))
+    with pytest.raises(LostConnectionError):
+        read_log(hanging, 1)
+    hanging.close()
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    assert len(read_log(later, 1)) == 1
+    later.close()
+
+
+@pytest.mark.parametrize("other", [None, Reader("other", 11), Reader("warehouse", 8)])
+def test_a_slot_is_not_taken_from_anyone_else(
+    harness: PostgresHarness, other: Reader | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor_module, "_EVICT_AFTER_S", 0.1)
+    monkeypatch.setattr(monitor_module, "_SLOT_WAIT_S", 0.5)
+    source = harness.source(["a"])
+    source.setup()
+    first = source.open_monitor(None, Reader("warehouse", 9))
+    with pytest.raises(LostConnectionError, match="is active"):
+        source.open_monitor(None, other)
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    assert len(read_log(first, 1)) == 1
+    first.close()
+
+
+def test_a_locked_table_does_not_hold_up_the_log(harness: PostgresHarness) -> None:
+    harness.create_table("b", LINES, ["id"])
+    source = harness.source(["a", "b"], limit_s=5, watch_s=0)
+    source.setup()
+    monitor = source.open_monitor(None)
+    with psycopg.connect(harness.dsn) as blocking:
+        blocking.execute("LOCK TABLE a")
+        harness.writer().execute("INSERT INTO b VALUES (1, 'x')")
+        assert len(read_log(monitor, 1)) == 1
+        source.open_wrapper().close()
+    monitor.close()

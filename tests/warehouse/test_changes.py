@@ -1,5 +1,6 @@
 """The change log: durable, ordered, and closed to a runner that was replaced."""
 
+import resource
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
-from headwater.errors import HeadwaterError
+from headwater.errors import FencedError, HeadwaterError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.warehouse import changes
 from headwater.warehouse.changes import Change, ChangeLog, Progress, between
@@ -110,3 +111,38 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
     with pytest.raises(HeadwaterError, match="no transaction 2"):
         list(between(log, 0, 2))
     assert numbers(list(between(log, 0, 1))) == [1]
+
+
+def test_what_is_written_after_the_runner_was_replaced_does_not_count(tmp_path: Path) -> None:
+    replaced: list[FencedError] = []
+
+    def check() -> None:
+        if replaced:
+            raise replaced[0]
+
+    log = ChangeLog(tmp_path, "s")
+    _OPEN.append(log)
+    log.open(1, check)
+    log.append([change(1)])
+    replaced.append(FencedError("Another runner has taken over."))
+    successor = opened(tmp_path, epoch=2)
+    with pytest.raises(FencedError):
+        log.append([change(2)])
+    assert log.end == 1
+    assert successor.end == 1
+    assert numbers(list(successor.read())) == [1]
+
+
+def test_a_record_that_does_not_fit_on_the_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    log.append([change(1)])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = max(path.stat().st_size for path in tmp_path.rglob("*.log"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            log.append([change(2)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    log.close()
+    assert numbers(list(opened(tmp_path, epoch=2).read())) == [1]

@@ -70,3 +70,11 @@ def test_a_silent_runner_is_replaced_and_may_do_nothing_more(
     silent.release()
     assert current_runner(tmp_path) is not None
     next_one.release()
+
+
+def test_a_warehouse_keeps_its_identity_and_others_have_another(tmp_path: Path) -> None:
+    leases = [Lease(tmp_path / "a"), Lease(tmp_path / "a"), Lease(tmp_path / "b")]
+    for lease in leases:
+        lease.acquire()
+        lease.release()
+    assert leases[0].warehouse == leases[1].warehouse != leases[2].warehouse

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -201,10 +202,21 @@ def sql(
     names, rows, more = query_views(opened, session_of(opened)(), query, limit)
     if as_json:
         for row in rows:
-            print_json(dict(zip(names, row, strict=True)))
+            print_json(dict(zip(names, map(_json, row), strict=True)))
         return
     print_table("", names, [[_shown(value) for value in row] for row in rows])
     console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
+
+
+def _json(value: object) -> object:
+    """A value of Spark's as JSON: those that views have as everywhere, others as text."""
+    from headwater.algebra.values import to_json
+
+    if isinstance(value, bytearray):
+        return value.hex()
+    if value is None or isinstance(value, bool | int | str | float | Decimal | bytes | date):
+        return to_json(value)
+    return str(value)
 
 
 def _shown(value: object) -> str:
@@ -365,7 +377,3 @@ def reload(
         print_json({"view": view, "reloaded": True})
     else:
         console().print(f"[bold green]✓[/] {view}: {message}")
-
-
-def to_json(value: object) -> str:
-    return json.dumps(value, default=str)

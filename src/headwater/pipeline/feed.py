@@ -16,7 +16,15 @@ from itertools import islice
 
 from headwater.errors import HeadwaterError
 from headwater.sources.channel import Channel
-from headwater.sources.contract import Committed, Lift, Position, Progressed, Source, as_it_is
+from headwater.sources.contract import (
+    Committed,
+    Lift,
+    Position,
+    Progressed,
+    Reader,
+    Source,
+    as_it_is,
+)
 from headwater.warehouse.changes import Change, ChangeLog, Progress, Record
 from headwater.warehouse.lease import Lease
 
@@ -39,9 +47,15 @@ class Feed:
         self._acknowledged: Position | None = None
         self._acknowledge_at = 0.0
         self._progress_at = 0.0
-        log.open(lease.epoch)
+        log.open(lease.epoch, lease.check)
         self.channel = Channel(
-            source, log.position, end=log.end, history=self, lift=lift, ask_limit_s=120.0
+            source,
+            log.position,
+            end=log.end,
+            history=self,
+            lift=lift,
+            ask_limit_s=120.0,
+            reader=Reader(lease.warehouse, lease.epoch),
         )
         self._writer = threading.Thread(
             target=self._write, name=f"change log {source.name}", daemon=True
@@ -92,7 +106,11 @@ class Feed:
                 records.append(Progress(item.position))
         with self._changed:
             self._changed.wait_for(
-                lambda: self._waiting_rows < _MOST_ROWS_WAITING or self._stopping
+                lambda: (
+                    self._waiting_rows < _MOST_ROWS_WAITING
+                    or self._failure is not None
+                    or self._stopping
+                )
             )
             self._waiting += records
             self._waiting_rows += sum(map(_rows, records))

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError
+from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
@@ -211,6 +211,11 @@ class Maintainer:
             self._note(writer)
         except HeadwaterError as error:
             self._failure = error
+        except OSError as error:
+            self._failure = EngineError(
+                f"View {self.name} cannot be written: {error.strerror or error}.",
+                "Look at the disk of the warehouse; every version that was committed is there.",
+            )
         except Exception as error:
             self._failure = HeadwaterError(
                 f"View {self.name} stopped: {type(error).__name__}: {error}.",

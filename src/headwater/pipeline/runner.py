@@ -12,7 +12,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from statistics import median
@@ -20,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
+from headwater.errors import (
+    EngineError,
+    FencedError,
+    HeadwaterError,
+    InputError,
+    LostConnectionError,
+    SourceError,
+)
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
@@ -29,7 +37,8 @@ from headwater.pipeline.maintain import Maintainer, Obtained, Plan
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.pipeline.requests import done, taken_requests
 from headwater.sources.channel import Deliver
-from headwater.warehouse.changes import ChangeLog
+from headwater.sources.contract import Reader
+from headwater.warehouse.changes import ChangeLog, drop_changes
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
 
@@ -40,6 +49,7 @@ _SUPERVISE_S = 0.5
 _RETRY_S = 5.0
 _RELEASE_S = 60.0
 _CLEAN_UP_S = 3600.0
+_FOLD_RETRY_S = 30.0
 _FOLDING_SHARE = 4
 """Folding waits at least so many times as long as the last fold took."""
 _MANY_FILES = 64
@@ -59,6 +69,10 @@ class ViewStatus:
     fold_at: float = 0.0
     folded_s: float = 0.0
     compact_at: int = _MANY_FILES
+    trouble: str = ""
+    """What keeps its plain table from being renewed."""
+    tending: threading.Lock = field(default_factory=threading.Lock)
+    """Held while something beside maintenance works on its tables."""
 
 
 class Runner:
@@ -106,6 +120,7 @@ class Runner:
         """Look after views and sources; raises what ends the whole runner."""
         if self._failure is not None:
             raise self._failure
+        self.lease.check()
         now = time.monotonic()
         for status in self.views.values():
             self._look_after(status)
@@ -133,7 +148,8 @@ class Runner:
         if self._beside.is_alive():
             self._beside.join()
         if self.lease.epoch:
-            self._write_status()
+            if not self.lease.lost:
+                self._write_status()
             self.lease.release()
 
     def targets(self) -> dict[str, int]:
@@ -211,6 +227,7 @@ class Runner:
         exists = status.name in self.warehouse.view_names()
         status.state, status.message = "running" if exists else "loading", ""
         status.fold_at = time.monotonic() + plan.publish_s
+        status.compact_at = _MANY_FILES
         status.maintainer = Maintainer(
             plan,
             partial(self._obtain, plan, status),
@@ -223,13 +240,36 @@ class Runner:
         status.maintainer.start()
 
     def _feed(self, source: str) -> None:
-        if source not in self.feeds:
-            log = ChangeLog(self.warehouse.changes, source)
-            narrow = self.project.sources[source].narrowed(self._used_columns(source))
-            self._narrow[source] = {r.name: r for r in narrow.relations().values()}
-            feed = Feed(narrow, log, self.lease, self.engine.lift)
-            feed.start()
-            self.feeds[source] = feed
+        feed = self.feeds.get(source)
+        if feed is not None and not feed.channel.is_over:
+            return
+        if feed is not None:
+            feed.close()
+        log = ChangeLog(self.warehouse.changes, source)
+        self._forget_useless(log)
+        narrow = self.project.sources[source].narrowed(self._used_columns(source))
+        self._narrow[source] = {r.name: r for r in narrow.relations().values()}
+        feed = Feed(narrow, log, self.lease, self.engine.lift)
+        feed.start()
+        self.feeds[source] = feed
+
+    def _forget_useless(self, log: ChangeLog) -> None:
+        """Begin a log anew if its source cannot go on from it and no view needs it."""
+        log.scan()
+        if log.position is None or self._reached(log.source):
+            return
+        try:
+            reader = Reader(self.lease.warehouse, self.lease.epoch)
+            self.project.sources[log.source].open_monitor(log.position, reader).close()
+        except LostConnectionError:
+            raise
+        except SourceError:
+            drop_changes(self.warehouse.changes, log.source)
+
+    def _reached(self, source: str) -> list[int]:
+        """How far each view has come with a source."""
+        vectors = [self.warehouse.view(n).latest().vector for n in self.warehouse.view_names()]
+        return [vector[source].number for vector in vectors if source in vector]
 
     def _used_columns(self, source: str) -> dict[str, set[str]]:
         """The columns of a source that any view looks at, by relation.
@@ -305,8 +345,9 @@ class Runner:
             status.maintainer.stop()
             status.maintainer.join()
             status.maintainer = None
-        if name in self.warehouse.view_names():
-            self.warehouse.drop(name)
+        with status.tending if status is not None else nullcontext():
+            if name in self.warehouse.view_names():
+                self.warehouse.drop(name)
         done(self.warehouse.internal, name)
         if status is not None:
             status.state, status.message = "stopped", "It was dropped; the next run loads it."
@@ -323,7 +364,8 @@ class Runner:
                 for status in self.views.values():
                     self._tend(status)
                 if time.monotonic() >= self._release_at:
-                    self._release()
+                    with suppress(InputError, FileNotFoundError):  # a view is dropped just now
+                        self._release()
                     self._release_at = time.monotonic() + _RELEASE_S
                 if time.monotonic() >= self._clean_up_at:
                     self._clean_up()
@@ -331,8 +373,26 @@ class Runner:
             except HeadwaterError as error:
                 self._failure = error
                 return
+            except Exception as error:
+                self._failure = EngineError(
+                    f"The warehouse could not be tended: {type(error).__name__}: {error}.",
+                    "Look at its folder and disk; every version that was committed is there.",
+                )
+                return
 
     def _tend(self, status: ViewStatus) -> None:
+        """Fold or compact if it is time; a failure is told, and tried again later."""
+        try:
+            with status.tending:
+                self._fold_or_compact(status)
+        except FencedError:
+            raise
+        except Exception as error:
+            text = next(iter(str(error).splitlines()), type(error).__name__)
+            status.trouble = f"The plain table could not be renewed: {text}"
+            status.fold_at = time.monotonic() + _FOLD_RETRY_S
+
+    def _fold_or_compact(self, status: ViewStatus) -> None:
         """Keep a view's log short, and its plain table young."""
         maintainer = status.maintainer
         if maintainer is None or maintainer.table is None or not maintainer.is_running:
@@ -346,6 +406,7 @@ class Runner:
                 status.folded_s = time.monotonic() - began
             wait = max(maintainer.plan.publish_s, _FOLDING_SHARE * status.folded_s)
             status.fold_at = time.monotonic() + wait
+            status.trouble = ""
         elif maintainer.counters.commits >= status.compact_at:
             status.compact_at = maintainer.counters.commits + _MANY_FILES
             self.warehouse.view(status.name).compact()
@@ -354,19 +415,15 @@ class Runner:
         """Let the change log go as far as every view has come."""
         retention = self.project.settings.warehouse.retention
         for source, feed in self.feeds.items():
-            needed = [
-                self.warehouse.view(name).latest().vector[source].number
-                for name in self.warehouse.view_names()
-                if source in self.warehouse.view(name).latest().vector
-            ]
-            feed.log.release(min(needed, default=0), retention)
+            feed.log.release(min(self._reached(source), default=0), retention)
 
     def _clean_up(self) -> None:
         """Delete versions of views that are older than they are to be kept."""
         keep = timedelta(seconds=self.project.settings.warehouse.retention)
         for status in self.views.values():
-            if status.state == "running":
-                self.warehouse.view(status.name).clean_up(keep)
+            with status.tending:
+                if status.name in self.warehouse.view_names():
+                    self.warehouse.view(status.name).clean_up(keep)
 
     # Status
 
@@ -389,7 +446,10 @@ class Runner:
         }
 
     def _describe_view(self, status: ViewStatus) -> dict[str, Any]:
-        found: dict[str, Any] = {"state": status.state, "message": status.message}
+        found: dict[str, Any] = {
+            "state": status.state,
+            "message": status.message or status.trouble,
+        }
         if status.tally is not None:
             found["rows_read"] = status.tally.counted()
         maintainer = status.maintainer
@@ -422,5 +482,6 @@ class Runner:
     def _write_status(self) -> None:
         path = self.warehouse.internal / "status.json"
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self.describe()))
-        temporary.replace(path)
+        with suppress(OSError):  # a full disk is told by what cannot do without it
+            temporary.write_text(json.dumps(self.describe()))
+            temporary.replace(path)

@@ -42,6 +42,7 @@ from headwater.sources.contract import (
     Monitor,
     Position,
     Progressed,
+    Reader,
     Reply,
     Snapshot,
     Source,
@@ -118,8 +119,10 @@ class Channel:
         end: int = 0,
         history: History | None = None,
         lift: Lift = as_it_is,
+        reader: Reader | None = None,
     ) -> None:
         self.source = source
+        self._as = reader
         self.ask_limit_s = ask_limit_s
         self.lift = lift
         self._history = history
@@ -149,6 +152,11 @@ class Channel:
     def trouble(self) -> SourceError | None:
         """Why nothing is read at the moment, if that is so."""
         return self._error or self._lost
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be read any more: an error that trying again does not repair."""
+        return self._error is not None
 
     def start(self) -> None:
         self._reader.start()
@@ -200,7 +208,7 @@ class Channel:
         pause = 0.0
         while not self._stopping:
             try:
-                monitor = self.source.open_monitor(self.read_position)
+                monitor = self.source.open_monitor(self.read_position, self._as)
             except LostConnectionError as error:
                 self._lost = error
                 pause = next(pauses, pause)

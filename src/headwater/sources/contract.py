@@ -148,6 +148,14 @@ class Load(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Who reads a log, where several might: a later epoch of a name replaces an earlier one."""
+
+    name: str
+    epoch: int
+
+
 class Source(Protocol):
     """One database. Holds settings only; connections are opened by the methods."""
 
@@ -182,8 +190,12 @@ class Source(Protocol):
 
     def teardown(self) -> None: ...
 
-    def open_monitor(self, after: Position | None) -> Monitor:
-        """Report what was committed after a position; None: from the setup on."""
+    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
+        """Report what was committed after a position; None: from the setup on.
+
+        Where a source has one reader at a time, an earlier epoch of this reader, which may hang
+        on, is ended; any other is left alone.
+        """
         ...
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:

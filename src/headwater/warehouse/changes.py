@@ -20,9 +20,9 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BufferedWriter
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -82,9 +82,10 @@ class ChangeLog:
     def __init__(self, folder: Path, source: str) -> None:
         self.source = source
         self._folder = folder / source
-        self._file: BufferedWriter | None = None
+        self._file: FileIO | None = None
         self._size = 0
         self._epoch = 0
+        self._check: Callable[[], None] = lambda: None
         self.end = 0
         """The number of the last transaction that is durable."""
         self.position: Place | None = None
@@ -153,8 +154,14 @@ class ChangeLog:
 
     # Writing
 
-    def open(self, epoch: int) -> None:
-        """Begin to append, as the runner of this epoch."""
+    def open(self, epoch: int, check: Callable[[], None] = lambda: None) -> None:
+        """Begin to append, as the runner of this epoch.
+
+        `check` raises once there is a later one. It is called when something has been written
+        and before that counts: the later runner looked for the end of the log after it had
+        become the runner, so it has seen everything that counts.
+        """
+        self._check = check
         _make_folder(self._folder)
         self.scan()
         self._epoch = epoch
@@ -168,9 +175,9 @@ class ChangeLog:
         if self._size > _SEGMENT_BYTES:
             self._roll()
         data = b"".join(map(_framed, records))
-        self._file.write(data)
-        self._file.flush()
+        _write_all(self._file, data)
         os.fsync(self._file.fileno())
+        self._check()
         self._size += len(data)
         for record in records:
             if isinstance(record, Change):
@@ -199,7 +206,7 @@ class ChangeLog:
         """Begin a new segment; what it starts with is where the last one ended."""
         self.close()
         path = self._folder / f"{self._epoch:08d}-{self.end + 1:020d}.log"
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=0)
         self._size = self._file.tell()
         _sync_folder(self._folder)
         if self.position is not None and not self._size:
@@ -271,6 +278,13 @@ def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
         at += size
     transaction = Transaction(header["id"], tuple(updates), (source,), (source,))
     return Change(header["number"], transaction, header["position"], header["stamp"])
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    """Write without a buffer, so that a failure leaves nothing to be written later."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
 
 
 def _make_folder(folder: Path) -> None:

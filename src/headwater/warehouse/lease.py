@@ -15,11 +15,11 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import BusyError, FencedError
+from headwater.errors import BusyError, FencedError, HeadwaterError
 
 RENEW_S = 2.0
 STALE_S = 15.0
@@ -33,13 +33,15 @@ class Lease:
         self._file = folder / "lease.json"
         self._lock_file = folder / "lease.lock"
         self.epoch = 0
+        self.warehouse = ""
+        """What tells this warehouse from others, wherever it is reached from."""
         self.runner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> None:
         """Become the runner; BusyError if another one is at work."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         with self._locked():
             current = self._read()
             if current and not _is_over(current):
@@ -50,6 +52,7 @@ class Lease:
                     f"{STALE_S:.0f} s if it is stuck.",
                 )
             self.epoch = int(current.get("epoch", 0)) + 1
+            self.warehouse = str(current.get("warehouse") or uuid.uuid4().hex[:12])
             self._write(released=False)
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
@@ -58,15 +61,25 @@ class Lease:
     def guard(self) -> Iterator[None]:
         """Do something that only the present runner may do; FencedError if that is another."""
         with self._locked():
-            self._check()
+            self.check()
             yield
+
+    def check(self) -> None:
+        """FencedError if another is the runner by now."""
+        current = self._read()
+        if current.get("runner") != self.runner:
+            raise FencedError(
+                "Another runner has taken over this warehouse: "
+                f"process {current.get('pid')} on {current.get('host')}.",
+                "This one stops; nothing that it had not committed is lost.",
+            )
 
     def release(self) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
         with self._locked():
-            if self._read().get("runner") == self.runner:
+            if not self.lost:
                 self._write(released=True)
 
     @property
@@ -75,19 +88,20 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._stop.wait(RENEW_S):
-            with self._locked():
-                if self._read().get("runner") != self.runner:
+            with suppress(OSError, BusyError), self._locked():  # a full disk may have room again
+                if self.lost:
                     return
                 self._write(released=False)
 
-    def _check(self) -> None:
-        current = self._read()
-        if current.get("runner") != self.runner:
-            raise FencedError(
-                "Another runner has taken over this warehouse: "
-                f"process {current.get('pid')} on {current.get('host')}.",
-                "This one stops; nothing that it had not committed is lost.",
-            )
+    def _make_folder(self) -> None:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._lock_file.open("a").close()
+        except OSError as error:
+            raise HeadwaterError(
+                f"The warehouse cannot be written: {error.filename}: {error.strerror}.",
+                "Look at the folder, its owner and its disk; nothing was changed.",
+            ) from None
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -99,6 +113,7 @@ class Lease:
     def _write(self, released: bool) -> None:
         data = {
             "epoch": self.epoch,
+            "warehouse": self.warehouse,
             "runner": self.runner,
             "host": socket.gethostname(),
             "pid": os.getpid(),

@@ -49,7 +49,7 @@ class Access:
 
     source: str
     dsn: str = field(repr=False)
-    limit_s: float = 60.0
+    limit_s: float = 3600.0
 
     def connect(self) -> Connection:
         """A connection that commits each statement, under the settings that readers expect."""
@@ -68,9 +68,9 @@ class Access:
             raise
         return connection
 
-    def connect_replication(self) -> pq.abc.PGconn:
+    def connect_replication(self, **more: str) -> pq.abc.PGconn:
         """A connection that can read the log."""
-        conninfo = self._conninfo(replication="database")
+        conninfo = self._conninfo(replication="database", **more)
         pgconn = pq.PGconn.connect(conninfo.encode())
         if pgconn.status != pq.ConnStatus.OK:
             message = pgconn.get_error_message()

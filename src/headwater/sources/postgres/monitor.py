@@ -31,6 +31,7 @@ _MANY_REQUESTS = 5
 _DOING = "read the log"
 _IN_USE = b"55006"
 _SLOT_WAIT_S = 5.0
+_EVICT_AFTER_S = 1.0
 _SLOT_PAUSE_S = 0.05
 _NOT_READY = b"55000"
 
@@ -66,23 +67,32 @@ class PostgresMonitor:
         self._warning: SourceError | None = None
         pgconn.notice_handler = self._notice
 
-    def start(self, slot: str, publication: str) -> None:
-        """Ask the server to send from the position on."""
+    def start(self, slot: str, publication: str, evict: Callable[[], object]) -> None:
+        """Ask the server to send from the position on.
+
+        A reader before us that has gone keeps the slot until the server notices; one that hangs
+        on is evicted, if it is ours to evict.
+        """
         at = lsn_text(self._interpreter.at.lsn)
         name = publication.replace('"', '""').replace("'", "''")
         command = (
             f"START_REPLICATION SLOT \"{slot}\" LOGICAL {at} (proto_version '1', "
             f"publication_names '\"{name}\"', messages 'true')"
         )
-        deadline = time.monotonic() + _SLOT_WAIT_S
+        began = time.monotonic()
+        evicted = False
         while True:
             result = self._pgconn.exec_(command.encode())
             if result.status == pq.ExecStatus.COPY_BOTH:
                 return
             in_use = result.error_field(pq.DiagnosticField.SQLSTATE) == _IN_USE
-            if not in_use or time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if not in_use or waited > _SLOT_WAIT_S:
                 raise self._access.result_failure(result, _DOING)
-            time.sleep(_SLOT_PAUSE_S)  # the reader before us has gone, the server not noticed yet
+            if waited > _EVICT_AFTER_S and not evicted:
+                evict()
+                evicted = True
+            time.sleep(_SLOT_PAUSE_S)
 
     def read(self, timeout_s: float) -> Sequence[Logged]:
         deadline = time.monotonic() + timeout_s

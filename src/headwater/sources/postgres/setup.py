@@ -13,17 +13,24 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from headwater.errors import SourceError
+from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 from headwater.sources.postgres.types import Table
 
+# Not from pg_publication_tables, which waits for whoever has locked one of the tables.
 _PUBLISHED = """
+WITH wanted AS (SELECT oid, oid AS above FROM unnest(%s::oid[]) oid
+                UNION SELECT oid, relid FROM unnest(%s::oid[]) oid, pg_partition_ancestors(oid))
 SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND NOT p.pubviaroot,
-       coalesce((SELECT array_agg(c.oid::int8) FROM pg_publication_tables t
-                 JOIN pg_namespace n ON n.nspname = t.schemaname
-                 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-                 WHERE t.pubname = p.pubname), '{}')
+       coalesce((SELECT array_agg(w.oid::int8) FROM wanted w JOIN pg_class c ON c.oid = w.above
+                 WHERE p.puballtables {}
+                 OR c.oid IN (SELECT prrelid FROM pg_publication_rel WHERE prpubid = p.oid)),
+                '{{}}')
 FROM pg_publication p WHERE p.pubname = %s
+"""
+_OF_SCHEMAS = """
+OR c.relnamespace IN (SELECT pnnspid FROM pg_publication_namespace WHERE pnpubid = p.oid)
 """
 _NARROWED = """
 SELECT r.prrelid::int8 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
@@ -32,6 +39,10 @@ WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
 _SLOT = """
 SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn::text
 FROM pg_replication_slots WHERE slot_name = %s
+"""
+_HOLDER = """
+SELECT s.active_pid, a.application_name FROM pg_replication_slots s
+JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
 """
 _PATIENCE_S = 5.0
 
@@ -126,6 +137,15 @@ class Installation:
                 raise not_full(table)
         return parse_lsn(confirmed)
 
+    def evict(self, connection: Connection, reader: Reader) -> None:
+        """End the connection that holds the slot if it is one of this reader's past epochs."""
+        with self.access.errors(f"read who holds the slot {self.slot}"):
+            row = connection.execute(_HOLDER, [self.slot]).fetchone()
+        if row is None or not _is_past(reader, row[1] or ""):
+            return
+        with self.access.errors(f"end the connection that holds the slot {self.slot}"):
+            connection.execute("SELECT pg_terminate_backend(%s)", [row[0]])
+
     def check_reachable(self, lsn: int, confirmed: int) -> None:
         if lsn < confirmed:
             raise SourceError(
@@ -139,9 +159,14 @@ class Installation:
     ) -> list[sql.Composed]:
         name = sql.Identifier(self.publication)
         with self.access.errors("read the catalog"):
-            row = connection.execute(_PUBLISHED, [self.publication]).fetchone()
+            narrows = connection.pgconn.server_version >= 150000
+            published_tables = _PUBLISHED.format(_OF_SCHEMAS if narrows else "")
+            oids = [table.oid for table in tables]
+            row = connection.execute(
+                published_tables.encode(), [oids, oids, self.publication]
+            ).fetchone()
             narrowed: set[int] = set()
-            if connection.pgconn.server_version >= 150000:
+            if narrows:
                 rows = connection.execute(_NARROWED, [self.publication])
                 narrowed = {oid for (oid,) in rows}
         if row is None:
@@ -172,6 +197,17 @@ class Installation:
                 "As a superuser run: ALTER SYSTEM SET wal_level = 'logical'; and restart the "
                 "server.",
             )
+
+
+def application_name(reader: Reader) -> str:
+    """How the connection of a reader is known at the server."""
+    return f"headwater {reader.name} {reader.epoch}"
+
+
+def _is_past(reader: Reader, application: str) -> bool:
+    prefix, _, epoch = application.rpartition(" ")
+    same = f"{prefix} {reader.epoch}" == application_name(reader)
+    return same and epoch.isdecimal() and int(epoch) < reader.epoch
 
 
 def not_full(table: Table) -> SourceError:

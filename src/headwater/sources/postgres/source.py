@@ -13,13 +13,21 @@ from psycopg import sql
 
 from headwater.algebra.schema import Relation
 from headwater.errors import InputError
-from headwater.sources.contract import Lift, Load, Monitor, Position, Wrapper, as_it_is
+from headwater.sources.contract import (
+    Lift,
+    Load,
+    Monitor,
+    Position,
+    Reader,
+    Wrapper,
+    as_it_is,
+)
 from headwater.sources.postgres.catalog import read_tables, served_columns, split_name
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
-from headwater.sources.postgres.setup import Installation, altered
+from headwater.sources.postgres.setup import Installation, altered, application_name
 from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot
 from headwater.sources.postgres.triggers import (
     TriggerInstallation,
@@ -38,7 +46,8 @@ class PostgresSource:
 
     `relations` are names such as `lines` or `sales.lines`; the relation is called by the last
     part. `keys` replaces primary keys. `slot` must be unique at the server. `limit_s` bounds
-    how long one statement may take. Every `watch_s` a monitor looks whether the tables are
+    how long one statement may take; it is long, because a question that waits for a lock holds
+    up nothing but the view that asked. Every `watch_s` a monitor looks whether the tables are
     still published as they were. With `replication=False` changes come from triggers, for
     servers where no slot can be had.
     """
@@ -51,7 +60,7 @@ class PostgresSource:
         keys: Mapping[str, Sequence[str]] | None = None,
         publication: str | None = None,
         slot: str | None = None,
-        limit_s: float = 60.0,
+        limit_s: float = 3600.0,
         watch_s: float = 30.0,
         replication: bool = True,
     ) -> None:
@@ -116,17 +125,19 @@ class PostgresSource:
         with self._access.connect() as connection:
             self._installation.remove(connection)
 
-    def open_monitor(self, after: Position | None) -> Monitor:
+    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         if self._triggers is not None:
             return self._open_polling(self._triggers, after)
         tables, confirmed, near_xid = self._checked()
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
         self._replication.check_reachable(at.lsn, confirmed)
-        pgconn = self._access.connect_replication()
+        named = {} if reader is None else {"application_name": application_name(reader)}
+        pgconn = self._access.connect_replication(**named)
         interpreter = Interpreter(self.name, tables, self._slot, at, near_xid)
         monitor = PostgresMonitor(self._access, pgconn, interpreter, self._checked, self._watch_s)
         try:
-            monitor.start(self._slot, self._replication.publication)
+            publication = self._replication.publication
+            monitor.start(self._slot, publication, partial(self._evict, reader))
         except BaseException:
             monitor.close()
             raise
@@ -173,6 +184,12 @@ class PostgresSource:
             at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
             check_reachable(self._access, at, acknowledged)
             return TriggerMonitor(triggers, connection, tables, at)
+
+    def _evict(self, reader: Reader | None) -> None:
+        """End the connection of an earlier epoch of this reader that still holds the slot."""
+        if reader is not None:
+            with self._access.connect() as connection:
+                self._replication.evict(connection, reader)
 
     @contextmanager
     def _kept(self) -> Iterator[Connection]:

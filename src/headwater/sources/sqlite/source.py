@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
-from headwater.sources.contract import Lift, Position, as_it_is
+from headwater.sources.contract import Lift, Position, Reader, as_it_is
 from headwater.sources.sqlite.catalog import Connection, Place, Table, describe_all
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
@@ -96,7 +96,7 @@ class SqliteSource:
         finally:
             connection.close()
 
-    def open_monitor(self, after: Position | None) -> SqliteMonitor:
+    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> SqliteMonitor:
         return SqliteMonitor(self._place, self._tables(), self._markers, after)
 
     def open_wrapper(self, lift: Lift = as_it_is) -> SqliteWrapper:
