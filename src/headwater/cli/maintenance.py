@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.java import check_java
 from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.cli.sources import ProjectOption
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
 _REFRESH_S = 0.25
-_LINES_S = 10.0
 
 
 def run(
@@ -114,6 +114,7 @@ def session_of(project: Project) -> Callable[[], SparkSession]:
     def session() -> SparkSession:
         with lock:
             if not found:
+                check_java()
                 settings = project.settings.spark
                 log = project.warehouse / "_headwater" / "spark.log"
                 found.append(spark_session(settings.settings, settings.master, log=log))
@@ -236,22 +237,24 @@ def verify(
         raise typer.Exit(1)
 
 
-def print_verification(found: Verification, as_json: bool = False) -> None:
+def verification_json(found: Verification) -> dict[str, object]:
     from headwater.protocol.trace_json import rows_to_json
 
+    return {
+        "view": found.view,
+        "holds": found.holds,
+        "version": found.number,
+        "vector": {s: reached.number for s, reached in found.vector.items()},
+        "rows": found.rows,
+        "missing": rows_to_json(found.missing),
+        "extra": rows_to_json(found.extra),
+        "seconds": round(found.seconds, 3),
+    }
+
+
+def print_verification(found: Verification, as_json: bool = False) -> None:
     if as_json:
-        print_json(
-            {
-                "view": found.view,
-                "holds": found.holds,
-                "version": found.number,
-                "vector": {s: reached.number for s, reached in found.vector.items()},
-                "rows": found.rows,
-                "missing": rows_to_json(found.missing),
-                "extra": rows_to_json(found.extra),
-                "seconds": round(found.seconds, 3),
-            }
-        )
+        print_json(verification_json(found))
         return
     out = console()
     at = ", ".join(f"{source} {reached.number}" for source, reached in found.vector.items())
