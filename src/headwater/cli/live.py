@@ -82,7 +82,7 @@ def line(name: str, view: Mapping[str, Any]) -> str:
         return f"{shown}: {view['message']}"
     if read := view.get("rows_read"):
         return f"{shown}, {sum(read.values()):,} rows read"
-    if "commits" in view:
+    if "commits" in view and view["state"] == "running":
         shown += f", {view['commits']:,} commits, {view['rows']:,} changed rows"
     if fresh := view.get("freshness_ms"):
         shown += f", {milliseconds(fresh['median'])} behind (99%: {milliseconds(fresh['p99'])})"

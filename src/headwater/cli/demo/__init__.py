@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.java import check_java
 from headwater.cli.output import JsonOption
 from headwater.errors import InputError
+from headwater.pipeline.java import check_java
 
 
 class EngineChoice(StrEnum):

@@ -137,8 +137,7 @@ class Story:
 
     def _maintain(self, project: Project) -> None:
         self._told.phase("headwater run: Spark loads the views; the databases go on changing.")
-        assert self._spark is not None
-        self._do(partial(self._bring_up, Runner(project, self._spark.result)))
+        self._do(partial(self._bring_up, Runner(project, self._session)))
         while any(view["state"] != "running" for view in self._describe()["views"].values()):
             self._look_and_pause()
         self._told.phase("The views follow: every commit is a state that the databases had.")
@@ -156,10 +155,9 @@ class Story:
         self._told.phase(
             "headwater verify: views are recomputed at their version vectors; nobody pauses."
         )
-        assert self._spark is not None
-        spark, holds = self._spark.result(), True
+        holds = True
         for name in shop.VIEWS:
-            found = self._do(partial(verify_view, project, name, spark))
+            found = self._do(partial(verify_view, project, name, self._session()))
             self._told.verified(found)
             holds = holds and found.holds
         return holds
@@ -210,11 +208,18 @@ class Story:
         assert self._runner is not None
         return self._runner.describe()
 
-    # The beginning and the end of what runs beside
+    # What runs beside
 
     def _start_spark(self) -> SparkSession:
         log = self._folder / "warehouse" / "_headwater" / "spark.log"
         return spark_session(master="local[2]", app="headwater demo", log=log)
+
+    def _session(self) -> SparkSession:
+        assert self._spark is not None
+        session = self._spark.result()
+        if self._asked_to_stop.is_set():
+            raise StoppedError("The demonstration was stopped.")
+        return session
 
     def _clean_up(self) -> None:
         """End everything, from the top down; what goes wrong with one does not keep the others."""
