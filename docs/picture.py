@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from html import unescape
 from pathlib import Path
 
 from rich.console import Console, RenderableType
@@ -33,7 +35,24 @@ def draw(seconds: float = 30) -> None:
     paper = Console(record=True, file=io.StringIO(), width=100, force_terminal=True)
     paper.print(Text("$ headwater demo", style="bold"))
     paper.print(live.last)
-    paper.save_svg(str(TARGET), title="headwater demo")
+    TARGET.write_text(portable(paper.export_svg(title="headwater demo")), encoding="utf-8")
+
+
+def portable(svg: str) -> str:
+    """Without fonts from elsewhere, and without leading blanks, which some viewers leave out."""
+    svg = re.sub(r"\s*<!--.*?-->|\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    return re.sub(r'x="([\d.]+)"( y="[\d.]+" )textLength="([\d.]+)"([^>]*)>([^<]+)', _moved, svg)
+
+
+def _moved(found: re.Match[str]) -> str:
+    left, middle, length, rest, text = found.groups()
+    shown = text
+    while shown.startswith("&#160;"):
+        shown = shown.removeprefix("&#160;")
+    width = float(length) / len(unescape(text))
+    skipped = width * (len(unescape(text)) - len(unescape(shown)))
+    x, length = f"{float(left) + skipped:.1f}", f"{float(length) - skipped:.1f}"
+    return f'x="{x}"{middle}textLength="{length}"{rest}>{shown}'
 
 
 if __name__ == "__main__":
