@@ -55,14 +55,14 @@ def live(transient: bool = True) -> Live:
 
 
 class Changes:
-    """Tells when a view's state changes, and how it goes every few seconds."""
+    """Tells when a view's state changes, and every few seconds what else has."""
 
     def __init__(
         self, tell: Callable[[str, Mapping[str, Any]], None], every_s: float = LINES_S
     ) -> None:
         self._tell = tell
         self._every_s = every_s
-        self._states: dict[str, str] = {}
+        self._told: dict[str, Mapping[str, Any]] = {}
         self._next = time.monotonic() + every_s
 
     def __call__(self, found: Mapping[str, Any]) -> None:
@@ -70,8 +70,9 @@ class Changes:
         if due:
             self._next = time.monotonic() + self._every_s
         for name, view in found["views"].items():
-            if due or self._states.get(name) != view["state"]:
-                self._states[name] = view["state"]
+            before = self._told.get(name, {})
+            if view != before and (due or view["state"] != before.get("state")):
+                self._told[name] = view
                 self._tell(name, view)
 
 
