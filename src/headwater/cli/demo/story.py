@@ -168,7 +168,7 @@ class Story:
         commits = sum(view["commits"] for view in found["views"].values())
         step = "headwater init DIR makes a project to play with; docs/quickstart.md goes on."
         if self._kept:
-            step = f"headwater sql -p {self._folder} 'SELECT ...' asks the views that are kept."
+            step = f"read {self._folder}/warehouse/{shop.VIEWS[0]} with anything that knows Delta."
         return (
             f"{transactions:,} transactions became {commits:,} commits, while three databases "
             f"went on.\nNext: {step}"
@@ -234,9 +234,12 @@ class Story:
             last_first.callback(self._end_step)
 
     def _end_step(self) -> None:
-        """Wait for the step that is at work; what Spark computes for it is no longer wanted."""
+        """Wait for the step that is at work; loads and proofs are no longer wanted."""
         if self._spark is not None and self._spark.done() and self._spark.exception() is None:
-            self._spark.result().sparkContext.cancelAllJobs()
+            context = self._spark.result().sparkContext
+            for name in shop.VIEWS:
+                context.cancelJobGroup(f"{name}: load")
+                context.cancelJobGroup(f"{name}: verify")
         self._pool.shutdown()
 
     def _stop_runner(self) -> None:
