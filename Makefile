@@ -52,7 +52,7 @@ format: $(DEPS) ## put the code into the project's format
 	$(BIN)/ruff format
 
 .PHONY: demo
-demo: setup ## set up, then run the demonstration
+demo: setup ## set up, then views over live databases, and a proof (about a minute)
 	$(BIN)/headwater demo
 
 .PHONY: stress
@@ -67,6 +67,7 @@ bench: setup ## run every measurement
 docs: setup ## renew the generated tables and pictures of the documentation
 	$(BIN)/python docs/generate.py
 	$(BIN)/headwater bench parallel --plot docs/img/parallel.svg >/dev/null
+	$(BIN)/python docs/picture.py
 
 .PHONY: lock
 lock: ## renew the lock after a change to pyproject.toml (LOCK_FLAGS=--upgrade takes newer releases)

@@ -44,6 +44,7 @@ def lines(text: str) -> list[dict[str, Any]]:
                 "spectrum",
                 "examples",
                 "generate",
+                "demo",
             )
         ),
         ("bench", "explore"),
@@ -248,7 +249,7 @@ def test_generated_scenarios_are_one_a_line() -> None:
     assert [one["name"] for one in found] == ["global seed 4", "global seed 5"]
 
 
-def test_the_demo_shows_the_anomaly_and_its_repair() -> None:
-    found = quick("demo").out
+def test_the_labs_demo_shows_the_anomaly_and_its_repair() -> None:
+    found = quick("lab", "demo").out
     assert "✗ None: not even the last state of the view is right." in found
     assert "✓ Complete: every state of the sources in that order is shown." in found

@@ -18,16 +18,12 @@ from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.cli.sources import ProjectOption
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headwater.pipeline.bulk_read import Tally
-    from headwater.pipeline.project import Project
     from headwater.pipeline.runner import Runner
     from headwater.pipeline.verify import Verification
 
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
 _REFRESH_S = 0.25
-_LINES_S = 10.0
 
 
 def run(
@@ -38,6 +34,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Load what is not loaded, then maintain every view until stopped."""
+    from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
     from headwater.pipeline.runner import Runner
 
@@ -48,34 +45,15 @@ def run(
 def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
     """Run until told to stop, or until everything is reflected; shows how it goes."""
     from headwater.cli.live import show
+    from headwater.pipeline import api
 
     stop = threading.Event()
-    with _stopped_by_signals(stop):
-        runner.start()
-        try:
-            with show(runner, as_json) as refresh:
-                targets = _targets(runner, stop) if once else None
-                while not stop.is_set():
-                    runner.supervise()
-                    refresh()
-                    if targets is not None and runner.has_reached(targets):
-                        break
-                    stop.wait(_REFRESH_S if targets is None else 0.05)
-        finally:
-            runner.stop()
+    with _stopped_by_signals(stop), show(runner, as_json) as look:
+        api.keep_running(runner, once, stop, look)
     if as_json:
         print_json({"event": "stopped", **runner.describe()})
     else:
         _print_stopped(runner)
-
-
-def _targets(runner: Runner, stop: threading.Event) -> dict[str, int]:
-    from headwater.errors import HeadwaterError
-
-    for status in runner.views.values():
-        if status.state in ("waiting", "stopped"):
-            raise HeadwaterError(status.message)
-    return runner.targets()
 
 
 def _print_stopped(runner: Runner) -> None:
@@ -103,24 +81,6 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def session_of(project: Project) -> Callable[[], SparkSession]:
-    """The project's Spark session, started when it is first needed."""
-    from headwater.frames.session import spark_session
-
-    lock = threading.Lock()
-    found: list[SparkSession] = []
-
-    def session() -> SparkSession:
-        with lock:
-            if not found:
-                settings = project.settings.spark
-                log = project.warehouse / "_headwater" / "spark.log"
-                found.append(spark_session(settings.settings, settings.master, log=log))
-            return found[0]
-
-    return session
 
 
 # Looking
@@ -195,6 +155,7 @@ def sql(
     limit: Annotated[int, typer.Option(help="Show at most so many rows.")] = 100,
 ) -> None:
     """Query views through Spark, as they are now or as they were."""
+    from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
     from headwater.pipeline.queries import query_views
 
@@ -231,6 +192,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Recompute views at their own version vectors and compare: equal, or the rows that differ."""
+    from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
     from headwater.pipeline.verify import verify_view
     from headwater.warehouse.warehouse import Warehouse
@@ -248,22 +210,24 @@ def verify(
         raise typer.Exit(1)
 
 
-def print_verification(found: Verification, as_json: bool = False) -> None:
+def verification_json(found: Verification) -> dict[str, object]:
     from headwater.protocol.trace_json import rows_to_json
 
+    return {
+        "view": found.view,
+        "holds": found.holds,
+        "version": found.number,
+        "vector": {s: reached.number for s, reached in found.vector.items()},
+        "rows": found.rows,
+        "missing": rows_to_json(found.missing),
+        "extra": rows_to_json(found.extra),
+        "seconds": round(found.seconds, 3),
+    }
+
+
+def print_verification(found: Verification, as_json: bool = False) -> None:
     if as_json:
-        print_json(
-            {
-                "view": found.view,
-                "holds": found.holds,
-                "version": found.number,
-                "vector": {s: reached.number for s, reached in found.vector.items()},
-                "rows": found.rows,
-                "missing": rows_to_json(found.missing),
-                "extra": rows_to_json(found.extra),
-                "seconds": round(found.seconds, 3),
-            }
-        )
+        print_json(verification_json(found))
         return
     out = console()
     at = ", ".join(f"{source} {reached.number}" for source, reached in found.vector.items())
@@ -327,6 +291,7 @@ def reading(title: str, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Bring a view's plain table up to its newest commit, now."""
+    from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
     from headwater.warehouse.warehouse import Warehouse
 
@@ -361,6 +326,7 @@ def reload(
     view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False
 ) -> None:
     """Load a view anew, for example after its SELECT has changed; other views go on."""
+    from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
     from headwater.pipeline.requests import ask_reload, drop_view
     from headwater.pipeline.runner import Runner

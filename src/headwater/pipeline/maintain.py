@@ -80,7 +80,8 @@ class Counters:
     retries: int = 0
     committed_at: float = 0.0
     freshness_s: list[float] = field(default_factory=list)
-    """From reading a transaction at the source to its commit, of the last commits."""
+    """From reading a transaction at the source to its commit, of the last ones that were read
+    when the view was there already."""
 
     def note_freshness(self, seconds: float) -> None:
         self.freshness_s.append(seconds)
@@ -137,6 +138,7 @@ class Maintainer:
         self._added: list[_Received] = []
         self._unnoted = 0
         self._commit_at = 0.0
+        self._following_since = 0.0
         self._thread = threading.Thread(
             target=self._run, name=f"view {plan.view.name}", daemon=True
         )
@@ -233,6 +235,7 @@ class Maintainer:
         vector = table.latest().vector
         self.progress = Progress(vector)
         self.visible = vector
+        self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number
             if source in self._subscriptions:
@@ -366,6 +369,6 @@ class Maintainer:
             self.counters.rows += len(delta)
             self.counters.committed_at = time.time()
             for received in self._added:
-                if received.read_at:
+                if received.read_at > self._following_since:
                     self.counters.note_freshness(now - received.read_at)
         self._added = []

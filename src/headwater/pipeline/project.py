@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql import TableName, normalised
@@ -30,6 +30,13 @@ from headwater.pipeline.settings import (
 from headwater.pipeline.view_files import Definition, ViewFile, read_view_file
 from headwater.sources.contract import Source
 from headwater.sources.settings import SourceSettings
+
+if TYPE_CHECKING:
+    import threading
+
+    from pyspark.sql import SparkSession
+
+    from headwater.pipeline.api import MaintainedView
 
 VIEWS = "views"
 
@@ -112,6 +119,31 @@ class Project:
     def publish_every(self, view: str) -> float:
         """Seconds between two renewals of a view's plain table."""
         return self.view_files[view].publish_every or self.settings.warehouse.publish_every
+
+    # Imported where they are used: `headwater check` needs no Spark.
+
+    def view(self, name: str) -> MaintainedView:
+        """A view to be read; InputError if it has not been loaded."""
+        from headwater.pipeline.api import MaintainedView
+        from headwater.warehouse.warehouse import Warehouse
+
+        Warehouse(self.warehouse).view(name)  # says so if there is none
+        return MaintainedView(self, name)
+
+    def run(
+        self,
+        once: bool = False,
+        spark: SparkSession | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Load what is not loaded, then maintain every view until `stop` is set.
+
+        With `once`, until everything is reflected that the sources had when it started. A Spark
+        session that is given is shared, with settings apart from its own; else one is started.
+        """
+        from headwater.pipeline.api import run_project
+
+        run_project(self, once, spark, stop)
 
 
 def open_source(folder: str | Path, name: str) -> Source:

@@ -1,4 +1,4 @@
-"""`headwater demo`: an anomaly, then its repair, in the lab."""
+"""`headwater lab demo`: an anomaly, then its repair."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""What a program does with a project: run it, and read its views."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headwater.errors import HeadwaterError
+from headwater.frames.session import spark_session
+from headwater.pipeline.java import check_java
+from headwater.pipeline.project import Project
+from headwater.pipeline.runner import Runner
+from headwater.pipeline.verify import Verification, verify_view
+from headwater.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_REFRESH_S = 0.25
+_TARGET_S = 0.05
+
+
+@dataclass(frozen=True)
+class MaintainedView:
+    """A view that has been loaded; `Project.view` gives it."""
+
+    project: Project
+    name: str
+
+    def df(self, spark: SparkSession, version: int | None = None) -> DataFrame:
+        """The view as it is now, or after one of its commits; duplicates as repeated rows.
+
+        The DataFrame is fixed to that state: read again for a newer one.
+        """
+        return Warehouse(self.project.warehouse).view(self.name).dataframe(spark, version)
+
+    @property
+    def version(self) -> int:
+        """The number of the newest commit."""
+        return Warehouse(self.project.warehouse).view(self.name).latest().number
+
+    def verify(self, spark: SparkSession) -> Verification:
+        """Recompute the view at its own version vector, and compare."""
+        return verify_view(self.project, self.name, spark)
+
+
+def run_project(
+    project: Project,
+    once: bool = False,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Load what is not loaded and maintain every view until `stop` is set, or with `once` until
+    everything is reflected that the sources had when it started."""
+    runner = Runner(project, session_of(project, spark))
+    keep_running(runner, once, stop or threading.Event())
+
+
+def keep_running(
+    runner: Runner, once: bool, stop: threading.Event, look: Callable[[], None] = lambda: None
+) -> None:
+    """Run until told to stop; `look` is called several times a second."""
+    runner.start()
+    try:
+        targets = _targets(runner) if once else None
+        while not stop.is_set():
+            runner.supervise()
+            look()
+            if targets is not None and runner.has_reached(targets):
+                break
+            stop.wait(_REFRESH_S if targets is None else _TARGET_S)
+    finally:
+        runner.stop()
+
+
+def _targets(runner: Runner) -> dict[str, int]:
+    for status in runner.views.values():
+        if status.state in ("waiting", "stopped"):
+            raise HeadwaterError(status.message)
+    return runner.targets()
+
+
+def session_of(
+    project: Project, existing: SparkSession | None = None
+) -> Callable[[], SparkSession]:
+    """The project's Spark session, started when it is first needed, or beside one that runs."""
+    lock = threading.Lock()
+    found: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        with lock:
+            if not found:
+                if existing is None:
+                    check_java()
+                settings = project.settings.spark
+                log = project.warehouse / "_headwater" / "spark.log"
+                found.append(
+                    spark_session(settings.settings, settings.master, existing=existing, log=log)
+                )
+            return found[0]
+
+    return session

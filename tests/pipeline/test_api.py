@@ -1,0 +1,50 @@
+"""A project from a program: `Project.run` and `Project.view`."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headwater
+from headwater.cli.example import make_project
+from headwater.errors import InputError
+from headwater.pipeline.project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    make_project(tmp_path / "project")
+    found = headwater.Project.open(tmp_path / "project")
+    for source in found.sources.values():
+        source.setup()
+    return found
+
+
+def names(project: Project, spark: SparkSession, version: int | None = None) -> set[str]:
+    rows = project.view("order_lines").df(spark, version).select("name").distinct().collect()
+    return {row.name for row in rows}
+
+
+def test_a_view_is_read_as_it_is_and_as_it_was(project: Project, spark: SparkSession) -> None:
+    project.run(once=True, spark=spark)
+    loaded = project.view("order_lines").version
+    connection = sqlite3.connect(project.folder / "crm.db")
+    connection.execute("UPDATE customers SET name = 'Eve' WHERE id = 1")
+    connection.commit()
+    connection.close()
+    project.run(once=True, spark=spark)
+    view = project.view("order_lines")
+    assert names(project, spark) == {"Eve", "Ben"}
+    assert names(project, spark, loaded) == {"Ada", "Ben"}
+    assert view.version > loaded
+    assert view.verify(spark).holds
+
+
+def test_a_run_ends_when_it_is_told_to(project: Project, spark: SparkSession) -> None:
+    stop = threading.Event()
+    stop.set()
+    project.run(spark=spark, stop=stop)
+    with pytest.raises(InputError, match="There is no view 'nothing'"):
+        project.view("nothing")
