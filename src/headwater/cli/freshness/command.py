@@ -128,9 +128,10 @@ def _where(points: Sequence[tuple[int, float]], level: float) -> float | None:
 
 
 def _print(found: Sequence[dict[str, Any]]) -> None:
+    batches = [(result, b) for result in found for b in result["batches"]]
     print_table(
         "From the last commit at a source to visible in the view",
-        ["scale", "changes", "rows", "median ms", "p99 ms", "questions", *STEPS],
+        ["scale", "changes", "changed rows", "median ms", "p99 ms"],
         [
             [
                 f"{result['scale']:g}",
@@ -138,11 +139,21 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
                 f"{b['rows']:,.0f}",
                 f"{b['median_ms']:,.1f}",
                 f"{b['p99_ms']:,.1f}",
+            ]
+            for result, b in batches
+        ],
+    )
+    print_table(
+        "Where the time goes: ms of one batch in each step; steps overlap",
+        ["scale", "changes", "questions", *STEPS],
+        [
+            [
+                f"{result['scale']:g}",
+                f"{b['size']:,}",
                 f"{b['questions']:g}",
                 *(f"{b['steps_ms'][step]:,.1f}" for step in STEPS),
             ]
-            for result in found
-            for b in result["batches"]
+            for result, b in batches
         ],
     )
     print_table(
