@@ -33,7 +33,7 @@ def wait_for(runner: Runner, condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("engine", "commits", "pause_s"), [("auto", 25, 0.02), ("spark", 3, 0.5)])
+@pytest.mark.parametrize(("engine", "commits", "pause_s"), [("auto", 25, 0.02), ("spark", 3, 1.5)])
 def test_every_version_of_every_view_is_the_view_at_its_version_vector(
     tmp_path: Path,
     servers: list[PostgresServer],

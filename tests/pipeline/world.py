@@ -21,7 +21,7 @@ import psycopg
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Relation
+from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
 from headwater.pipeline.project import Project
 from headwater.sources.postgres.embedded import PostgresServer
@@ -274,21 +274,40 @@ class Oracle:
             source: list(ChangeLog(shop.warehouse.changes, source).read())
             for source in shop.project.settings.sources
         }
+        self._schemas = self._used_columns()
         self._states: dict[str, list[Rows]] = {}
-        for relation in self.relations:
-            states = [shop.base[relation.name]]
-            for change in self.changes[relation.source]:
-                delta = change.transaction.deltas.get(relation.name)
-                states.append(states[-1] + delta if delta else states[-1])
-            self._states[relation.name] = states
+        for name, schema in self._schemas.items():
+            states = [shop.base[name].only(schema)]
+            for change in self.changes[name.partition(".")[0]]:
+                delta = change.transaction.deltas.get(name)
+                states.append(states[-1] + delta.only(schema) if delta else states[-1])
+            self._states[name] = states
+
+    def _used_columns(self) -> dict[str, Schema]:
+        """What the log has to know of each relation: the columns that some view uses."""
+        used: dict[str, set[str]] = {}
+        for view in map(self.view, self.shop.project.view_files):
+            for name, columns in view.used_columns.items():
+                used.setdefault(name, set()).update(columns)
+        return {
+            relation.name: relation.schema.only(
+                [name for name in relation.schema.names if name in used[relation.name]]
+            )
+            for relation in self.relations
+            if relation.name in used
+        }
 
     def view(self, name: str) -> View:
-        return self.shop.project.definition(name, self.relations).view
+        return self.shop.project.definition(name, self.relations).view.narrowed()
 
     def at(self, view: View, numbers: Mapping[str, int]) -> Rows:
         """The view computed from the relations after so many transactions of each source."""
         return evaluate_view(
-            view, {r.name: self._states[r.name][numbers[r.source]] for r in view.relations}
+            view,
+            {
+                r.name: self._states[r.name][numbers[r.source]].only(r.schema)
+                for r in view.relations
+            },
         )
 
     def at_vector(self, view: View, vector: Vector) -> Rows:
@@ -297,7 +316,9 @@ class Oracle:
 
     def check_log(self) -> None:
         """The log leads to what the databases show now."""
-        assert {name: states[-1] for name, states in self._states.items()} == self.shop.contents()
+        contents = self.shop.contents()
+        for name, states in self._states.items():
+            assert states[-1] == contents[name].only(self._schemas[name])
 
     def check_view(self, name: str) -> list[Commit]:
         """Every version of a view is right at its vector, and vectors only grow."""
