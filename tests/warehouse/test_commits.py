@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pyarrow
@@ -339,3 +340,14 @@ def test_a_folder_of_the_user_is_not_overwritten(warehouse: Warehouse, spark: Sp
     with pytest.raises(InputError, match="in the way"):
         load(warehouse, spark, EMPTY)
     assert (warehouse.path / "orders" / "mine.txt").read_text() == "mine"
+
+
+def test_what_killed_processes_left_is_removed_once_it_is_old(warehouse: Warehouse) -> None:
+    for name in ("old", "new"):
+        (warehouse.scratch(name) / "part").mkdir(parents=True)
+        (warehouse.scratch(name) / "part" / "file").write_text("x")
+    for path in [warehouse.scratch("old"), *warehouse.scratch("old").rglob("*")]:
+        os.utime(path, (1, 1))
+    warehouse.remove_leftovers()
+    assert not warehouse.scratch("old").exists()
+    assert (warehouse.scratch("new") / "part" / "file").exists()

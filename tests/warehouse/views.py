@@ -1,6 +1,6 @@
 """Views for the tests of the warehouse, and small ways to change them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ def load(
     spark: SparkSession,
     contents: Rows,
     name: str = "orders",
-    distinct: bool = False,
+    key: Sequence[str] = (),
 ) -> ViewTable:
     return warehouse.create(
         name,
@@ -43,5 +43,5 @@ def load(
         algorithm="strobe",
         level="strong",
         runner="loader",
-        distinct=distinct,
+        key=key,
     )

@@ -158,9 +158,15 @@ class View:
         return next((r for r in self.relations if r.name == name), None)
 
     @property
-    def is_distinct(self) -> bool:
-        """Whether the view shows the key of every relation, so that no row occurs twice."""
-        return all(self.key_positions(r.name) is not None for r in self.relations)
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify every row: the keys of all relations, if all are shown."""
+        positions: dict[int, None] = {}
+        for relation in self.relations:
+            shown = self.key_positions(relation.name)
+            if shown is None:
+                return ()
+            positions.update(dict.fromkeys(shown))
+        return tuple(self.schema.names[at] for at in positions)
 
     def key_positions(self, relation: str) -> tuple[int, ...] | None:
         """Where the view shows the key of a relation, or None if it does not.

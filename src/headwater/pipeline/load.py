@@ -129,7 +129,7 @@ def _load(
                     algorithm=plan.algorithm,
                     level=plan.level,
                     runner=runner,
-                    distinct=view.is_distinct,
+                    key=view.key,
                 )
         except HeadwaterError:
             raise

@@ -109,6 +109,7 @@ class Runner:
         self._check_definitions()
         self.lease.acquire()
         try:
+            self.warehouse.remove_leftovers()
             for status in self.views.values():
                 self._bring_up(status)
         except BaseException:

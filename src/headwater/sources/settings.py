@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 
 from headwater.sources.contract import Source
 
@@ -65,6 +73,9 @@ class PostgresSettings(_SourceSettings):
         Literal["replication", "triggers"],
         Field(description="How changes are seen; triggers where replication is not allowed."),
     ] = "replication"
+    limit_s: Annotated[
+        PositiveInt, Field(description="How many seconds one statement may take.")
+    ] = 3600
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,6 +92,7 @@ class PostgresSettings(_SourceSettings):
             self.dsn.get_secret_value(),
             self.relations,
             self.keys,
+            limit_s=self.limit_s,
             replication=self.changes == "replication",
         )
 

@@ -52,18 +52,26 @@ class Patch:
         return below, frozenset(row[0] for row in found)
 
 
-def applied_to_distinct(spark: SparkSession, plain: DataFrame, tail: Rows) -> DataFrame:
-    """The plain rows after a tail, where no row occurs twice: what goes need not be counted."""
+def applied_by_key(
+    spark: SparkSession, plain: DataFrame, tail: Rows, key: Sequence[str]
+) -> DataFrame:
+    """The plain rows after a tail, where a key identifies every row: nothing need be counted.
+
+    Only the key's columns of the plain rows are looked at, so that a reader who wants few
+    columns reads few.
+    """
     from pyspark.sql import functions as f
 
     schema, gone = tail.schema, tail.negative()
     if gone:
-        away = f.broadcast(with_hash(local_frame(spark, gone), schema)).alias("away")
-        here = with_hash(plain, schema).alias("here")
-        same = f.col(f"here.{HASH}") == f.col(f"away.{HASH}")
-        for name in map(quoted, schema.names):
-            same &= f.col(f"here.{name}").eqNullSafe(f.col(f"away.{name}"))
-        plain = only(here.join(away, same, "left_anti"), schema)
+        names = [f"_key{at}" for at in range(len(key))]
+        away = local_frame(spark, gone).select(
+            *(f.col(quoted(column)).alias(name) for column, name in zip(key, names, strict=True))
+        )
+        same = [
+            plain[quoted(column)] == away[name] for column, name in zip(key, names, strict=True)
+        ]
+        plain = plain.join(f.broadcast(away), same, "left_anti")
     return plain.unionAll(only(local_frame(spark, tail.positive()), schema))
 
 

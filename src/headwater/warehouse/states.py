@@ -17,7 +17,7 @@ from headwater.warehouse.delta_log import DataFile, Snapshot
 from headwater.warehouse.files import missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
-    applied_to_distinct,
+    applied_by_key,
     patch_of_frame,
     patch_of_rows,
     summed,
@@ -39,8 +39,8 @@ class ViewState:
     plain: Snapshot
     log: Snapshot
     base: Base
-    distinct: bool = False
-    """Whether no row of the view ever occurs twice."""
+    key: tuple[str, ...] = ()
+    """The columns that identify every row; none if rows may occur twice."""
 
     @property
     def number(self) -> int:
@@ -90,8 +90,8 @@ class ViewState:
         """What a reader sees, duplicates as repeated rows."""
         if not self.tail_files:
             return self.plain_frame(spark)
-        if self.distinct and self.tail_size <= SMALL_TAIL:
-            return applied_to_distinct(spark, self.plain_frame(spark), self.tail_rows())
+        if self.key and self.tail_size <= SMALL_TAIL:
+            return applied_by_key(spark, self.plain_frame(spark), self.tail_rows(), self.key)
         return self.patch(spark).applied_to(self.plain_frame(spark))
 
     def signed(self, spark: SparkSession) -> DataFrame:

@@ -72,9 +72,9 @@ class ViewTable:
         return tuple(self._description["sources"])
 
     @property
-    def distinct(self) -> bool:
-        """Whether the view shows so many keys that no row can occur twice."""
-        return bool(self._description.get("distinct", False))
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify every row; none if rows may occur twice."""
+        return tuple(self._description.get("key", ()))
 
     @cached_property
     def _opened(self) -> Snapshot:
@@ -185,7 +185,7 @@ class ViewTable:
         commit = self.commit_in(log)
         if base.number > commit.number:
             commit = self.plain_commit(plain) or commit
-        return ViewState(self.schema, commit, plain, log, base, self.distinct)
+        return ViewState(self.schema, commit, plain, log, base, self.key)
 
     def _numbered(self, number: int) -> ViewState:
         newest = self.log.snapshot()
@@ -211,7 +211,7 @@ class ViewTable:
     def _pinned(self, commit: Commit) -> ViewState:
         log = self.log.snapshot(commit.version)
         plain = self.plain.snapshot(commit.base.plain)
-        return ViewState(self.schema, commit, plain, log, commit.base, self.distinct)
+        return ViewState(self.schema, commit, plain, log, commit.base, self.key)
 
     def _find(self, number: int, newest: Snapshot) -> Commit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""

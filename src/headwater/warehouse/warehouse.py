@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,15 @@ class Warehouse:
         """A folder for what is needed only for a while."""
         return self.internal / "scratch" / name
 
+    def remove_leftovers(self, older_than_s: float = 3600.0) -> None:
+        """Remove what processes that were killed have left behind, and nobody has touched since."""
+        for folder in (self._staging, self._trash, self.scratch("")):
+            for item in folder.glob("*"):
+                paths = [item, *item.rglob("*")] if item.is_dir() else [item]
+                if time.time() - max(_touched(path) for path in paths) > older_than_s:
+                    shutil.rmtree(item, ignore_errors=True)
+                    item.unlink(missing_ok=True)
+
     def view_names(self) -> list[str]:
         """The views there are: a view exists when its signed log does."""
         if not self._logs.is_dir():
@@ -99,11 +109,11 @@ class Warehouse:
         algorithm: str,
         level: str,
         runner: str,
-        distinct: bool = False,
+        key: Sequence[str] = (),
     ) -> ViewTable:
         """Load a new view: `contents` has the view's columns and a positive `_count`.
 
-        `distinct` says that no row ever occurs twice, which makes reading cheaper.
+        `key` has columns that identify every row, if there are any: reading is cheaper then.
 
         Both tables are made whole aside and then moved into place, the signed log last, and
         from then on the view exists. What an attempt that failed left behind is replaced.
@@ -129,7 +139,7 @@ class Warehouse:
             description = {
                 "definition": dict(definition),
                 "sources": list(vector),
-                "distinct": distinct,
+                "key": list(key),
             }
             log_schema = log_arrow_schema(schema)
             self._write_table(aside / "log", log_schema, json.dumps(description), commit, [])
@@ -233,3 +243,10 @@ class Warehouse:
         with (self.path / OWN / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _touched(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # somebody works there
+        return time.time()

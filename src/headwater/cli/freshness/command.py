@@ -58,11 +58,11 @@ def _measure(scale: float, sizes: Sequence[int], shares: Sequence[float], tail: 
                 result["read"] = running.time_read(tail)
         _say("recomputing")
         result["recompute"] = _recompute(world)
-        if shares:
-            with world.running("spark") as running:
-                _say("measuring bulk deltas")
-                orders = int(1_500_000 * scale)
-                result["bulk"] = [_bulk(running, share, orders) for share in shares]
+        result["bulk"] = []
+        for engine in ("auto", "spark") if shares else ():
+            with world.running(engine) as running:
+                _say(f"measuring bulk deltas, engine {engine}")
+                result["bulk"] += [_bulk(running, engine, share) for share in shares]
         result["crossover"] = _crossover(result)
         return result
     finally:
@@ -85,10 +85,18 @@ def _described(timing: Timing) -> dict[str, Any]:
     }
 
 
-def _bulk(running: Running, share: float, orders: int) -> dict[str, Any]:
-    batch = running.world.changes.batch(int(orders * share / 100), orders_only=True)
-    seconds = running.time_batch(batch)
-    return {"per_cent": share, "lines": len(batch.new_lines), "seconds": round(seconds, 3)}
+def _bulk(running: Running, engine: str, share: float) -> dict[str, Any]:
+    """New orders with their lines, so many per cent of all; the first, smaller one warms up."""
+    changes = running.world.changes
+    orders = int(1_500_000 * running.world.scale * share / 100)
+    running.time_batch(changes.batch(max(1, orders // 100), orders_only=True))
+    batch = changes.batch(orders, orders_only=True)
+    return {
+        "engine": engine,
+        "per_cent": share,
+        "lines": len(batch.new_lines),
+        "seconds": round(running.time_batch(batch), 3),
+    }
 
 
 def _recompute(world: World) -> dict[str, float | None]:
@@ -105,13 +113,13 @@ def _crossover(result: dict[str, Any]) -> dict[str, float | None]:
     """From how many changes on recomputing is quicker, between the sizes that were measured."""
     points = [(b["size"], b["median_ms"] / 1000) for b in result["batches"]]
     return {
-        name.removesuffix("_s"): _where(points, seconds)
+        name.removesuffix("_s"): where_lines_meet(points, seconds)
         for name, seconds in result["recompute"].items()
         if seconds is not None
     }
 
 
-def _where(points: Sequence[tuple[int, float]], level: float) -> float | None:
+def where_lines_meet(points: Sequence[tuple[int, float]], level: float) -> float | None:
     """Where a line through points, in logarithms, reaches a level; beyond the last if it must."""
     ordered = sorted(points)
     if len(ordered) < 2:
@@ -188,10 +196,11 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
         if result.get("bulk"):
             again = result["recompute"]["spark_s"]
             print_table(
-                f"Bulk deltas on Spark at scale {result['scale']:g}",
-                ["per cent", "lines", "seconds", "recompute / delta"],
+                f"Bulk deltas at scale {result['scale']:g}",
+                ["engine", "per cent", "lines", "seconds", "recompute / delta"],
                 [
                     [
+                        b["engine"],
                         f"{b['per_cent']:g}",
                         f"{b['lines']:,}",
                         f"{b['seconds']:.2f}",

@@ -1,0 +1,58 @@
+"""What a view knows about itself: its key, and the columns that it looks at."""
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql import parse_view
+from headwater.algebra.values import INT, TEXT
+from headwater.algebra.views import View
+
+ORDERS = Relation(
+    "x.orders",
+    "x",
+    Schema.of([("id", INT), ("customer", INT), ("note", TEXT), ("amount", INT)]),
+    ("id",),
+)
+LINES = Relation(
+    "y.lines",
+    "y",
+    Schema.of([("order_id", INT), ("line", INT), ("price", INT)]),
+    ("order_id", "line"),
+)
+KEYED = "SELECT o.id, l.line, l.price FROM x.orders o, y.lines l WHERE l.order_id = o.id"
+
+
+def view(sql: str) -> View:
+    return parse_view(sql, [ORDERS, LINES], "v")
+
+
+def test_a_view_that_shows_every_key_has_their_columns_as_its_key() -> None:
+    assert view(KEYED).key == ("id", "line")
+
+
+def test_a_view_that_hides_a_key_has_none() -> None:
+    assert view("SELECT l.price FROM x.orders o, y.lines l WHERE l.order_id = o.id").key == ()
+
+
+def test_columns_of_conditions_and_outputs_are_used_and_no_others() -> None:
+    assert view(KEYED + " AND o.amount > 3").used_columns == {
+        "x.orders": ("id", "amount"),
+        "y.lines": ("order_id", "line", "price"),
+    }
+
+
+def test_a_relation_that_only_multiplies_keeps_one_column() -> None:
+    assert view("SELECT l.price FROM x.orders o, y.lines l").used_columns["x.orders"] == ("id",)
+
+
+def test_narrowed_it_gives_the_same_rows() -> None:
+    whole = view(KEYED + " AND o.amount > 3")
+    state = {
+        "x.orders": Rows.of(ORDERS.schema, [(1, 7, "a", 4), (2, 7, "b", 5), (3, 8, "c", 1)]),
+        "y.lines": Rows.of(LINES.schema, [(1, 1, 10), (1, 2, 20), (3, 1, 30)]),
+    }
+    narrow = whole.narrowed()
+    less = {r.name: state[r.name].only(r.schema) for r in narrow.relations}
+    assert narrow.used_columns == whole.used_columns
+    assert narrow.relations[0].schema.names == ("id", "amount")
+    assert evaluate_view(narrow, less) == evaluate_view(whole, state)
