@@ -247,7 +247,7 @@ def _plot(path: Path, found: Sequence[dict[str, Any]]) -> None:
                 lines[f"recompute, {title}, {scale}"] = [(s, 1000 * seconds) for s in sizes]
     line_chart(
         path,
-        "From a commit at a source to visible in the view",
+        "From a source's commit to the view",
         ("changes in one batch", "milliseconds"),
         lines,
         logarithmic=True,
