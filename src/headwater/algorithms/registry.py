@@ -88,7 +88,9 @@ _POLICY = Parameter("which probes go together", POLICIES[0], _one_of(*POLICIES))
 _PVM_PARAMETERS = {
     "p": Parameter("how many updates are in work at once", 4, _at_least_one),
     "handle": Parameter(
-        "how one update is handled", "sweep", _one_of("sweep", "nested-sweep", "posse")
+        "how one update is handled; nested-sweep makes it strong",
+        "sweep",
+        _one_of("sweep", "nested-sweep", "posse"),
     ),
     "policy": _POLICY,
     "depth": _DEPTH,

@@ -71,11 +71,17 @@ def plain_from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
     return Rows(schema, counts)
 
 
+_AMBIGUOUS = frozenset({"float", "timestamp_tz"})
+"""Types of which Arrow may give a value that is not canonical; all others stay as they were."""
+
+
 def _rows(table: pyarrow.Table, schema: Schema) -> Iterable[Row]:
     if not len(schema):
         return [()] * table.num_rows
-    columns = [
-        [canonical(value, column.type) for value in table.column(at).to_pylist()]
-        for at, column in enumerate(schema.columns)
-    ]
+    columns = []
+    for at, column in enumerate(schema.columns):
+        values = table.column(at).to_pylist()
+        if column.type.name in _AMBIGUOUS:
+            values = [canonical(value, column.type) for value in values]
+        columns.append(values)
     return zip(*columns, strict=True)
