@@ -103,7 +103,7 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         out.print("[bold yellow]○[/] not running; 'headwater run' starts it\n")
     print_table(
         "Views",
-        ["view", "state", "level", "algorithm", "version", "behind by", "last commit", "rows"],
+        ["view", "state", "level", "algorithm", "version", "behind by", "last commit"],
         [_view_line(name, view) for name, view in found["views"].items()],
     )
     out.print()
@@ -129,7 +129,6 @@ def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
         str(view.get("number") or ""),
         behind or ("nothing" if lag else ""),
         ago(when) if when else "",
-        f"{view['rows']:,}" if "rows" in view else "",
     ]
 
 

@@ -43,6 +43,13 @@ def spark_type(kind: Type) -> spark.DataType:
     return _TYPES[kind.name]
 
 
+def spark_schema(schema: Schema, *more: str) -> spark.StructType:
+    """The columns of a schema, and behind them `more` whole numbers."""
+    fields = [(column.name, spark_type(column.type)) for column in schema.columns]
+    fields += [(name, spark.LongType()) for name in more]
+    return spark.StructType([spark.StructField(name, kind) for name, kind in fields])
+
+
 def place(at: int) -> str:
     return f"{COLUMN_PREFIX}{at}"
 

@@ -14,13 +14,12 @@ from typing import TypeVar
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
-from pyspark.sql import types as spark
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row
 from headwater.frames.arrow import COUNT, from_arrow, to_arrow
-from headwater.frames.expressions import place, spark_type
+from headwater.frames.expressions import place, spark_schema
 from headwater.frames.failures import SPARK_ERRORS, Fragile, explained
 
 SMALL = 200_000
@@ -78,7 +77,7 @@ class Held:
         if self._data is None:
             if self._table is None:
                 self._table = to_arrow(Rows(self.schema, self.counts()))
-            self._data = self.spark.createDataFrame(self._table, _struct(self.schema))
+            self._data = self.spark.createDataFrame(self._table, spark_schema(self.schema, COUNT))
         return self._data
 
     def merged_data(self) -> DataFrame:
@@ -133,8 +132,3 @@ class Held:
 
 def positional(schema: Schema) -> Schema:
     return Schema.of((place(at), kind) for at, kind in enumerate(schema.types))
-
-
-def _struct(schema: Schema) -> spark.StructType:
-    fields = [spark.StructField(c.name, spark_type(c.type)) for c in schema.columns]
-    return spark.StructType([*fields, spark.StructField(COUNT, spark.LongType())])

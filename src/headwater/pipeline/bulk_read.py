@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headwater.algebra.schema import Relation
 from headwater.frames.arrow import arrow_schema
+from headwater.frames.expressions import spark_schema
 from headwater.sources.contract import Load, PartReader
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _read_all(
 def _through_executors(
     spark: SparkSession, relation: Relation, readers: Sequence[PartReader], tally: Tally
 ) -> DataFrame:
-    schema = spark_schema(spark, arrow_schema(relation.schema))
+    schema = spark_schema(relation.schema)
     # A name of its own: loads that run side by side read different snapshots.
     title = f"headwater_{uuid.uuid4().hex}"
     source = data_source(title, schema, relation.name, readers, tally)
@@ -115,12 +116,6 @@ def data_source(
     return Relations
 
 
-def spark_schema(spark: SparkSession, schema: pyarrow.Schema) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-
 # The driver reads
 
 
@@ -143,4 +138,4 @@ def _through_files(
     parts = range(load.parts(relation.short_name))
     with ThreadPoolExecutor(len(parts)) as pool:
         list(pool.map(copy, parts))
-    return spark.read.schema(spark_schema(spark, schema)).parquet(str(folder))
+    return spark.read.schema(spark_schema(relation.schema)).parquet(str(folder))

@@ -66,6 +66,7 @@ def _view(
         **live,
         "state": live.get("state", "not running"),
         "number": commit.number,
+        "committed_at": live.get("committed_at") or commit.timestamp / 1000,
         "level": commit.level or live.get("level"),
         "algorithm": commit.algorithm or live.get("algorithm"),
         "vector": {

@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
-from pyspark.sql import types as spark_types
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Type, parse_type
+from headwater.algebra.values import parse_type
 from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import COUNT, signed_schema
+from headwater.frames.expressions import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,16 +33,6 @@ _DELTA = {
     "date": "date",
     "timestamp_ntz": "timestamp",
     "timestamp": "timestamp_tz",
-}
-_SPARK = {
-    "bool": spark_types.BooleanType(),
-    "int": spark_types.LongType(),
-    "float": spark_types.DoubleType(),
-    "text": spark_types.StringType(),
-    "bytes": spark_types.BinaryType(),
-    "date": spark_types.DateType(),
-    "timestamp": spark_types.TimestampNTZType(),
-    "timestamp_tz": spark_types.TimestampType(),
 }
 
 
@@ -110,16 +100,3 @@ def schema_from_delta(text: str) -> Schema:
         for field in fields
         if field["name"] not in (COUNT, COMMIT)
     )
-
-
-def spark_schema(schema: Schema, *more: str) -> spark_types.StructType:
-    """The view's columns, and behind them `more` whole numbers."""
-    fields = [(column.name, _spark_type(column.type)) for column in schema.columns]
-    fields += [(name, spark_types.LongType()) for name in more]
-    return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in fields])
-
-
-def _spark_type(kind: Type) -> spark_types.DataType:
-    if kind.precision:
-        return spark_types.DecimalType(kind.precision, kind.scale)
-    return _SPARK[kind.name]

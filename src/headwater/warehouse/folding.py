@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
-from headwater.warehouse.columns import spark_schema
+from headwater.frames.expressions import spark_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import DataFile, OvertakenError

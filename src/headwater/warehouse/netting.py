@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, from_arrow, to_arrow
-from headwater.warehouse.columns import FILE, HASH, spark_schema
+from headwater.frames.expressions import spark_schema
+from headwater.warehouse.columns import FILE, HASH
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

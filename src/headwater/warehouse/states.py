@@ -11,7 +11,8 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
-from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema, spark_schema
+from headwater.frames.expressions import spark_schema
+from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DataFile, Snapshot
 from headwater.warehouse.files import missing, read_arrow, read_spark
