@@ -3,9 +3,11 @@
 `Frame` lists them. To hold another engine to the laws, add it to `ENGINES`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+import pyarrow
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.expressions import Expression
@@ -14,6 +16,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Bound, Query, Term
 from headwater.algebra.values import Row
 from headwater.frames import frame as frames
+from headwater.frames.columns import Columns
 from tests.spark import shared_session
 
 
@@ -54,6 +57,28 @@ class PlainEngine:
 
 
 @dataclass(frozen=True)
+class ArrowEngine:
+    """Arrow: rows of an odd number come in parts that add up."""
+
+    def from_rows(self, rows: Rows) -> Columns:
+        columns = Columns.of_rows(rows)
+        if len(rows) % 2 == 0:
+            return columns
+        less = Columns.of_rows(-rows)
+        halves = pyarrow.concat_tables([columns.table, columns.table, less.table])
+        return Columns(rows.schema, halves)
+
+    def to_rows(self, frame: Any) -> Rows:
+        assert isinstance(frame, Rows)
+        return Rows(frame.schema, dict(frame.items()))
+
+    def evaluate(self, query: Query, state: Mapping[str, Rows], schema: Schema) -> Rows:
+        lifted = {name: self.from_rows(rows) for name, rows in state.items()}
+        terms = tuple(_lifted(term, self.from_rows) for term in query)
+        return self.to_rows(evaluate(terms, lifted, schema))
+
+
+@dataclass(frozen=True)
 class SparkEngine:
     """Spark: rows of an odd number come as a DataFrame of which nothing is known."""
 
@@ -74,19 +99,24 @@ class SparkEngine:
         asked = query, tuple(sorted(state.items(), key=lambda item: item[0])), schema
         if asked not in self._answers:
             lifted = {name: self.from_rows(rows) for name, rows in state.items()}
-            terms = tuple(self._lifted(term) for term in query)
+            terms = tuple(_lifted(term, self.from_rows) for term in query)
             self._answers[asked] = (
                 self.to_rows(evaluate(terms, lifted, schema)) if terms else Rows.empty(schema)
             )
         return self._answers[asked]
 
-    def _lifted(self, term: Term) -> Term:
-        factors = (
-            Bound(factor.at, self.from_rows(factor.rows)) if isinstance(factor, Bound) else factor
-            for factor in term.factors
-        )
-        return replace(term, factors=tuple(factors))
+
+def _lifted(term: Term, lift: Callable[[Rows], Rows]) -> Term:
+    factors = (
+        Bound(factor.at, lift(factor.rows)) if isinstance(factor, Bound) else factor
+        for factor in term.factors
+    )
+    return replace(term, factors=tuple(factors))
 
 
-ENGINES: dict[str, Engine] = {"plain": PlainEngine(), "spark": SparkEngine()}
+ENGINES: dict[str, Engine] = {
+    "plain": PlainEngine(),
+    "arrow": ArrowEngine(),
+    "spark": SparkEngine(),
+}
 """The engines to which the laws are applied, one after the other."""

@@ -5,9 +5,9 @@ Addition sums counts and join multiplies them; both are the ECA paper's section 
 operations that the Rings paper writes as circled plus and times. The canonical form has no
 zero counts, so equal relations are equal values. Values are immutable and hashable.
 
-Assumes canonical rows (`Schema.row`). `headwater.frames` has a subclass whose rows are held
-by Spark; it obeys the same law suite. An operation on both kinds is the subclass's: addition
-by Python's own rule for subclasses, `join` and `sum` by asking the other side.
+Assumes canonical rows (`Schema.row`). `headwater.frames` has subclasses whose rows are held by
+Arrow and by Spark; they obey the same law suite. An operation on two kinds is done by the one of
+higher `rank`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ class Rows:
     """How many rows joins in memory have put out in this process. Only ever counted here, so
     that a test can show where joins ran; nothing may depend on it."""
 
+    rank: ClassVar[int] = 0
+    """Of two kinds of rows in one operation the higher one does it."""
+
     def __init__(self, schema: Schema, counts: Mapping[Row, int]) -> None:
         self.schema = schema
         self._counts = {row: count for row, count in counts.items() if count}
@@ -57,9 +60,9 @@ class Rows:
     @classmethod
     def sum(cls, schema: Schema, parts: Iterable[Rows]) -> Rows:
         parts = tuple(parts)
-        for part in parts:
-            if type(part) is not Rows:
-                return part._summed(schema, parts)
+        leader = max(parts, key=lambda part: part.rank, default=None)
+        if leader is not None and leader.rank:
+            return leader._summed(schema, parts)
         counts: dict[Row, int] = defaultdict(int)
         for part in parts:
             for row, count in part.items():
@@ -88,6 +91,11 @@ class Rows:
     def size_hint(self) -> int:
         """About how many distinct rows there are, told without any work; 0 only if none are."""
         return len(self._counts)
+
+    def distinct(self, columns: Sequence[str]) -> set[Row]:
+        """The values that these columns have together, each once."""
+        positions = [self.schema.positions[name] for name in columns]
+        return {tuple([row[at] for at in positions]) for row in self}
 
     def __eq__(self, other: object) -> bool:
         if self is other:

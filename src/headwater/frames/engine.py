@@ -10,6 +10,7 @@ from typing import Literal
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
+from headwater.frames.columns import FEW, Columns
 from headwater.frames.frame import Frame
 
 THRESHOLD = 200_000
@@ -33,17 +34,20 @@ class Engine:
         return self.start()
 
     def lift(self, rows: Rows) -> Rows:
-        """Rows that come in, as a Frame where Spark is to work on them."""
-        if isinstance(rows, Frame) or not self._is_for_spark(rows):
+        """Rows that come in, held as suits their number."""
+        if isinstance(rows, Frame):
             return rows
-        return Frame.of_rows(self.spark, rows)
+        if self._is_for_spark(rows):
+            return Frame.of_rows(self.spark, rows)
+        return Columns.of_rows(rows) if rows.size_hint > FEW else rows
 
     def settle(self, rows: Rows) -> Rows:
         """Rows that are to be kept, computed; in memory where that is better from here on."""
-        if not isinstance(rows, Frame):
-            return self.lift(rows) if self.mode == "spark" else rows
-        settled = rows.settled()
-        return settled if self._is_for_spark(settled) else settled.collected()
+        if isinstance(rows, Frame) and not self._is_for_spark(rows.settled()):
+            rows = rows.in_columns()
+        if isinstance(rows, Columns) and len(rows) <= FEW:
+            rows = rows.collected()
+        return self.lift(rows)
 
     def _is_for_spark(self, rows: Rows) -> bool:
-        return self.mode == "spark" or len(rows) > self.threshold
+        return self.mode == "spark" or rows.size_hint > self.threshold

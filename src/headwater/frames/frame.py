@@ -25,6 +25,7 @@ from headwater.algebra.rows import Equality, Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import BOOL, Row
 from headwater.frames.arrow import COUNT, from_arrow
+from headwater.frames.columns import Columns
 from headwater.frames.expressions import canonical_column, place, spark_type, to_column
 from headwater.frames.failures import Fragile
 from headwater.frames.held import SMALL, Held, positional
@@ -36,6 +37,8 @@ class Frame(Rows):
     """A signed multiset of rows as a Spark DataFrame."""
 
     __slots__ = ("_held",)
+
+    rank = 2
 
     def __init__(self, schema: Schema, held: Held) -> None:
         self.schema = schema
@@ -95,6 +98,10 @@ class Frame(Rows):
     def collected(self) -> Rows:
         """The same rows in memory."""
         return Rows(self.schema, self._counts)
+
+    def in_columns(self) -> Columns:
+        """The same rows in memory, as Arrow holds them."""
+        return Columns(self.schema, self._held.table(), merged=True)
 
     @property
     def dataframe(self) -> DataFrame:

@@ -19,6 +19,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row
 from headwater.frames.arrow import COUNT, from_arrow, to_arrow
+from headwater.frames.columns import Columns
 from headwater.frames.expressions import place, spark_schema
 from headwater.frames.failures import SPARK_ERRORS, Fragile, explained
 
@@ -68,16 +69,17 @@ class Held:
     def of_rows(cls, spark: SparkSession, rows: Rows) -> Held:
         held = cls(spark, positional(rows.schema), None, most=len(rows), merged=True)
         held.size = len(rows)
-        held._counts = dict(rows.items())
+        if isinstance(rows, Columns):
+            held._table = Columns(held.schema, rows.table, merged=True).table
+        else:
+            held._counts = dict(rows.items())
         return held
 
     @property
     def data(self) -> DataFrame:
         """The rows as they are now: settled or still a plan."""
         if self._data is None:
-            if self._table is None:
-                self._table = to_arrow(Rows(self.schema, self.counts()))
-            self._data = self.spark.createDataFrame(self._table, spark_schema(self.schema, COUNT))
+            self._data = self.spark.createDataFrame(self.table(), spark_schema(self.schema, COUNT))
         return self._data
 
     def merged_data(self) -> DataFrame:
@@ -92,12 +94,17 @@ class Held:
         return [f"{place(at)} AS {place(first + at)}" for at in range(len(self.schema))]
 
     def counts(self) -> dict[Row, int]:
-        """All the rows, brought to the driver once."""
+        """All the rows one by one, brought to the driver once."""
         if self._counts is None:
-            self.settle()
-            table = self._table if self._table is not None else self._run(self.data.toArrow)
-            self._counts = dict(from_arrow(table, self.schema).items())
+            self._counts = dict(from_arrow(self.table(), self.schema).items())
         return self._counts
+
+    def table(self) -> pyarrow.Table:
+        """All the rows as the driver holds them, or brought there."""
+        self.settle()
+        if self._table is None and self._counts is not None:
+            self._table = to_arrow(Rows(self.schema, self._counts))
+        return self._table if self._table is not None else self._run(self.data.toArrow)
 
     # Materialising
 

@@ -158,7 +158,7 @@ def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Itera
     for factor in term.bound:
         known = factor.rows.schema.positions
         pairs = [
-            (a, known[b.name])
+            (a, b.name)
             for a, operator, b in comparisons
             if operator == "="
             and isinstance(a, ColumnRef)
@@ -168,8 +168,7 @@ def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Itera
         ]
         if not pairs:
             continue
-        positions = [position for _, position in pairs]
-        values = {tuple(row[at] for at in positions) for row in factor.rows}
+        values = factor.rows.distinct([name for _, name in pairs])
         yield Keys(
             tuple(_ref(term, a) for a, _ in pairs),
             tuple(v for v in values if None not in v),

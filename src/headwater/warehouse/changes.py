@@ -34,7 +34,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json, parse_type
 from headwater.errors import HeadwaterError
-from headwater.frames.arrow import from_arrow, to_arrow
+from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
 
 _FRAME = struct.Struct("<II")
@@ -243,7 +243,7 @@ def _framed(record: Record) -> bytes:
 
 
 def _packed(rows: Rows) -> bytes:
-    table = to_arrow(rows)
+    table = arrow_table(rows)
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -274,7 +274,7 @@ def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
     for name, columns, size in header["relations"]:
         schema = Schema.of((column, parse_type(kind)) for column, kind in columns)
         with pyarrow.ipc.open_stream(body[at : at + size]) as reader:
-            updates.append(Update(name, from_arrow(reader.read_all(), schema)))
+            updates.append(Update(name, rows_of_table(reader.read_all(), schema)))
         at += size
     transaction = Transaction(header["id"], tuple(updates), (source,), (source,))
     return Change(header["number"], transaction, header["position"], header["stamp"])

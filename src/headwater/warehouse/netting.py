@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.frames.arrow import COUNT, from_arrow, to_arrow
+from headwater.frames.arrow import COUNT, from_arrow
+from headwater.frames.columns import arrow_table
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.columns import FILE, HASH
 
@@ -111,7 +112,7 @@ def suspects(plain: DataFrame, hashes: DataFrame, schema: Schema) -> DataFrame:
 
 
 def local_frame(spark: SparkSession, rows: Rows) -> DataFrame:
-    return spark.createDataFrame(to_arrow(rows), spark_schema(rows.schema, COUNT))
+    return spark.createDataFrame(arrow_table(rows), spark_schema(rows.schema, COUNT))
 
 
 def summed(frame: DataFrame, schema: Schema) -> DataFrame:

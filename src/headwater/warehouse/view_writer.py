@@ -13,7 +13,7 @@ import pyarrow
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError
-from headwater.frames.arrow import to_arrow
+from headwater.frames.columns import arrow_table
 from headwater.warehouse.columns import COMMIT, check_change
 from headwater.warehouse.commits import (
     Action,
@@ -138,7 +138,7 @@ class ViewWriter:
             return write_spark(frame, folder, self.view.staging, number, durable=durable)
         if not delta:
             return []
-        table = to_arrow(delta)
+        table = arrow_table(delta)
         numbers = pyarrow.repeat(pyarrow.scalar(number, pyarrow.int64()), table.num_rows)
         table = table.append_column(COMMIT, numbers)
         return [write_arrow(table, folder, number, number, durable=durable)]

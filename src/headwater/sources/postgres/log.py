@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.algebra.rows import Rows
@@ -11,7 +11,16 @@ from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Committed, Logged, Marked, Progressed
 from headwater.sources.postgres import pgoutput
-from headwater.sources.postgres.pgoutput import Datum, SentRelation, decode, filled, lsn_text
+from headwater.sources.postgres.columnar import MANY, rows_of_messages
+from headwater.sources.postgres.pgoutput import (
+    Datum,
+    PgMessage,
+    SentRelation,
+    Tuple,
+    decode,
+    filled,
+    lsn_text,
+)
 from headwater.sources.postgres.setup import altered, not_full
 from headwater.sources.postgres.snapshot import LogPosition, full_xid
 from headwater.sources.postgres.types import Table
@@ -20,14 +29,20 @@ PREFIX = "headwater"
 """Under which wrappers write their markers into the log."""
 
 
+_MOST_UNREAD = 50_000
+"""After so many messages about one table they are read, though their transaction goes on."""
+
+
 @dataclass
 class _Open:
     """A transaction whose commit has not come by yet."""
 
     xid: int
     covered: bool
-    counts: dict[int, dict[Row, int]] = field(default_factory=dict)
-    """The net change of each table."""
+    messages: dict[int, list[bytes]] = field(default_factory=dict)
+    """What came about each table, not read yet."""
+    parts: dict[int, list[Rows]] = field(default_factory=dict)
+    """The net change of each table by messages that were read already."""
 
 
 class Interpreter:
@@ -47,14 +62,11 @@ class Interpreter:
 
     def take(self, data: bytes) -> Logged | None:
         """What one message means; SourceError if reading cannot go on."""
+        if data[:1] in (b"I", b"U", b"D"):
+            self._keep(data)
+            return None
         message = decode(data)
         match message:
-            case pgoutput.Insert(oid, new):
-                self._change(oid, None, new)
-            case pgoutput.Update(oid, old, whole, new):
-                self._change(oid, old, filled(new, old) if old and whole else new, whole)
-            case pgoutput.Delete(oid, old, whole):
-                self._change(oid, old, None, whole)
             case pgoutput.Begin(commit_lsn, xid):
                 self._near_xid = full_xid(xid, self._near_xid)
                 covered = self.at.covers(commit_lsn, self._near_xid)
@@ -92,31 +104,40 @@ class Interpreter:
         )
         return Committed(transaction, self.at.json(), done.xid)
 
-    def _change(
-        self,
-        oid: int,
-        old: Sequence[Datum] | None,
-        new: Sequence[Datum] | None,
-        whole: bool = True,
-    ) -> None:
-        table = self._tables.get(oid)
-        if table is None or self._open is None or self._open.covered:
+    def _keep(self, data: bytes) -> None:
+        """Keep a change of a row until its transaction commits."""
+        oid = int.from_bytes(data[1:5])
+        if oid not in self._tables or self._open is None or self._open.covered:
             return
         if oid in self._problems:
             raise self._problems[oid]
-        if not whole:
-            raise not_full(table)
-        counts = self._open.counts.setdefault(oid, {})
-        for data, sign in ((old, -1), (new, 1)):
-            if data is not None:
-                row = self._row(table, data)
-                counts[row] = counts.get(row, 0) + sign
+        messages = self._open.messages.setdefault(oid, [])
+        messages.append(data)
+        if len(messages) >= _MOST_UNREAD:
+            self._read(self._open, oid)
+
+    def _read(self, of: _Open, oid: int) -> None:
+        """Read what is kept about a table, in columns if it is much."""
+        messages, table = of.messages.pop(oid, []), self._tables[oid]
+        delta = rows_of_messages(messages, table) if len(messages) >= MANY else None
+        if delta is None:
+            delta = self._row_by_row(messages, table)
+        of.parts.setdefault(oid, []).append(delta)
 
     def _updates(self, done: _Open) -> Iterator[Update]:
-        for oid, counts in done.counts.items():
+        for oid in dict.fromkeys([*done.parts, *done.messages]):
+            self._read(done, oid)
             table = self._tables[oid]
-            if delta := Rows(table.relational_schema, counts):
+            if delta := Rows.sum(table.relational_schema, done.parts[oid]):
                 yield Update(f"{self._source}.{table.name}", delta)
+
+    def _row_by_row(self, messages: Iterable[bytes], table: Table) -> Rows:
+        counts: dict[Row, int] = {}
+        for message in map(decode, messages):
+            for data, sign in _images(message, table):
+                row = self._row(table, data)
+                counts[row] = counts.get(row, 0) + sign
+        return Rows(table.relational_schema, counts)
 
     def _row(self, table: Table, data: Sequence[Datum]) -> Row:
         if pgoutput.UNCHANGED in data or len(data) != len(table.columns):
@@ -146,3 +167,17 @@ class Interpreter:
                 "not hold.",
                 "The views over it must be loaded again; DELETE can be followed.",
             )
+
+
+def _images(message: PgMessage, table: Table) -> Iterator[tuple[Tuple, int]]:
+    """The row that a change takes away and the one that it brings, with their signs."""
+    match message:
+        case pgoutput.Insert(_, new):
+            yield new, 1
+        case pgoutput.Update(_, old, True, new) if old is not None:
+            yield old, -1
+            yield filled(new, old), 1
+        case pgoutput.Delete(_, old, True):
+            yield old, -1
+        case _:
+            raise not_full(table)

@@ -115,6 +115,11 @@ class TableColumn:
         return _REPAIRS.get(self.type.name)
 
     @property
+    def is_padded(self) -> bool:
+        """Whether spaces at the end of a value mean nothing."""
+        return self.oid == _BPCHAR
+
+    @property
     def parameter_type(self) -> sql.SQL:
         """What a value is passed as when it is compared with this column."""
         return sql.SQL("bpchar" if self.oid == _BPCHAR else _SQL_TYPES[self.type.name])

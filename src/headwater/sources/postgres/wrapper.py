@@ -18,17 +18,22 @@ import psycopg
 from psycopg import pq, sql
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Row, Type, Value
 from headwater.errors import SourceError
 from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
+from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.log import PREFIX
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; SELECT pg_current_snapshot()::text"
+_PLANNING = "SET random_page_cost = 1.1"
+"""Questions look rows up by key. With the default, meant for disks that seek, the server would
+read all of a large table for some thousand keys, and a question would cost more as it grows."""
 Mark = Callable[[str, XidSnapshot], bytes]
 """The statement that puts a marker into the log."""
 _ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
@@ -63,6 +68,8 @@ class PostgresWrapper:
         self._begin = _BEGIN.format("READ ONLY" if read_only else "READ WRITE").encode()
         self._access = access
         self._connection = connection
+        with access.errors(_DOING):
+            connection.execute(_PLANNING)
         self._tables = tables
         self._slot = slot
 
@@ -93,10 +100,31 @@ class PostgresWrapper:
             (places[ref.alias], places[ref.alias].by_name[ref.column]) for ref in fetch.columns
         ]
         with self._access.errors(_DOING):
+            if _is_large(fetch) and is_readable([column for _, column in columns]):
+                found = self._copied(statement, parameters, columns, fetch.schema)
+                if found is not None:
+                    return found
             cursor = self._connection.execute(statement, parameters)
             if not columns:
                 return Rows(fetch.schema, {(): int((cursor.fetchone() or (0,))[0])})
             return Rows(fetch.schema, Counter(_canonical(cursor, columns)))
+
+    def _copied(
+        self,
+        statement: sql.Composed,
+        parameters: Sequence[object],
+        columns: Sequence[tuple[Table, TableColumn]],
+        schema: Schema,
+    ) -> Rows | None:
+        """What a SELECT finds, by COPY; it takes no parameters, so they are written out, quoted."""
+        cursor = psycopg.ClientCursor(self._connection)
+        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(statement)
+        pgconn = self._connection.pgconn
+        self._expect(pgconn.exec_(cursor.mogrify(copy, parameters).encode()))
+        text = copy_out(pgconn)
+        while (result := pgconn.get_result()) is not None:
+            self._expect(result)
+        return rows_of_csv(text, [column for _, column in columns], schema)
 
     def _table(self, relation: str) -> Table:
         if relation not in self._tables:
@@ -108,22 +136,30 @@ class PostgresWrapper:
 
     def _simple(self, statements: bytes) -> str:
         """Run statements without parameters; the value that the last but COMMIT returned."""
-        pgconn = self._connection.pgconn
         with self._access.errors(_DOING):
-            result = pgconn.exec_(statements)
-        if result.status == pq.ExecStatus.FATAL_ERROR:
-            if pgconn.status != pq.ConnStatus.OK:
-                raise self._access.failure(None, "the server closed it", _DOING)
-            raise self._access.result_failure(result, _DOING)
+            result = self._connection.pgconn.exec_(statements)
+        self._expect(result)
         if result.status == pq.ExecStatus.TUPLES_OK:
             return (result.get_value(0, 0) or b"").decode()
         return ""
+
+    def _expect(self, result: pq.abc.PGresult) -> None:
+        """SourceError if the server refused."""
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            if self._connection.pgconn.status != pq.ConnStatus.OK:
+                raise self._access.failure(None, "the server closed it", _DOING)
+            raise self._access.result_failure(result, _DOING)
 
     def _roll_back(self) -> None:
         try:
             self._connection.pgconn.exec_(b"ROLLBACK")
         except psycopg.Error:
             return  # lost, and with it the transaction
+
+
+def _is_large(fetch: Fetch) -> bool:
+    """Whether so many rows may come that they are better kept in columns."""
+    return all(len(keys.values) >= MANY for keys in fetch.keys)
 
 
 @dataclass(frozen=True)
@@ -163,8 +199,11 @@ def build_statement(fetch: Fetch, tables: Mapping[str, Table]) -> tuple[sql.Comp
         parameters.append(value if _storable(value) else None)  # equal to nothing
     for keys in fetch.keys:
         conditions.append(_among(places, keys))
-        rows = [row for row in keys.values if all(map(_storable, row))]
-        parameters.extend([row[at] for row in rows] for at in range(len(keys.columns)))
+        rows = _storable_rows(keys)
+        parameters.extend(
+            _array([row[at] for row in rows], keys.columns[at].type)
+            for at in range(len(keys.columns))
+        )
     shown = sql.SQL(", ").join(map(places.named, fetch.columns))
     statement = sql.SQL("SELECT {} FROM {}").format(
         shown if fetch.columns else sql.SQL("count(*)"), places.listed()
@@ -202,6 +241,17 @@ def _quoted(*names: str) -> sql.Identifier:
 def _operator(operator: str) -> str:
     assert operator in ("=", "<", "<=", ">", ">=")
     return operator
+
+
+def _array(values: list[Value], kind: Type) -> object:
+    """An array as a parameter: of whole numbers as text, which takes the driver long to make."""
+    return "{" + ",".join(map(str, values)) + "}" if kind.name == "int" else values
+
+
+def _storable_rows(keys: Keys) -> Sequence[Row]:
+    if all(ref.type.name == "int" for ref in keys.columns):
+        return keys.values
+    return [row for row in keys.values if all(map(_storable, row))]
 
 
 def _storable(value: Value) -> bool:
