@@ -56,3 +56,16 @@ def test_narrowed_it_gives_the_same_rows() -> None:
     assert narrow.used_columns == whole.used_columns
     assert narrow.relations[0].schema.names == ("id", "amount")
     assert evaluate_view(narrow, less) == evaluate_view(whole, state)
+
+
+def test_columns_that_follow_from_others_are_no_part_of_the_key() -> None:
+    customers = Relation("z.customers", "z", Schema.of([("id", INT), ("name", INT)]), ("id",))
+    orders = Relation("x.orders", "x", Schema.of([("id", INT), ("customer", INT)]), ("id",))
+    sql = """SELECT c.id AS customer, o.id, l.line FROM z.customers c, x.orders o, y.lines l
+             WHERE o.customer = c.id AND l.order_id = o.id"""
+    assert parse_view(sql, [customers, orders, LINES], "v").key == ("id", "line")
+
+
+def test_without_a_condition_every_key_is_needed() -> None:
+    sql = "SELECT o.id, l.order_id, l.line FROM x.orders o, y.lines l"
+    assert view(sql).key == ("id", "order_id", "line")

@@ -7,6 +7,7 @@ alias of its own, and columns are named `alias.column`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,6 +26,10 @@ class Occurrence:
     @cached_property
     def schema(self) -> Schema:
         return self.relation.schema.qualified(self.alias)
+
+    @cached_property
+    def key_columns(self) -> frozenset[str]:
+        return frozenset(f"{self.alias}.{column}" for column in self.relation.key)
 
 
 @cached_hash
@@ -78,6 +83,22 @@ class Join:
                 return None
             found.append(shown[0])
         return tuple(found)
+
+    def identifies(self, positions: Iterable[int]) -> bool:
+        """Whether these outputs, all columns as they are, determine the row of each occurrence.
+
+        A column determines those equal to it, and the key of an occurrence all its columns.
+        """
+        outputs = [self.outputs[at] for at in positions]
+        known = {o.name for o in outputs if isinstance(o, ColumnRef)}
+        left = list(self.occurrences)
+        while True:
+            known |= {b for a in known for b in self._equal_columns.get(a, ())}
+            keyed = [o for o in left if o.relation.key and known >= o.key_columns]
+            if not keyed:
+                return not left
+            left = [occurrence for occurrence in left if occurrence not in keyed]
+            known |= {name for occurrence in keyed for name in occurrence.schema.names}
 
     def same_column(self, a: str, b: str) -> bool:
         """Whether the condition makes two columns equal in every row of the view."""
@@ -159,13 +180,19 @@ class View:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that identify every row: the keys of all relations, if all are shown."""
+        """Columns that identify every row, as few as can be told: from the keys of all relations,
+        if all are shown, without those that follow from others.
+        """
         positions: dict[int, None] = {}
         for relation in self.relations:
             shown = self.key_positions(relation.name)
             if shown is None:
                 return ()
             positions.update(dict.fromkeys(shown))
+        (join,) = self.joins
+        for at in list(positions):
+            if join.identifies(other for other in positions if other != at):
+                del positions[at]
         return tuple(self.schema.names[at] for at in positions)
 
     def key_positions(self, relation: str) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
+from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import Base, Commit
@@ -83,7 +84,10 @@ class ViewState:
         wanted = (number > self.base.number) & (number <= self.number)
         schema = log_arrow_schema(self.schema)
         table = read_arrow(self.log.folder, self.tail_files, schema, wanted)
-        return from_arrow(table.drop_columns([COMMIT]), self.schema)
+        signed = table.drop_columns([COMMIT])
+        if signed.num_rows > FEW:
+            return Columns(self.schema, signed)
+        return from_arrow(signed, self.schema)
 
     # Through Spark
 
