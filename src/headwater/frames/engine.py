@@ -21,8 +21,8 @@ cluster."""
 
 @dataclass(frozen=True)
 class Engine:
-    """In the mode `spark` all rows are Frames. In `auto` those above the threshold are, few rows are
-    `Rows`, and what is in between is `Columns`."""
+    """In the mode `spark` all rows are Frames. In `auto` those above the threshold are, few rows
+    are `Rows`, and what is in between is `Columns`."""
 
     start: Callable[[], SparkSession]
     """Gives the session; called when a Frame is first needed."""
