@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.algebra.values import Json
+from headwater.algorithms.integrator import AnyIntegrator, ByNumber, Integrator
 from headwater.algorithms.registry import algorithm, make_manager
 from headwater.errors import InputError
+from headwater.lab.reports import NUMBERED, WAYS
 from headwater.lab.scenario import Object, Scenario
 from headwater.lab.world import Action, Simulation
 
 LAB_SETTINGS = {
     "channels": ("fifo", "unordered"),
     "timing": ("free", "serial"),
+    "report": WAYS,
     "integrator": ("default", "on", "off"),
 }
 """Settings of the lab itself, beside those of algorithms; the first is the default."""
@@ -26,13 +29,20 @@ def simulate(
     given = dict(settings or {})
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
+    hides_keys = scenario.keeps_keys and chosen.needs_keys
+    view = scenario.view.with_keys() if hides_keys else scenario.view
     return Simulation(
         scenario,
-        make_manager(chosen, scenario.view, given),
-        joins_global=joins,
+        make_manager(chosen, view, given),
+        integrator=_integrator(lab["report"]) if joins else None,
         ordered=lab["channels"] == "fifo",
+        way=lab["report"],
         serial=lab["timing"] == "serial",
     )
+
+
+def _integrator(way: str) -> AnyIntegrator:
+    return ByNumber() if way == NUMBERED else Integrator()
 
 
 def run_to_replay(
