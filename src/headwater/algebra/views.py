@@ -7,7 +7,7 @@ alias of its own, and columns are named `alias.column`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -172,18 +172,18 @@ class View:
         if len(self.joins) != 1:
             return self
         (join,) = self.joins
-        outputs, columns = list(join.outputs), list(join.schema.columns)
         for at, occurrence in enumerate(join.occurrences):
             for name in occurrence.relation.key:
                 if join.output_positions(at, (name,)) is None:
-                    kind = occurrence.relation.schema.only((name,)).types[0]
-                    outputs.append(ColumnRef(f"{occurrence.alias}.{name}", kind))
-                    columns.append(Column(_unused(f"{occurrence.alias}_{name}", columns), kind))
-        if len(columns) == len(self.schema):
-            return self
-        schema = Schema(tuple(columns))
-        wider = replace(join, outputs=tuple(outputs), schema=schema)
-        return replace(self, joins=(wider,), schema=schema)
+                    (kind,) = occurrence.relation.schema.only((name,)).types
+                    hidden = Column(_unused(f"{occurrence.alias}_{name}", join.schema), kind)
+                    output = ColumnRef(f"{occurrence.alias}.{name}", kind)
+                    join = replace(
+                        join,
+                        outputs=(*join.outputs, output),
+                        schema=Schema((*join.schema.columns, hidden)),
+                    )
+        return replace(self, joins=(join,), schema=join.schema)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
@@ -218,9 +218,8 @@ class View:
         return join.output_positions(places[0], join.occurrences[places[0]].relation.key)
 
 
-def _unused(name: str, columns: Iterable[Column]) -> str:
+def _unused(name: str, schema: Schema) -> str:
     """The name, with underscores before it until no column has it."""
-    taken = {column.name for column in columns}
-    while name in taken:
+    while name in schema.positions:
         name = f"_{name}"
     return name

@@ -137,7 +137,7 @@ class Strobe(Manager[State]):
         return state, unknown
 
     def current(self, state: State) -> Rows:
-        """The view with the action list applied."""
+        """The view with the action list applied, to look up partners in."""
         assert state.contents is not None
         return apply_actions(state.contents, state.actions)
 
@@ -172,8 +172,9 @@ class Strobe(Manager[State]):
         if not self.may_update(state):
             return state, effects
         step = Apply(state.actions, state.received)
-        contents = self.current(state) if self.local else None
-        return replace(state, actions=(), received=(), contents=contents), (*effects, step)
+        if state.contents is not None:
+            state = replace(state, contents=apply_actions(state.contents, state.actions))
+        return replace(state, actions=(), received=()), (*effects, step)
 
     def may_update(self, state: State) -> bool:
         """Whether the action list may be applied to the view."""
