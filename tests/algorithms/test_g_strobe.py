@@ -106,3 +106,10 @@ def test_t_strobe_with_a_holding_queue_is_not_even_weak() -> None:
 def test_t_strobe_with_a_holding_queue_does_not_always_converge() -> None:
     assert level(example("g-strobe-overtaken"), "t-strobe", {"parts": "held"}) == Level.NONE
     assert level(example("g-strobe-overtaken"), "t-strobe", {}) >= Level.WEAK
+
+
+def test_sweep_needs_every_site_to_report_for_itself() -> None:
+    """Numbers let an answer come late; sweep would take out of it what it does not contain."""
+    scenario = example("strobe-4")
+    assert level(scenario, "sweep", {}) == Level.COMPLETE
+    assert level(scenario, "sweep", {"report": "numbered"}) < Level.STRONG

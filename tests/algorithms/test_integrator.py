@@ -179,7 +179,7 @@ def test_by_number_an_answer_waits_for_everything_that_it_reflects() -> None:
 
 
 def test_by_number_an_answer_from_before_passes_late() -> None:
-    events = [whole("T1", x=1, y=1), reflecting("y", 0)]
+    events: list[Event] = [whole("T1", x=1, y=1), reflecting("y", 0)]
     assert by_number(*events)[0] == events
 
 

@@ -67,7 +67,7 @@ def random_scenario(seed: int, kind: str) -> Scenario:
     ],
 )
 def test_keeps_its_promise_over_all_schedules(name: str, kind: str, promised: Level) -> None:
-    for seed in SEEDS:
+    for seed in SEEDS[:: 4 if kind == "global" else 1]:
         found = explore(simulate(random_scenario(seed, kind), name))
         assert found.level >= promised, f"seed {seed}: {found.counterexample}"
 
@@ -253,7 +253,7 @@ def test_the_order_least_moves_fewer_bytes() -> None:
 def test_the_order_least_moves_fewer_bytes_on_random_references() -> None:
     def moved(options: dict[str, str]) -> int:
         shape = Shape("multi-source", 3, 3, 6, keys=True, by_key=True)
-        scenarios = [generate(seed, shape) for seed in range(15)]
+        scenarios = [generate(seed, shape) for seed in range(10)]
         return sum(
             run(simulate(s, "strobe", options), seeded(4)).trace.byte_count for s in scenarios
         )

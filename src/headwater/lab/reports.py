@@ -15,7 +15,6 @@ from headwater.check.history import History, Vector
 from headwater.protocol.transactions import Transaction, joined
 
 SITES, COMMITTER, NUMBERED = "sites", "committer", "numbered"
-WAYS = (SITES, COMMITTER, NUMBERED)
 
 
 def report(
