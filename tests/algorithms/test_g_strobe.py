@@ -13,7 +13,7 @@ from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, generate
 from headwater.lab.library import example, example_names
 from headwater.lab.reports import NUMBERED
-from headwater.lab.scenario import Scenario
+from headwater.lab.scenario import Scenario, scenario_from_json
 from headwater.lab.simulate import scenario_kind, simulate
 from headwater.lab.world import Simulation
 from tests.algorithms.weakened_strobe import NumbersUpdatesOnly
@@ -71,6 +71,25 @@ def lowest(name: str, settings: dict[str, str]) -> Level:
 def test_as_printed_a_later_transaction_overtakes_a_part_that_is_held() -> None:
     assert level(example("g-strobe-overtaken"), "g-strobe", {"integrator": "off"}) == Level.NONE
     assert lowest("g-strobe", {"integrator": "off"}) == Level.NONE
+
+
+def test_as_printed_a_row_is_lost_to_a_deletion_that_was_held() -> None:
+    """T2 inserts at y what T1 has deleted there; T1 is taken in last and deletes it again."""
+    data = example("strobe-4-another-row").data | {
+        "transactions": [
+            {
+                "id": "T1",
+                "updates": [
+                    {"relation": "r2", "delete": [3, 4]},
+                    {"relation": "r1", "insert": [2, 9]},
+                ],
+            },
+            {"id": "T2", "updates": [{"relation": "r2", "insert": [3, 4]}]},
+        ]
+    }
+    scenario = scenario_from_json(data)
+    assert level(scenario, "g-strobe", {"integrator": "off"}) == Level.NONE
+    assert level(scenario, "g-strobe", {}) >= Level.STRONG
 
 
 def test_as_printed_it_still_waits_for_all_parts_before_it_updates_the_view() -> None:

@@ -13,11 +13,11 @@ where one site reports for all only if reports carry numbers.
 Choices:
 
 - As printed, later messages of a source go on while its part of a transaction is held. A later
-  deletion is then taken in before the insertion that is held, and the row stays for ever; an
-  answer shows what is held, and the deletion by key that comes later removes what it should not.
-  So the integrator stands before it: nothing overtakes a held part of its source, and answers wait
-  as well. Then it is strong. Every transaction arrives whole, and condition 3 is always true here.
-  Without the integrator it is the printed form; the tests keep its counterexamples.
+  deletion is then taken in before the insertion that is held, and the row stays for ever; or a
+  later insertion before the deletion that is held, and the row is lost. So the integrator stands
+  before it: nothing overtakes a held part of its source, and answers wait as well. Then it is
+  strong. Every transaction arrives whole, and condition 3 is always true here. Without the
+  integrator it is the printed form; its counterexamples are kept.
 - Without condition 3 it is T-Strobe with the holding queue of the paper's Example 4. The paper
   calls that weak. It is not: an answer may show the part that is held, beside rows from before
   it. T-Strobe by itself takes parts as local transactions, and is weak.
