@@ -122,7 +122,9 @@ def _pvm(
 
 _STROBE_PARAMETERS = {
     "order": Parameter(
-        "which source is asked first; least is to move less data", "leftmost", _one_of(*ORDERS)
+        "which source is asked first; least: one that is joined by its key",
+        "leftmost",
+        _one_of(*ORDERS),
     ),
     "local": Parameter(
         "take insertions in without asking where the view shows their partners by key",
