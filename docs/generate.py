@@ -19,6 +19,7 @@ from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import Level
 from headwater.lab.comparison import comparable, compare
 from headwater.lab.library import example, example_names
+from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import measure_spectrum
 from headwater.pipeline.choice import resolve, usable
 from headwater.pipeline.settings import SECTIONS, RunSettings, parse_duration
@@ -51,6 +52,17 @@ def parameters() -> str:
             [f"`{a.name}`", f"`{name}`", f"`{p.default}`", p.meaning]
             for a in ALGORITHMS.values()
             for name, p in a.parameters.items()
+        ),
+    )
+
+
+def lab_settings() -> str:
+    return table(
+        ["setting", "choice", "meaning"],
+        (
+            [f"`{name}`", f"`{choice}`", meaning]
+            for name, choices in LAB_SETTINGS.items()
+            for choice, meaning in choices.items()
         ),
     )
 
@@ -152,6 +164,7 @@ def promises() -> str:
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
+    "lab-settings": lab_settings,
     "examples": examples,
     "promises": promises,
     **{

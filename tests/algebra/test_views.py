@@ -69,3 +69,39 @@ def test_columns_that_follow_from_others_are_no_part_of_the_key() -> None:
 def test_without_a_condition_every_key_is_needed() -> None:
     sql = "SELECT o.id, l.order_id, l.line FROM x.orders o, y.lines l"
     assert view(sql).key == ("id", "order_id", "line")
+
+
+# Keys kept out of sight
+
+HIDDEN = "SELECT l.price FROM x.orders o, y.lines l WHERE l.order_id = o.id"
+
+
+def test_with_keys_the_missing_ones_stand_behind_the_views_own_columns() -> None:
+    wider = view(HIDDEN).with_keys()
+    assert wider.schema.names == ("price", "o_id", "l_line")
+    assert wider.key == ("o_id", "l_line")
+
+
+def test_with_keys_a_view_that_shows_them_stays_as_it_is() -> None:
+    assert view(KEYED).with_keys() == view(KEYED)
+
+
+def test_with_keys_no_column_gets_a_name_that_is_taken() -> None:
+    wider = view(HIDDEN.replace("l.price", "l.price AS o_id")).with_keys()
+    assert wider.schema.names == ("o_id", "_o_id", "l_line")
+
+
+def test_without_the_kept_keys_the_rows_are_the_views_with_duplicates() -> None:
+    state = {
+        "x.orders": Rows.of(ORDERS.schema, [(1, 7, "a", 4), (2, 7, "b", 5)]),
+        "y.lines": Rows.of(LINES.schema, [(1, 1, 10), (1, 2, 10), (2, 1, 10), (2, 2, 5)]),
+    }
+    plain = view(HIDDEN)
+    kept = evaluate_view(plain.with_keys(), state)
+    assert (len(kept), kept.only(plain.schema)) == (4, evaluate_view(plain, state))
+
+
+def test_a_relation_without_a_key_has_none_to_keep() -> None:
+    bag = Relation("z.bag", "z", Schema.of([("id", INT)]))
+    wider = parse_view("SELECT b.id FROM z.bag b", [bag], "v").with_keys()
+    assert wider.schema.names == ("id",)

@@ -1,15 +1,17 @@
-"""The integrator: parts wait for each other, and nothing overtakes a part that waits."""
+"""The integrators: whole transactions go on, in the order of every source; answers wait too."""
 
 from collections.abc import Iterator, Mapping
+from itertools import permutations
 from random import Random
 
 import pytest
 
-from headwater.algorithms.integrator import Integrator
+from headwater.algorithms.integrator import AnyIntegrator, ByNumber, Integrator
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.protocol.transactions import Transaction
 
 Messages = Mapping[str, tuple[Event, ...]]
+INTEGRATOR = Integrator()
 
 
 def part(name: str, source: str, spans: str) -> TransactionArrived:
@@ -20,8 +22,9 @@ def answer(source: str, label: str = "Q1") -> AnswerArrived:
     return AnswerArrived(source, label, ())
 
 
-def passed(*messages: tuple[str, Event]) -> tuple[list[Event], Integrator]:
-    integrator = Integrator()
+def passed(
+    *messages: tuple[str, Event], integrator: AnyIntegrator = INTEGRATOR
+) -> tuple[list[Event], AnyIntegrator]:
     events: list[Event] = []
     for source, message in messages:
         integrator, released = integrator.receive(source, message)
@@ -139,3 +142,74 @@ def test_no_interleaving_deadlocks_or_changes_the_order_of_a_source(seed: int) -
         whole = [e.transaction for e in events if isinstance(e, TransactionArrived)]
         assert all(transaction.is_whole for transaction in whole)
         assert len({transaction.id for transaction in whole}) == len(whole)
+
+
+# Reports with numbers
+
+
+def whole(name: str, **numbers: int) -> TransactionArrived:
+    sources = tuple(numbers)
+    return TransactionArrived(Transaction(name, (), sources, sources, tuple(numbers.values())))
+
+
+def reflecting(source: str, count: int) -> AnswerArrived:
+    return AnswerArrived(source, "Q1", (), count)
+
+
+def by_number(*messages: Event) -> tuple[list[Event], AnyIntegrator]:
+    return passed(*(("x", message) for message in messages), integrator=ByNumber())
+
+
+def test_by_number_what_comes_next_passes_at_once() -> None:
+    first, answered = whole("T1", x=1, y=1), reflecting("x", 1)
+    assert by_number(first, answered)[0] == [first, answered]
+
+
+def test_by_number_a_transaction_waits_for_earlier_ones_of_all_its_sources() -> None:
+    """The paper's case: T2 by site z, of which y's update has the number 33 and not 32."""
+    earlier, later = whole("T1", x=1, y=1), whole("T2", y=2, z=1)
+    assert by_number(later)[0] == []
+    assert by_number(later, earlier)[0] == [earlier, later]
+
+
+def test_by_number_an_answer_waits_for_everything_that_it_reflects() -> None:
+    answered, first = reflecting("y", 1), whole("T1", x=1, y=1)
+    assert by_number(answered)[0] == []
+    assert by_number(answered, first)[0] == [first, answered]
+
+
+def test_by_number_an_answer_from_before_passes_late() -> None:
+    events: list[Event] = [whole("T1", x=1, y=1), reflecting("y", 0)]
+    assert by_number(*events)[0] == events
+
+
+def test_by_number_other_sources_go_on() -> None:
+    held, other = whole("T2", y=2), whole("T3", z=1)
+    assert by_number(held, other)[0] == [other]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_by_number_any_order_of_arrival_gives_the_order_of_every_source(seed: int) -> None:
+    random = Random(seed)
+    counts = dict.fromkeys("xyz", 0)
+    messages: list[Event] = []
+    for number in range(1, 5):
+        spans = random.sample("xyz", random.choice([1, 2, 3]))
+        counts |= {source: counts[source] + 1 for source in spans}
+        messages.append(whole(f"T{number}", **{source: counts[source] for source in spans}))
+    source = random.choice("xyz")
+    answered = reflecting(source, random.randint(0, counts[source]))
+    messages.append(answered)
+    for order in permutations(messages):
+        events, integrator = by_number(*order)
+        assert isinstance(integrator, ByNumber)
+        assert (integrator.waiting, len(events)) == ((), 5)
+        seen = dict.fromkeys("xyz", 0)
+        for event in events:
+            if isinstance(event, TransactionArrived):
+                transaction = event.transaction
+                for name, number in zip(transaction.sources, transaction.numbers, strict=True):
+                    seen[name] += 1
+                    assert seen[name] == number
+            else:
+                assert seen[source] >= (answered.reflects or 0)

@@ -15,7 +15,7 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import Query, Term, negated, query_of, substitute
 from headwater.algebra.values import INT
 from headwater.algebra.views import View
-from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin, incorporate
+from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin, incorporate, least
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 from tests.strategies import random_bag, random_delta
@@ -104,6 +104,12 @@ def pieces(term: Term) -> int:
 def test_the_answers_put_together_are_the_query(seed: int) -> None:
     case = random_case(seed)
     assert drive(case)[0] == evaluate(case.query, case.state, case.view.schema)
+
+
+@given(SEEDS)
+def test_the_order_least_gives_the_same_result(seed: int) -> None:
+    case = random_case(seed)
+    assert drive(case, least)[0] == evaluate(case.query, case.state, case.view.schema)
 
 
 @given(SEEDS)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algorithms.eca import Eca, State, Unanswered, to_send
-from headwater.algorithms.eca_key import EcaKey
 from headwater.algorithms.keys import Unanswered as KeyUnanswered
 from headwater.algorithms.source_evaluate import begin
+from headwater.algorithms.strobe import Strobe
 from headwater.protocol.effects import Add, Apply, Ask, Effect, KeyDelete
 from headwater.protocol.transactions import Transaction
 
@@ -54,7 +54,7 @@ class CompensatesByParts(Eca):
         return self._go_on(state, Unanswered(to_send(query), evaluation), ask)
 
 
-class ForgetsDeletions(EcaKey):
+class ForgetsDeletions(Strobe):
     """ECA-Key as printed: a deletion does not reach the answers under way."""
 
     def remember(self, query: KeyUnanswered, deletions: tuple[KeyDelete, ...]) -> KeyUnanswered:

@@ -21,6 +21,8 @@ SETTINGS: tuple[dict[str, str], ...] = (
     {"channels": "unordered"},
     {"timing": "serial"},
     {"integrator": "off"},
+    {"report": "committer"},
+    {"report": "numbered"},
 )
 SHAPES = [
     Shape("single-source", relations=2, transactions=2),

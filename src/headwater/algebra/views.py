@@ -7,13 +7,13 @@ alias of its own, and columns are named `alias.column`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.schema import Column, Relation, Schema
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,18 @@ class Join:
             left = [occurrence for occurrence in left if occurrence not in keyed]
             known |= {name for occurrence in keyed for name in occurrence.schema.names}
 
+    def key_from(self, at: int, known: Collection[str]) -> tuple[str, ...] | None:
+        """The known columns that equal the whole key of an occurrence, or None."""
+        occurrence = self.occurrences[at]
+        found = []
+        for column in occurrence.relation.key:
+            wanted = f"{occurrence.alias}.{column}"
+            equal = [name for name in known if name != wanted and self.same_column(name, wanted)]
+            if not equal:
+                return None
+            found.append(min(equal))
+        return tuple(found) or None
+
     def same_column(self, a: str, b: str) -> bool:
         """Whether the condition makes two columns equal in every row of the view."""
         return b in self._equal_columns.get(a, frozenset({a}))
@@ -171,6 +183,28 @@ class View:
         )
         return replace(self, joins=joins)
 
+    def with_keys(self) -> View:
+        """The view with the key columns that it lacks behind its own columns.
+
+        Dropping them again gives the view, duplicates included. A view of several joins stays
+        as it is: no key tells there which base row a row was derived from.
+        """
+        if len(self.joins) != 1:
+            return self
+        (join,) = self.joins
+        for at, occurrence in enumerate(join.occurrences):
+            for name in occurrence.relation.key:
+                if join.output_positions(at, (name,)) is None:
+                    (kind,) = occurrence.relation.schema.only((name,)).types
+                    hidden = Column(_unused(f"{occurrence.alias}_{name}", join.schema), kind)
+                    output = ColumnRef(f"{occurrence.alias}.{name}", kind)
+                    join = replace(
+                        join,
+                        outputs=(*join.outputs, output),
+                        schema=Schema((*join.schema.columns, hidden)),
+                    )
+        return replace(self, joins=(join,), schema=join.schema)
+
     @cached_property
     def sources(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(relation.source for relation in self.relations))
@@ -208,3 +242,10 @@ class View:
         if len(places) != 1 or not join.occurrences[places[0]].relation.key:
             return None
         return join.output_positions(places[0], join.occurrences[places[0]].relation.key)
+
+
+def _unused(name: str, schema: Schema) -> str:
+    """The name, with underscores before it until no column has it."""
+    while name in schema.positions:
+        name = f"_{name}"
+    return name

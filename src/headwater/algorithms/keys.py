@@ -67,6 +67,17 @@ def require_keys(view: View, algorithm: str) -> None:
         raise UnsupportedViewError(
             f"{algorithm} needs the key of every relation in the view; missing: "
             f"{', '.join(missing)}.",
-            "Select the key columns as well, or choose an algorithm that needs no keys, such as "
-            "sweep.",
+            f"{_way_out(view)} Or choose an algorithm that needs no keys, such as sweep.",
         )
+
+
+def _way_out(view: View) -> str:
+    wider = view.with_keys()
+    if all(wider.key_positions(relation.name) is not None for relation in view.relations):
+        return (
+            'Say KEEP KEYS (in a scenario "keep_keys": true) to have them kept out of sight, or '
+            "select them as well."
+        )
+    if all(relation.key for relation in view.relations):
+        return "No key can be kept for a relation that occurs twice, or in several SELECTs."
+    return "KEEP KEYS cannot help a relation that has no key: give it one."

@@ -4,11 +4,14 @@ Strobe paper, section 9, item 3. Starting from the inserted row, every other rel
 reached by an equality with its whole key; the view must show that key, and every column of the
 relation that it uses; and it must hold a row with the key value. That row then shows the one
 base row that the inserted row joins with.
+
+Choices: the paper looks into the view as it was last updated. A row there may have lost its base
+row since, by a deletion that is received and not yet applied; the new row would bring it back. So
+`contents` is the view with everything applied that was received.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headwater.algebra.evaluate import evaluate_term
@@ -16,7 +19,7 @@ from headwater.algebra.expressions import columns_of
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Term, bind_delta, query_of
 from headwater.algebra.values import Row
-from headwater.algebra.views import Join, View, equated_columns
+from headwater.algebra.views import Join, View
 
 
 @dataclass(frozen=True)
@@ -100,28 +103,12 @@ def _plan(join: Join, start: int) -> tuple[_Lookup, ...] | None:
 
 def _lookup(join: Join, at: int, known: set[str]) -> _Lookup | None:
     occurrence = join.occurrences[at]
-    key = occurrence.relation.key
-    positions = join.output_positions(at, key) if key else None
-    if positions is None:
-        return None
-    sources = [
-        next(
-            (other for other in _equal_to(join, f"{occurrence.alias}.{column}") if other in known),
-            "",
-        )
-        for column in key
-    ]
+    key_from = join.key_from(at, known)
+    positions = join.output_positions(at, occurrence.relation.key)
     shown = _shown(join, at)
-    if not all(sources) or shown is None:
+    if key_from is None or positions is None or shown is None:
         return None
-    return _Lookup(at, tuple(sources), positions, shown)
-
-
-def _equal_to(join: Join, column: str) -> Iterator[str]:
-    for conjunct in join.condition:
-        pair = equated_columns(conjunct)
-        if pair and column in pair:
-            yield pair[0] if pair[1] == column else pair[1]
+    return _Lookup(at, key_from, positions, shown)
 
 
 def _shown(join: Join, at: int) -> tuple[tuple[str, int], ...] | None:

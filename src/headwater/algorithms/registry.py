@@ -22,13 +22,15 @@ from headwater.algebra.views import View
 from headwater.algorithms.conventional import Conventional
 from headwater.algorithms.copies import Copies
 from headwater.algorithms.eca import Eca
-from headwater.algorithms.eca_key import EcaKey
+from headwater.algorithms.eca_key import eca_key
 from headwater.algorithms.eca_local import EcaLocal
+from headwater.algorithms.g_strobe import GStrobe
 from headwater.algorithms.lca import Lca
 from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.source_evaluate import ORDERS
 from headwater.algorithms.strobe import Strobe
 from headwater.algorithms.sweep import sweep
 from headwater.algorithms.view_change import Strategy
@@ -59,6 +61,14 @@ class Algorithm:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     joins_global: bool = True
     """Whether it gets global transactions whole, joined by the integrator."""
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether the view must show the key of every relation, or keep it out of sight."""
+        return _SHOWS_KEYS in self.assumes
+
+
+_SHOWS_KEYS = "the view shows the key of every relation"
 
 
 def _at_least_one(text: str) -> int:
@@ -110,6 +120,34 @@ def _pvm(
     return Pvm(view, p, in_order, strategies[handle], batch, absorbs)
 
 
+_STROBE_PARAMETERS = {
+    "order": Parameter(
+        "which source is asked first; least: one that is joined by its key",
+        "leftmost",
+        _one_of(*ORDERS),
+    ),
+    "local": Parameter(
+        "take insertions in without asking where the view shows their partners by key",
+        "off",
+        _one_of("off", "on"),
+    ),
+    "batch": Parameter(
+        "ask for up to this many waiting transactions in one query", 1, _at_least_one
+    ),
+}
+
+
+def _strobe_options(*, order: str, local: str, batch: int) -> dict[str, Any]:
+    return {"order": order, "local": local == "on", "batch": batch}
+
+
+def _t_strobe(view: View, *, parts: str, **options: Any) -> Strobe:
+    chosen = _strobe_options(**options)
+    if parts == "held":
+        return GStrobe(view, "t-strobe", waits_for_parts=False, **chosen)
+    return Strobe(view, "t-strobe", whole_transactions=True, **chosen)
+
+
 ALGORITHMS = {
     algorithm.name: algorithm
     for algorithm in (
@@ -143,11 +181,11 @@ ALGORITHMS = {
             "eca-key",
             "ECA, section 5.4 (ECA-Key), repaired",
             "deletes by key at the warehouse and asks for insertions without compensation",
-            EcaKey,
+            eca_key,
             _promises("complete", "strong", "none", "none", "none"),
             assumes=(
                 "all relations of the view are at one source",
-                "the view shows the key of every relation",
+                _SHOWS_KEYS,
             ),
         ),
         Algorithm(
@@ -170,19 +208,37 @@ ALGORITHMS = {
             "strobe",
             "Strobe, section 5.2",
             "puts deletions by key and answers for insertions on a list, applied when silent",
-            Strobe,
+            lambda view, **options: Strobe(view, **_strobe_options(**options)),
             _promises("complete", "strong", "strong", "convergent", "convergent"),
-            assumes=("the view shows the key of every relation",),
+            assumes=(_SHOWS_KEYS,),
+            parameters=_STROBE_PARAMETERS,
             joins_global=False,
         ),
         Algorithm(
             "t-strobe",
             "Strobe, section 6.1 (T-Strobe)",
             "as strobe, with whole transactions of one source as units",
-            lambda view: Strobe(view, whole_transactions=True),
+            _t_strobe,
             _promises("complete", "strong", "strong", "strong", "weak"),
-            assumes=("the view shows the key of every relation",),
+            assumes=(_SHOWS_KEYS,),
+            parameters={
+                **_STROBE_PARAMETERS,
+                "parts": Parameter(
+                    "what parts of global transactions are; held (Example 4): below weak",
+                    "local",
+                    _one_of("local", "held"),
+                ),
+            },
             joins_global=False,
+        ),
+        Algorithm(
+            "g-strobe",
+            "Strobe, section 6.2 (G-Strobe), repaired",
+            "as t-strobe, with whole global transactions as units",
+            lambda view, **options: GStrobe(view, **_strobe_options(**options)),
+            _promises("complete", *["strong"] * 4),
+            assumes=(_SHOWS_KEYS, "sites report their own parts, or reports are numbered"),
+            parameters=_STROBE_PARAMETERS,
         ),
         Algorithm(
             "sweep",

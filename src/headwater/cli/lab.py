@@ -35,7 +35,7 @@ from headwater.lab.run import Run, run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import parse_schedule, replayed, seeded, style_of
 from headwater.lab.shrink import shrink_scenario, shrink_schedule
-from headwater.lab.simulate import run_to_replay, simulate
+from headwater.lab.simulate import LAB_SETTINGS, run_to_replay, simulate
 from headwater.lab.spectrum import Cell, measure_spectrum
 from headwater.lab.world import Simulation
 from headwater.protocol.trace import show_trace
@@ -285,6 +285,10 @@ def algorithms_command(as_json: JsonOption = False) -> None:
             out.print(f"  assumes: {text}")
         for name, parameter in found.parameters.items():
             out.print(f"  --set {name}={parameter.default}: {parameter.meaning}")
+    out.print("[bold]the lab itself[/]")
+    for name, choices in LAB_SETTINGS.items():
+        for choice, meaning in choices.items():
+            out.print(f"  --set {name}={choice}: {meaning}")
 
 
 @app.command("spectrum")

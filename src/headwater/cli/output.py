@@ -29,7 +29,9 @@ AlgorithmOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A parameter, NAME=VALUE, of the algorithm or the lab."),
+    typer.Option(
+        "--set", help="NAME=VALUE, of the algorithm or the lab; lab algorithms lists them."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for machines.")]
 

@@ -48,7 +48,9 @@ class _Search:
         """Search all; False when the bound on states was hit."""
         tracker = Tracker(self.simulation.history)
         world = self.simulation.start()
-        layer = {(world, tracker.start(world.view.positive())): (self._visit(-1, None), 1)}
+        layer = {
+            (world, tracker.start(self.simulation.seen(world.view))): (self._visit(-1, None), 1)
+        }
         while layer:
             following: dict[tuple[World, Progress], tuple[int, int]] = {}
             for (world, progress), (number, paths) in layer.items():

@@ -36,7 +36,7 @@ class Run:
 def run(simulation: Simulation, choose: Chooser) -> Run:
     """Step until nothing more can happen, and judge what the view showed."""
     world = simulation.start()
-    initial = world.view.positive()
+    initial = simulation.seen(world.view)
     schedule: list[Action] = []
     entries: list[Entry] = []
     kept: dict[str, Rows] = {}
@@ -51,8 +51,10 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
 
 def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
     """What a step did; `kept` remembers the values that belong to answers still to come."""
-    if step.sent is not None:
-        yield _sent_by_source(step.action.source, step.sent)
+    if step.executed is not None:
+        yield Executed(step.action.source, step.executed)
+    elif isinstance(step.sent, AnswerArrived):
+        yield Evaluated(step.sent.source, step.sent.label, step.sent.results)
     shown = iter(step.shown)
     for event, effects in step.handled:
         yield _taken(event, kept)
@@ -65,16 +67,6 @@ def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
                 yield Sent(effect.source, effect.label, queries, terms)
             else:
                 yield Showed(next(shown), effect.transactions)
-
-
-def _sent_by_source(source: str, event: Event) -> Entry:
-    match event:
-        case TransactionArrived(transaction):
-            return Executed(source, transaction)
-        case AnswerArrived(source, label, results):
-            return Evaluated(source, label, results)
-        case Idled():
-            raise AssertionError("a source does not idle")
 
 
 def _taken(event: Event, kept: dict[str, Rows]) -> Entry:

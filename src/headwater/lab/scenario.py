@@ -38,6 +38,11 @@ class Scenario:
     def sources(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(relation.source for relation in self.relations.values()))
 
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether keys that the view lacks may be kept out of sight."""
+        return self.data.get("keep_keys") is True
+
     @cached_property
     def history(self) -> History:
         """What happens at each source, in the order in which it happens there."""

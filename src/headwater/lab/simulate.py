@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.algebra.values import Json
+from headwater.algorithms.integrator import AnyIntegrator, ByNumber, Integrator
 from headwater.algorithms.registry import algorithm, make_manager
 from headwater.errors import InputError
+from headwater.lab.reports import COMMITTER, NUMBERED, SITES
 from headwater.lab.scenario import Object, Scenario
 from headwater.lab.world import Action, Simulation
 
 LAB_SETTINGS = {
-    "channels": ("fifo", "unordered"),
-    "timing": ("free", "serial"),
-    "integrator": ("default", "on", "off"),
+    "channels": {
+        "fifo": "messages of one source arrive in the order in which they were sent",
+        "unordered": "messages may overtake each other",
+    },
+    "timing": {
+        "free": "sources go on whatever the warehouse does",
+        "serial": "a source executes a transaction only when nothing else goes on",
+    },
+    "report": {
+        SITES: "every site reports its own part of a global transaction",
+        COMMITTER: "the site that commits last reports the whole, the others are silent",
+        NUMBERED: "as committer, with numbers: of transactions in reports and answers",
+    },
+    "integrator": {
+        "default": "on for algorithms that want global transactions whole",
+        "on": "a global transaction is passed on whole, and nothing overtakes it",
+        "off": "every message is passed on as it comes",
+    },
 }
-"""Settings of the lab itself, beside those of algorithms; the first is the default."""
+"""Settings of the lab itself, beside those of algorithms: what each choice means, default first."""
 
 
 def simulate(
@@ -26,13 +43,20 @@ def simulate(
     given = dict(settings or {})
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
+    hides_keys = scenario.keeps_keys and chosen.needs_keys
+    view = scenario.view.with_keys() if hides_keys else scenario.view
     return Simulation(
         scenario,
-        make_manager(chosen, scenario.view, given),
-        joins_global=joins,
+        make_manager(chosen, view, given),
+        integrator=_integrator(lab["report"]) if joins else None,
         ordered=lab["channels"] == "fifo",
+        way=lab["report"],
         serial=lab["timing"] == "serial",
     )
+
+
+def _integrator(way: str) -> AnyIntegrator:
+    return ByNumber() if way == NUMBERED else Integrator()
 
 
 def run_to_replay(
@@ -50,7 +74,7 @@ def run_to_replay(
 
 
 def _choice(key: str, given: str) -> str:
-    choices = LAB_SETTINGS[key]
+    choices = tuple(LAB_SETTINGS[key])
     if given and given not in choices:
         raise InputError(
             f"--set {key}={given}: there is no such choice.", f"Choose {_or(choices)}."

@@ -51,7 +51,7 @@ def run_timed(simulation: Simulation, ticks_per_question: int = 2) -> TimedRun:
     clock.begin(0)
     while clock.serving:
         clock.next_answer()
-    return TimedRun(tuple(clock.served), tuple(clock.commits), clock.world.view)
+    return TimedRun(tuple(clock.served), tuple(clock.commits), simulation.seen(clock.world.view))
 
 
 @dataclass

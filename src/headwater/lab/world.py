@@ -7,7 +7,8 @@ comes next is somebody else's choice (a schedule, a search).
 On FIFO channels a source's event and its arrival at the warehouse are one step. Nothing is
 lost by that: moving each source event to just before its arrival keeps the order of events
 at every site, so the warehouse sees the same. On unordered channels they are two steps, and
-questions may be answered in any order.
+questions may be answered in any order. They are two steps as well where a site reports for
+others: its report may arrive before what another site sent earlier.
 
 Choices: each part of a global transaction commits at its source by itself, as in a real
 two-phase commit, in the order of the scenario's list.
@@ -15,19 +16,22 @@ two-phase commit, in the order of the scenario's list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from headwater.algebra.evaluate import evaluate
+from headwater.algebra.evaluate import evaluate, evaluate_view
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
-from headwater.algorithms.integrator import Integrator
+from headwater.algorithms.integrator import AnyIntegrator, Integrator
 from headwater.check.history import History, Vector
+from headwater.lab.reports import NUMBERED, SITES, report
 from headwater.lab.scenario import Scenario
 from headwater.protocol.effects import Apply, Ask, Effect, apply_actions
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 from headwater.protocol.managers import ViewManager
+from headwater.protocol.transactions import Transaction
 
 Manager: TypeAlias = ViewManager[Any]
 ManagerState: TypeAlias = Any
@@ -62,10 +66,11 @@ class World:
     questions: tuple[tuple[Ask, ...], ...]
     """For each source the questions that it has not answered, oldest first."""
     mail: tuple[tuple[str, Event], ...]
-    """What is in flight to the warehouse (unordered channels only), sorted by label."""
-    integrator: Integrator
+    """What is in flight to the warehouse, by source, each oldest first (unordered: by label)."""
+    integrator: AnyIntegrator | None
     manager: ManagerState
     view: Rows
+    """What the view manager maintains, hidden columns included."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,13 @@ class Step:
     """What one action did."""
 
     action: Action
-    sent: Event | None
+    executed: Transaction | None = None
+    """What the source executed."""
+    sent: Event | None = None
     """What the source sent to the warehouse."""
-    handled: tuple[tuple[Event, tuple[Effect, ...]], ...]
+    handled: tuple[tuple[Event, tuple[Effect, ...]], ...] = ()
     """What the view manager took in, each with its effects."""
-    shown: tuple[Rows, ...]
+    shown: tuple[Rows, ...] = ()
     """The view after each of its steps, as a reader sees it."""
 
 
@@ -87,10 +94,12 @@ class Simulation:
 
     scenario: Scenario
     manager: Manager
-    joins_global: bool = True
-    """Whether the integrator joins the parts of global transactions."""
+    integrator: AnyIntegrator | None = field(default_factory=Integrator)
+    """What stands between the channels and the view manager, as it is at the start."""
     ordered: bool = True
     """Whether channels are FIFO."""
+    way: str = SITES
+    """How global transactions are reported."""
     serial: bool = False
     """Whether a source waits until nothing goes on: as if the warehouse were the database."""
     _answers: dict[tuple[Ask, int], AnswerArrived] = field(default_factory=dict, repr=False)
@@ -101,16 +110,25 @@ class Simulation:
         return self.scenario.history
 
     def start(self) -> World:
-        view = self.history.view_at(self.history.origin)
-        sources = self.history.sources
+        view = evaluate_view(self.manager.view, self.scenario.initial)
+        questions: tuple[tuple[Ask, ...], ...] = tuple(() for _ in self.history.sources)
         state = self.manager.start(view, self.scenario.initial)
-        return World(self.history.origin, tuple(() for _ in sources), (), Integrator(), state, view)
+        return World(self.history.origin, questions, (), self.integrator, state, view)
+
+    def seen(self, contents: Rows) -> Rows:
+        """What a reader sees of what is maintained: without hidden columns and negative counts."""
+        return contents.only(self.scenario.view.schema).positive()
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether a message arrives in the step in which it is sent."""
+        return self.ordered and self.way == SITES
 
     # What can happen
 
     def enabled(self, world: World) -> tuple[Action, ...]:
         """Every step that is possible now; none when the run is over."""
-        found = [Action("deliver", s, _label(event)) for s, event in world.mail]
+        found = [Action("deliver", s, _label(event)) for s, event in self._deliverable(world)]
         for at, source in enumerate(self.history.sources):
             asks = world.questions[at]
             if self.ordered:
@@ -128,33 +146,47 @@ class Simulation:
             found.append(IDLE)
         return tuple(found)
 
+    def _deliverable(self, world: World) -> Iterable[tuple[str, Event]]:
+        if not self.ordered:
+            return world.mail
+        oldest = dict(reversed(world.mail))
+        return sorted(oldest.items(), key=lambda item: item[0])
+
     # Making it happen
 
     def step(self, world: World, action: Action) -> tuple[World, Step]:
         changed = _Change(world)
-        sent: Event | None = None
+        executed: Transaction | None = None
         match action.kind:
             case "idle":
-                return self._handle(changed, action, None, (Idled(),))
+                return self._handle(changed, Step(action), (Idled(),))
             case "deliver":
-                arrived: Event = changed.take_mail(action)
+                return self._arrive(changed, Step(action), changed.take_mail(action))
             case "commit":
-                arrived = sent = self._commit(changed, action)
+                executed, sent = self._commit(changed, action)
             case _:
-                arrived = sent = self._answer(changed, action)
-        if sent is not None and not self.ordered:
-            changed.post(action.source, sent)
-            return self._handle(changed, action, sent, ())
-        events: tuple[Event, ...] = (arrived,)
-        if self.joins_global:
-            changed.integrator, events = changed.integrator.receive(action.source, arrived)
-        return self._handle(changed, action, sent, events)
+                sent = self._answer(changed, action)
+        step = Step(action, executed, sent)
+        if sent is None:
+            return self._handle(changed, step, ())
+        if self._at_once:
+            return self._arrive(changed, step, sent)
+        changed.post(action.source, sent, by_label=not self.ordered)
+        return self._handle(changed, step, ())
 
-    def _commit(self, changed: _Change, action: Action) -> Event:
+    def _arrive(self, changed: _Change, step: Step, event: Event) -> tuple[World, Step]:
+        events: tuple[Event, ...] = (event,)
+        if changed.integrator is not None:
+            changed.integrator, events = changed.integrator.receive(step.action.source, event)
+        return self._handle(changed, step, events)
+
+    def _commit(self, changed: _Change, action: Action) -> tuple[Transaction, Event | None]:
+        """The part executed, and the report of it, unless another site will report it."""
         at = self.history.sources.index(action.source)
-        transaction = self.history.transactions[action.source][changed.positions[at]]
+        executed = self.history.transactions[action.source][changed.positions[at]]
         changed.positions[at] += 1
-        return TransactionArrived(transaction)
+        reported = report(self.history, tuple(changed.positions), executed, self.way)
+        return executed, TransactionArrived(reported) if reported else None
 
     def _answer(self, changed: _Change, action: Action) -> Event:
         at = self.history.sources.index(action.source)
@@ -169,12 +201,13 @@ class Simulation:
         if known is None:
             state = self.history.state_of(ask.source, position)
             results = tuple(evaluate(query, state) for query in ask.queries)
-            known = AnswerArrived(ask.source, ask.label, results)
+            reflects = position if self.way == NUMBERED else None
+            known = AnswerArrived(ask.source, ask.label, results, reflects)
             self._answers[ask, position] = known
         return known
 
     def _handle(
-        self, changed: _Change, action: Action, sent: Event | None, events: tuple[Event, ...]
+        self, changed: _Change, step: Step, events: tuple[Event, ...]
     ) -> tuple[World, Step]:
         """Let the view manager take events in, one at a time, and do what it asks for."""
         handled, shown = [], []
@@ -188,8 +221,8 @@ class Simulation:
                         changed.questions[at] = (*changed.questions[at], effect)
                     case Apply(actions=actions):
                         changed.view = apply_actions(changed.view, actions)
-                        shown.append(changed.view.positive())
-        return changed.done(), Step(action, sent, tuple(handled), tuple(shown))
+                        shown.append(self.seen(changed.view))
+        return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
 
     def _reaction(self, state: ManagerState, event: Event) -> Reaction:
         """What the view manager does; the same state and event always give the same."""
@@ -220,9 +253,11 @@ class _Change:
             self.view,
         )
 
-    def post(self, source: str, event: Event) -> None:
+    def post(self, source: str, event: Event, *, by_label: bool) -> None:
         mail = [*self.mail, (source, event)]
-        self.mail = tuple(sorted(mail, key=lambda item: (item[0], _label(item[1]))))
+        if by_label:
+            mail.sort(key=lambda item: _label(item[1]))
+        self.mail = tuple(sorted(mail, key=lambda item: item[0]))
 
     def take_mail(self, action: Action) -> Event:
         for at, (source, event) in enumerate(self.mail):

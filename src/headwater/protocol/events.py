@@ -30,6 +30,8 @@ class AnswerArrived:
     source: str
     label: str
     results: tuple[Rows, ...]
+    reflects: int | None = None
+    """How many transactions of the source it reflects; None if not told."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from headwater.protocol.transactions import Transaction, show_transaction
 
 @dataclass(frozen=True)
 class Executed:
-    """A source executed a transaction, or its part, and told the warehouse."""
+    """A source executed a transaction, or its part."""
 
     source: str
     transaction: Transaction

@@ -63,6 +63,7 @@ def _load_rows(data: Any) -> Rows:
 
 
 def _dump_transaction(transaction: Transaction) -> Json:
+    numbers: Json = list(transaction.numbers)
     return {
         "id": transaction.id,
         "updates": [
@@ -71,12 +72,14 @@ def _dump_transaction(transaction: Transaction) -> Json:
         ],
         "sources": list(transaction.sources),
         "spans": list(transaction.spans),
+        **({"numbers": numbers} if numbers else {}),
     }
 
 
 def _load_transaction(data: Any) -> Transaction:
     updates = tuple(Update(u["relation"], _load_rows(u["delta"])) for u in data["updates"])
-    return Transaction(data["id"], updates, tuple(data["sources"]), tuple(data["spans"]))
+    numbers = tuple(map(int, data.get("numbers", ())))
+    return Transaction(data["id"], updates, tuple(data["sources"]), tuple(data["spans"]), numbers)
 
 
 def _dump_entry(entry: Entry) -> Json:

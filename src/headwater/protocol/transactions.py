@@ -32,6 +32,8 @@ class Transaction:
     updates: tuple[Update, ...]
     sources: tuple[str, ...]
     spans: tuple[str, ...]
+    numbers: tuple[int, ...] = ()
+    """Its number, from 1 on, among the transactions of each of `sources`; () if not told."""
 
     @property
     def is_whole(self) -> bool:
@@ -60,6 +62,7 @@ def joined(parts: Iterable[Transaction]) -> Transaction:
         tuple(update for part in parts for update in part.updates),
         tuple(source for part in parts for source in part.sources),
         parts[0].spans,
+        tuple(number for part in parts for number in part.numbers),
     )
 
 
