@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -227,8 +227,8 @@ def test_strobe_waits_for_silence_and_c_strobe_does_not() -> None:
         assert not needs_quiescence(simulate(scenario, "c-t-strobe", settings))
 
 
-def joined_by_one_value(relations: int, deletions: str) -> Scenario:
-    """r1 to rn, each at a source of its own: an insertion into r1, then deletions.
+def joined_by_one_value(relations: int, deletions: str, one_source: bool = False) -> Scenario:
+    """r1 to rn, at a source of its own each or at one: an insertion into r1, then deletions.
 
     `deletions` names the relations from which one row after the other is deleted.
     """
@@ -236,7 +236,7 @@ def joined_by_one_value(relations: int, deletions: str) -> Scenario:
     names = [f"r{number}" for number in range(1, relations + 1)]
     described: Object = {
         name: {
-            "source": f"s{name[1:]}",
+            "source": "x" if one_source else f"s{name[1:]}",
             "columns": {"K": "int", "A": "int"},
             "key": ["K"],
             "rows": [[key, 0] for key in range(counts[name[1:]] + 1)],
@@ -287,6 +287,18 @@ def test_at_most_one_compensating_query_for_each_set_of_relations(relations: int
     counts = [len(compensating(run(simulation, choose))) for choose in schedules]
     assert max(counts) <= bound
     assert first.verdict.level == Level.COMPLETE
+
+
+def test_a_transaction_into_all_relations_asks_for_each_relation_by_itself() -> None:
+    """n = 3, all at one source: 2^n - n - 2 = 3 sets that leave something to ask."""
+    scenario = joined_by_one_value(3, "123", one_source=True)
+    into_all: list[Json] = [{"relation": f"r{number}", "insert": [9, 0]} for number in (1, 2, 3)]
+    first, *deletions = cast("list[Object]", scenario.data["transactions"])
+    transactions: list[Json] = [first | {"updates": into_all}, *deletions]
+    scenario = scenario_from_json(scenario.data | {"transactions": transactions})
+    done = run(simulate(scenario, "c-t-strobe"), updates_first(scenario))
+    assert done.verdict.level == Level.COMPLETE
+    assert len(compensating(done)) == 3
 
 
 class Counted(CStrobe):

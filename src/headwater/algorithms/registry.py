@@ -84,7 +84,11 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 _BATCH = Parameter(
     "take up to this many waiting transactions at once; above 1 strong", 1, _at_least_one
 )
-_EVERY = Parameter("update the view after this many updates; above 1 strong", 1, _at_least_one)
+_EVERY = Parameter(
+    "update the view after this many updates, once more when idle; above 1 strong",
+    1,
+    _at_least_one,
+)
 _DEPTH = Parameter("how often one pass takes concurrent updates along", 4, _at_least_one)
 _POLICY = Parameter("which probes go together", POLICIES[0], _one_of(*POLICIES))
 _PVM_PARAMETERS = {
