@@ -67,6 +67,7 @@ bench: setup ## run every measurement
 docs: setup ## renew the generated tables and pictures of the documentation
 	$(BIN)/python docs/generate.py
 	$(BIN)/headwater bench parallel --plot docs/img/parallel.svg >/dev/null
+	$(BIN)/headwater lab spectrum --plot docs/img/spectrum.svg >/dev/null
 	$(BIN)/python docs/picture.py
 
 .PHONY: lock

@@ -20,7 +20,7 @@ from headwater.check.levels import Level
 from headwater.lab.comparison import comparable, compare
 from headwater.lab.library import example, example_names
 from headwater.lab.simulate import LAB_SETTINGS
-from headwater.lab.spectrum import measure_spectrum
+from headwater.lab.spectrum import Cell, measure_spectrum
 from headwater.pipeline.choice import resolve, usable
 from headwater.pipeline.settings import SECTIONS, RunSettings, parse_duration
 from headwater.pipeline.view_files import LEVEL_WORDS
@@ -75,14 +75,19 @@ def examples() -> str:
 
 
 def spectrum() -> str:
-    cells = {(cell.algorithm, cell.kind): cell for cell in measure_spectrum(range(6))}
+    cells = {(cell.algorithm, cell.kind): cell for cell in measure_spectrum(range(12))}
     return table(
         ["algorithm", *SCENARIO_KINDS],
         (
-            [f"`{name}`", *(str(cells[name, kind].measured) for kind in SCENARIO_KINDS)]
+            [f"`{name}`", *(_promised_and_measured(cells[name, kind]) for kind in SCENARIO_KINDS)]
             for name in ALGORITHMS
         ),
     )
+
+
+def _promised_and_measured(cell: Cell) -> str:
+    shown = f"{cell.promised} / {cell.measured}"
+    return shown if cell.is_kept else f"**{shown}, broken**"
 
 
 def messages() -> str:

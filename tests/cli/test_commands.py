@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,37 @@ def test_the_spectrum_keeps_the_promises() -> None:
     assert len(cells) == len(ALGORITHMS) * len(SCENARIO_KINDS)
     for cell in cells:
         assert LEVELS.index(cell["measured"]) >= LEVELS.index(cell["promised"]), cell["algorithm"]
+
+
+STROBE_CELLS = ("lab", "spectrum", "--seeds", "0:1", "-a", "strobe", "-a", "c-strobe")
+
+
+def test_the_spectrum_lists_what_differs_from_the_promise() -> None:
+    shown = quick(*STROBE_CELLS, "--kind", "multi-source", "--kind", "global").out
+    assert re.search(r"^strobe +strong +weak\*", shown, re.MULTILINE)
+    assert "* strobe global: more than promised, weak instead of convergent" in shown
+
+
+def test_a_broken_promise_is_marked_and_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    boastful = replace(ALGORITHMS["strobe"], promises=dict.fromkeys(SCENARIO_KINDS, "complete"))
+    monkeypatch.setitem(ALGORITHMS, "strobe", boastful)
+    found = quick(*STROBE_CELLS, "--kind", "global")
+    assert found.code == 1
+    assert "! strobe global: less than promised, weak instead of complete" in found.out
+
+
+def test_counterexamples_of_the_spectrum_can_be_replayed() -> None:
+    cells = quick(*STROBE_CELLS, "--shrink", "--json").out
+    measured = [c["measured"] for c in lines(cells) if c["counterexample"] is not None]
+    replayed = lines(quick("lab", "replay", "-", "--json", stdin=cells).out)
+    assert [run["level"] for run in replayed] == measured
+    assert len(measured) > 4
+
+
+def test_the_spectrum_is_drawn(tmp_path: Path) -> None:
+    picture = tmp_path / "spectrum.svg"
+    quick(*STROBE_CELLS, "--plot", str(picture))
+    assert picture.read_text(encoding="utf-8").count('<g id="text_') > 2 * len(SCENARIO_KINDS)
 
 
 def test_generated_scenarios_are_one_a_line() -> None:

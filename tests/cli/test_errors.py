@@ -120,6 +120,7 @@ BAD_OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("lab", "generate", "--kind", "local"), "There is no kind of scenario 'local'. There are: "),
     (("lab", "generate", "--seeds", "a"), "--seeds a: is not a range."),
     (("lab", "spectrum", "--seeds", "a"), "--seeds a: is not a range."),
+    (("lab", "spectrum", "--kind", "local"), "--kind local: there is no such kind."),
     (("bench", "explore", "--seeds", "a"), "--seeds a: is not a range."),
 ]
 

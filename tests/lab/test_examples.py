@@ -122,6 +122,31 @@ STROBE_0 = """\
 7. Source z evaluates Q1^2: A1^2 = [1, 2, 3, 4].
 8. The warehouse receives A1^2 = [1, 2, 3, 4] and the view becomes [1, 2, 3, 4].
 """
+STROBE_5 = """\
+1. Source y executes U1 = insert(r2, [2, 3]).
+2. The warehouse receives U1 and sends Q1,1,0^1 = r1 ⋈ [2, 3] to source x.
+3. Source x evaluates Q1,1,0^1: A1,1,0^1 = [1, 2, 3].
+4. The warehouse receives A1,1,0^1 = [1, 2, 3] and sends Q1,1,0^2 = [1, 2, 3] ⋈ r3 to source z.
+5. Source x executes U2 = delete(r1, [1, 2]).
+6. The warehouse receives U2.
+7. Source z evaluates Q1,1,0^2: A1,1,0^2 = [1, 2, 3, 4].
+8. The warehouse receives A1,1,0^2 = [1, 2, 3, 4] and sends Q1,2,1 = [1, 2] ⋈ [2, 3] ⋈ r3 \
+to source z.
+9. Source z evaluates Q1,2,1: A1,2,1 = [1, 2, 3, 4].
+10. The warehouse receives A1,2,1 = [1, 2, 3, 4] and the view becomes [1, 2, 3, 4] \
+and the view becomes ∅.
+"""
+STROBE_6 = """\
+1. Source y executes U1 = insert(r2, [2, 3]).
+2. The warehouse receives U1 and sends Q1,1,0^1 = r1 ⋈ [2, 3] to source x.
+3. Source x executes U2 = delete(r1, [1, 2]).
+4. The warehouse receives U2.
+5. Source x evaluates Q1,1,0^1: A1,1,0^1 = ∅.
+6. The warehouse receives A1,1,0^1 = ∅ and sends Q1,2,1 = [1, 2] ⋈ [2, 3] ⋈ r3 to source z.
+7. Source z evaluates Q1,2,1: A1,2,1 = [1, 2, 3, 4].
+8. The warehouse receives A1,2,1 = [1, 2, 3, 4] and the view becomes [1, 2, 3, 4] \
+and the view becomes ∅.
+"""
 PRINTED = {
     "eca-2": ECA_2,
     "eca-3": ECA_3,
@@ -130,6 +155,8 @@ PRINTED = {
     "strobe-2": STROBE_2,
     "strobe-3": STROBE_3,
     "strobe-4": STROBE_4,
+    "strobe-5": STROBE_5,
+    "strobe-6": STROBE_6,
 }
 
 

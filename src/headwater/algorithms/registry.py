@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.algebra.views import View
+from headwater.algorithms.c_strobe import CStrobe
 from headwater.algorithms.conventional import Conventional
 from headwater.algorithms.copies import Copies
 from headwater.algorithms.eca import Eca
@@ -92,6 +93,11 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 _BATCH = Parameter(
     "take up to this many waiting transactions at once; above 1 strong", 1, _at_least_one
+)
+_EVERY = Parameter(
+    "update the view after this many updates, once more when idle; above 1 strong",
+    1,
+    _at_least_one,
 )
 _DEPTH = Parameter("how often one pass takes concurrent updates along", 4, _at_least_one)
 _POLICY = Parameter("which probes go together", POLICIES[0], _one_of(*POLICIES))
@@ -239,6 +245,25 @@ ALGORITHMS = {
             _promises("complete", *["strong"] * 4),
             assumes=(_SHOWS_KEYS, "sites report their own parts, or reports are numbered"),
             parameters=_STROBE_PARAMETERS,
+        ),
+        Algorithm(
+            "c-strobe",
+            "Strobe, section 7 (C-Strobe), repaired",
+            "takes one update at a time and asks for what later deletions hid from the answers",
+            lambda view, every: CStrobe(view, every=every),
+            _promises("complete", "complete", "complete", "convergent", "convergent"),
+            assumes=(_SHOWS_KEYS,),
+            parameters={"every": _EVERY},
+            joins_global=False,
+        ),
+        Algorithm(
+            "c-t-strobe",
+            "Strobe, section 7 (C-TStrobe), repaired",
+            "as c-strobe, with whole transactions as units",
+            lambda view, every: CStrobe(view, whole_transactions=True, every=every),
+            _promises(*["complete"] * 5),
+            assumes=(_SHOWS_KEYS,),
+            parameters={"every": _EVERY},
         ),
         Algorithm(
             "sweep",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headwater.algebra.values import Json
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.algorithms.registry import algorithm as find_algorithm
 from headwater.check.explain import explain
-from headwater.check.levels import parse_level
 from headwater.cli.output import (
     AlgorithmOption,
     FileArgument,
@@ -27,6 +32,7 @@ from headwater.cli.output import (
     read_objects,
     styled,
 )
+from headwater.cli.plots import level_grid
 from headwater.errors import InputError, ScenarioError
 from headwater.lab.explore import MOST_STATES, Exploration, explore
 from headwater.lab.generate import KINDS, Shape, generate
@@ -36,7 +42,7 @@ from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import parse_schedule, replayed, seeded, style_of
 from headwater.lab.shrink import shrink_scenario, shrink_schedule
 from headwater.lab.simulate import LAB_SETTINGS, run_to_replay, simulate
-from headwater.lab.spectrum import Cell, measure_spectrum
+from headwater.lab.spectrum import Cell, measure_spectrum, shrunk
 from headwater.lab.world import Simulation
 from headwater.protocol.trace import show_trace
 from headwater.protocol.trace_json import rows_to_json, trace_to_json
@@ -188,7 +194,10 @@ def replay_command(
     traces: list[Object] = []
     if save is not None:
         _write("--save", save, traces)  # fails now rather than after the run
-    for at, (given, where) in enumerate(read_objects(file)):
+    objects = read_objects(file)
+    if any(given.get("counterexample") for given, _ in objects):
+        objects = [(g, where) for g, where in objects if g.get("counterexample", g) is not None]
+    for at, (given, where) in enumerate(objects):
         data = given.get("counterexample", given)
         if not isinstance(data, dict):
             raise InputError(
@@ -293,43 +302,116 @@ def algorithms_command(as_json: JsonOption = False) -> None:
 
 @app.command("spectrum")
 def spectrum_command(
-    seeds: Annotated[str, typer.Option(help="Random scenarios of each kind.")] = "0:6",
+    seeds: Annotated[str, typer.Option(help="Random scenarios of each kind.")] = "0:12",
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option("--algorithm", "-a", help="Only this one; may be repeated."),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Only this kind, one of {', '.join(SCENARIO_KINDS)}; may be repeated."),
+    ] = None,
+    shrink: Annotated[bool, typer.Option(help="Make the counterexamples small.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure every algorithm in every kind of scenario: promised beside measured."""
-    cells = measure_spectrum(parse_seeds(seeds))
-    if as_json:
-        for cell in cells:
-            print_json(
-                {
-                    "algorithm": cell.algorithm,
-                    "kind": cell.kind,
-                    "promised": cell.promised,
-                    "measured": str(cell.measured),
-                    "scenarios": cell.scenarios,
-                    "schedules": cell.schedules,
-                    "counterexample": cell.counterexample,
-                }
-            )
-        return
+    """Measure every algorithm in every kind of scenario: promised beside measured.
+
+    The level measured is the lowest over all schedules. Exit code 1 if a promise is broken.
+    """
+    names = [find_algorithm(name).name for name in algorithm or ALGORITHMS]
+    kinds = [_known_kind(given) for given in kind or SCENARIO_KINDS]
+    cells = []
+    for cell in _with_progress(
+        measure_spectrum(parse_seeds(seeds), names, kinds), len(names) * len(kinds)
+    ):
+        cells.append(shrunk(cell) if shrink else cell)
+        if as_json:
+            print_json(_cell_json(cells[-1]))
+    if not as_json:
+        _print_spectrum(cells, names, kinds)
+    if plot is not None:
+        level_grid(
+            plot,
+            "The consistency spectrum: the lowest level over all schedules",
+            kinds,
+            [(paper, list(group)) for paper, group in groupby(names, key=_paper)],
+            {(cell.algorithm, cell.kind): (cell.promised, cell.measured) for cell in cells},
+        )
+    if not all(cell.is_kept for cell in cells):
+        raise typer.Exit(1)
+
+
+def _known_kind(kind: str) -> str:
+    if kind not in SCENARIO_KINDS:
+        raise InputError(
+            f"--kind {kind}: there is no such kind.", f"There are: {', '.join(SCENARIO_KINDS)}."
+        )
+    return kind
+
+
+def _paper(algorithm: str) -> str:
+    """The paper that an algorithm comes from, in a word."""
+    return ALGORITHMS[algorithm].paper.split(",")[0]
+
+
+def _with_progress(cells: Iterator[Cell], total: int) -> Iterator[Cell]:
+    """The cells, with a bar on standard error while they are measured, if somebody looks."""
+    with Progress(
+        TextColumn("measuring the spectrum"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as progress:
+        yield from progress.track(cells, total=total)
+
+
+def _cell_json(cell: Cell) -> Object:
+    return {
+        "algorithm": cell.algorithm,
+        "kind": cell.kind,
+        "promised": str(cell.promised),
+        "measured": str(cell.measured),
+        "scenarios": cell.scenarios,
+        "schedules": cell.schedules,
+        "counterexample": cell.counterexample,
+    }
+
+
+def _print_spectrum(cells: list[Cell], names: list[str], kinds: list[str]) -> None:
     table = {(cell.algorithm, cell.kind): cell for cell in cells}
     print_table(
         "The consistency spectrum: the lowest level over all schedules",
-        ["algorithm", *SCENARIO_KINDS],
-        (
-            [name, *(_spectrum_cell(table[name, kind]) for kind in SCENARIO_KINDS)]
-            for name in ALGORITHMS
-        ),
+        ["algorithm", *kinds],
+        ([name, *(_spectrum_cell(table[name, kind]) for kind in kinds)] for name in names),
     )
+    out = console()
     total = sum(cell.schedules for cell in cells)
     count = sum(cell.scenarios for cell in cells)
-    console().print(f"{total:,} schedules of {count} scenarios; * more than is promised, ! less")
+    out.print(f"{total:,} schedules of {count} scenarios. What is not marked is as promised.")
+    for cell in cells:
+        if cell.measured != cell.promised:
+            word = "more" if cell.is_kept else "less"
+            out.print(
+                f"  {_mark(cell)} {cell.algorithm} {cell.kind}: {word} than promised, "
+                f"{cell.measured} instead of {cell.promised}"
+            )
+    if any(cell.counterexample for cell in cells):
+        out.print(
+            "Counterexamples: headwater lab spectrum -a NAME --kind KIND --json | "
+            "headwater lab replay -"
+        )
 
 
 def _spectrum_cell(cell: Cell) -> str:
-    promised = parse_level(cell.promised)
-    mark = "!" if cell.measured < promised else "*" if cell.measured > promised else ""
-    return styled(str(cell.measured)) + mark
+    return styled(str(cell.measured)) + _mark(cell)
+
+
+def _mark(cell: Cell) -> str:
+    return "!" if not cell.is_kept else "*" if cell.measured > cell.promised else ""
 
 
 @app.command("examples")

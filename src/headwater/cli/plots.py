@@ -1,11 +1,22 @@
-"""Line charts of measurements, as SVG or PNG, by the ending of the file's name."""
+"""Pictures of measurements, as SVG or PNG, by the ending of the file's name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from headwater.check.levels import Level
 from headwater.errors import InputError
+
+_LEVEL_COLOURS = {
+    Level.NONE: ("#f1efec", "#8a857f"),
+    Level.CONVERGENT: ("#fbe7b2", "#5a4a12"),
+    Level.WEAK: ("#b9dfb4", "#1f4a22"),
+    Level.STRONG: ("#2f8ca0", "#ffffff"),
+    Level.COMPLETE: ("#1f5a8c", "#ffffff"),
+}
+"""Background and text; darker is higher."""
 
 
 def line_chart(
@@ -17,17 +28,7 @@ def line_chart(
     logarithmic: bool = False,
 ) -> None:
     """Write a chart; `limits` are horizontal references that were not measured."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise InputError(
-            "Drawing needs matplotlib, which is not installed.",
-            "Install it with: pip install 'headwater[plots]'.",
-        ) from None
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "headwater"  # the same picture gives the same file
-    from matplotlib import pyplot
-
+    pyplot = _pyplot()
     figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     for name, points in lines.items():
         axis.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name)
@@ -45,10 +46,80 @@ def line_chart(
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False)
+    _save(figure, path)
+
+
+def level_grid(
+    path: Path,
+    title: str,
+    columns: Sequence[str],
+    groups: Sequence[tuple[str, Sequence[str]]],
+    cells: Mapping[tuple[str, str], tuple[Level, Level]],
+) -> None:
+    """Write a grid of levels; `groups` are its rows, `cells` have the levels promised and measured.
+
+    A cell has the colour and the name of the level measured. The level promised stands beside
+    it where they differ, and a cell that breaks its promise has a red frame.
+    """
+    pyplot = _pyplot()
+    height = sum(len(names) + 0.3 for _, names in groups)
+    figure, axis = pyplot.subplots(figsize=(8.4, 0.34 * height + 1.1), layout="constrained")
+    top = 0.0
+    for group, names in groups:
+        axis.text(-1.05, top + len(names) / 2, group, ha="right", va="center", color="#8a857f")
+        for name in names:
+            axis.text(-0.08, top + 0.5, name, ha="right", va="center", family="monospace")
+            for at, column in enumerate(columns):
+                _draw_cell(axis, (at, top), *cells[name, column])
+            top += 1
+        top += 0.3
+    for at, column in enumerate(columns):
+        axis.text(at + 0.5, -0.25, column, ha="center", va="bottom")
+    axis.set_xlim(-1.5, len(columns))
+    axis.set_ylim(top, -0.6)
+    axis.axis("off")
+    axis.set_title(title, loc="left", pad=12)
+    _save(figure, path)
+
+
+def _draw_cell(axis: Any, corner: tuple[float, float], promised: Level, measured: Level) -> None:
+    from matplotlib.patches import Rectangle
+
+    x, y = corner
+    background, text = _LEVEL_COLOURS[measured]
+    box = Rectangle((x + 0.02, y + 0.05), 0.96, 0.9, facecolor=background)
+    if measured < promised:
+        box.set(edgecolor="#c0392b", linewidth=2, zorder=2)
+    axis.add_patch(box)
+    if promised == measured:
+        axis.text(x + 0.5, y + 0.5, str(measured), ha="center", va="center", color=text)
+        return
+    beside = f"{promised if promised else 'nothing'} promised"
+    axis.text(x + 0.5, y + 0.36, str(measured), ha="center", va="center", color=text)
+    axis.text(x + 0.5, y + 0.75, beside, ha="center", va="center", color=text, fontsize=6.5)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError(
+            "Drawing needs matplotlib, which is not installed.",
+            "Install it with: pip install 'headwater[plots]'.",
+        ) from None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "headwater"  # the same picture gives the same file
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: cannot be written: {error}.", "Name a .svg or .png file."
         ) from None
-    pyplot.close(figure)
+    finally:
+        _pyplot().close(figure)

@@ -31,6 +31,9 @@ class Shape:
     """Whether relations have keys; the view then shows all of them."""
     by_key: bool = False
     """With keys: whether each relation refers to the next one's key, as orders to customers."""
+    comes_back: bool = False
+    """With keys: whether most insertions bring a deleted key back, half with other values, and
+    the view shows few other columns, so that a changed row may look the same."""
     self_join: bool = False
     """Whether the first relation occurs again at the end of the chain."""
     domain: int = 2
@@ -77,6 +80,7 @@ class _Generator:
     random: Random
     shape: Shape
     contents: dict[str, list[list[int]]] = field(default_factory=dict)
+    deleted: dict[str, list[list[int]]] = field(default_factory=dict)
 
     def scenario(self, seed: int) -> Object:
         names = [f"r{number}" for number in range(1, self.shape.relations + 1)]
@@ -122,6 +126,10 @@ class _Generator:
         if not self.shape.keys:
             return row
         key = self.random.randrange(2 * self.shape.domain)
+        gone = self.deleted.get(name)
+        if self.shape.comes_back and gone and self.random.random() < 0.7:
+            back = self.random.choice(gone)
+            key, row = back[0], row if self.random.random() < 0.5 else back[1:]
         taken = any(key == other[0] for other in self.contents[name])
         return None if taken else [key, *row]
 
@@ -136,7 +144,8 @@ class _Generator:
             joins.append(f"{last}.B{n} = {first}.A{m}")
         shown = [f"{t}.K{n} AS {t}_K" for t, n in places] if self.shape.keys else []
         links = [f"{t}.{side}{n} AS {t}_{side}" for t, n in places for side in "AB"]
-        shown += self.random.sample(links, self.random.randint(1, len(links)))
+        most = 2 if self.shape.comes_back else len(links)
+        shown += self.random.sample(links, self.random.randint(1, most))
         tables = ", ".join(f"{name} {t}" for name, (t, _) in zip(names, places, strict=True))
         where = f" WHERE {' AND '.join(joins)}" if joins else ""
         return f"SELECT {', '.join(shown)} FROM {tables}{where}"
@@ -155,12 +164,10 @@ class _Generator:
         rows = self.contents[name]
         chance = self.random.random()
         if rows and chance < 0.4:
-            row = self.random.choice(rows)
-            rows.remove(row)
+            row = self._drop(name)
             return {"relation": name, "delete": list(row)}
         if rows and chance < 0.5:
-            old = self.random.choice(rows)
-            rows.remove(old)
+            old = self._drop(name)
             new = self._new_row(name) or old
             rows.append(new)
             return {"relation": name, "update": [list(old), list(new)]}
@@ -171,6 +178,12 @@ class _Generator:
                 return {"relation": name, "insert": list(fresh)}
         row = rows.pop()
         return {"relation": name, "delete": list(row)}
+
+    def _drop(self, name: str) -> list[int]:
+        row = self.random.choice(self.contents[name])
+        self.contents[name].remove(row)
+        self.deleted.setdefault(name, []).append(row)
+        return row
 
 
 def chain(relations: int, updates: int, *, deletions: bool = True) -> Scenario:

@@ -2,21 +2,23 @@
 
 Strobe paper, Figure 9.3. For each cell all schedules of a set of scenarios are explored: the
 shipped examples of that kind and random ones. The level measured is the lowest of any
-schedule, beside the level that the registry promises.
+schedule, beside the level that the registry promises. Below complete there is a run that does
+not reach the next higher level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
-from headwater.check.levels import Level
+from headwater.check.levels import Level, parse_level
 from headwater.errors import UnsupportedViewError
 from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, generate
 from headwater.lab.library import example, example_names
-from headwater.lab.scenario import Object, Scenario
+from headwater.lab.scenario import Object, Scenario, scenario_from_json
+from headwater.lab.shrink import shrink_scenario
 from headwater.lab.simulate import run_to_replay, scenario_kind, simulate
 
 
@@ -26,43 +28,78 @@ class Cell:
 
     algorithm: str
     kind: str
-    promised: str
+    promised: Level
     measured: Level
     scenarios: int
     schedules: int
     counterexample: Object | None
-    """The run that reached no more than `measured`, to be replayed; None if complete."""
+    """The shortest run found that reached no more than `measured`, to be replayed; None if
+    complete."""
+
+    @property
+    def is_kept(self) -> bool:
+        return self.measured >= self.promised
 
 
-def measure_spectrum(seeds: Iterable[int]) -> list[Cell]:
+def measure_spectrum(
+    seeds: Iterable[int],
+    algorithms: Sequence[str] = tuple(ALGORITHMS),
+    kinds: Sequence[str] = SCENARIO_KINDS,
+) -> Iterator[Cell]:
+    """The cells of these algorithms and kinds, one after the other as they are measured."""
     seeds = list(seeds)
-    scenarios = {kind: spectrum_scenarios(kind, seeds) for kind in SCENARIO_KINDS}
-    return [_measure(name, kind, scenarios[kind]) for name in ALGORITHMS for kind in SCENARIO_KINDS]
+    scenarios = {kind: spectrum_scenarios(kind, seeds) for kind in kinds}
+    for name in algorithms:
+        for kind in kinds:
+            yield _measure(name, kind, scenarios[kind])
 
 
 def spectrum_scenarios(kind: str, seeds: Iterable[int]) -> list[Scenario]:
     """The scenarios that stand for a kind: examples, and random ones with and without keys."""
     real = "single-source" if kind == "centralized" else kind
     found = [s for s in map(example, example_names()) if scenario_kind(s) == real]
-    sizes = [(2, True), (2, False), (3, False)]
-    shapes = [Shape(real, r, sources=2, transactions=3, keys=keys) for r, keys in sizes]
+    shapes = [
+        Shape(real, 2, sources=2, transactions=3, keys=True),
+        Shape(real, 2, sources=2, transactions=3),
+        Shape(real, 3, sources=2, transactions=3),
+        Shape(real, 3, sources=2, transactions=3, keys=True, comes_back=True),
+    ]
     return found + [generate(seed, shape) for seed in seeds for shape in shapes]
 
 
+def _settings(kind: str) -> dict[str, str]:
+    return {"timing": "serial"} if kind == "centralized" else {}
+
+
 def _measure(name: str, kind: str, scenarios: list[Scenario]) -> Cell:
-    settings = {"timing": "serial"} if kind == "centralized" else {}
-    measured, counterexample, schedules = Level.COMPLETE, None, 0
-    count = 0
+    promised = parse_level(ALGORITHMS[name].promises[kind])
+    cell = Cell(name, kind, promised, Level.COMPLETE, 0, 0, None)
+    shortest = 0
     for scenario in scenarios:
         try:
-            simulation = simulate(scenario, name, settings)
+            simulation = simulate(scenario, name, _settings(kind))
         except UnsupportedViewError:
             continue  # a view without the keys that it needs
         found = explore(simulation)
-        count += 1
-        schedules += found.schedules
-        if found.level < measured:
-            measured = found.level
-            counterexample = run_to_replay(scenario, name, settings, found.counterexample)
-    promised = ALGORITHMS[name].promises[kind]
-    return Cell(name, kind, promised, measured, count, schedules, counterexample)
+        cell = replace(
+            cell, scenarios=cell.scenarios + 1, schedules=cell.schedules + found.schedules
+        )
+        steps = found.counterexample or ()
+        if steps and (found.level, len(steps)) < (cell.measured, shortest):
+            run = run_to_replay(scenario, name, _settings(kind), steps)
+            cell, shortest = replace(cell, measured=found.level, counterexample=run), len(steps)
+    return cell
+
+
+def shrunk(cell: Cell) -> Cell:
+    """The cell with a counterexample that has nothing in it that is not needed."""
+    if cell.counterexample is None:
+        return cell
+    settings = _settings(cell.kind)
+
+    def fails(scenario: Scenario) -> bool:
+        return explore(simulate(scenario, cell.algorithm, settings)).level == cell.measured
+
+    small = shrink_scenario(scenario_from_json(cell.counterexample), fails)
+    steps = explore(simulate(small, cell.algorithm, settings)).counterexample
+    return replace(cell, counterexample=run_to_replay(small, cell.algorithm, settings, steps))
