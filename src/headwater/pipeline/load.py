@@ -11,6 +11,7 @@ If a source cannot show its snapshot any more before everything is read, the loa
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -134,7 +135,7 @@ def _load(
         except HeadwaterError:
             raise
         except Exception as error:
-            raise _failure(view.name, error) from error
+            raise failure_of(view.name, error) from error
 
 
 def read_frame(
@@ -181,12 +182,20 @@ def _position(feed: Feed, number: int) -> Position | None:
     return found.position
 
 
-def _failure(view: str, error: Exception) -> HeadwaterError:
+_RAISED = re.compile(r"^headwater\.errors\.(\w+): (.+)$", re.MULTILINE)
+"""An error of ours in what Spark tells of a task that failed."""
+
+
+def failure_of(view: str, error: Exception) -> HeadwaterError:
+    """Why a view could not be loaded; a lost connection, also of a task, is worth another try."""
     text = str(error)
     if "snapshot" in text and "does not exist" in text:
         return _LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
+    raised = _RAISED.search(text)
+    if raised and raised[1] == LostConnectionError.__name__:
+        return LostConnectionError(raised[2])
     return HeadwaterError(
-        f"View {view} could not be loaded: {_first_line(text)}",
+        f"View {view} could not be loaded: {raised[2] if raised else _first_line(text)}",
         "Nothing was written; 'headwater run' tries again.",
     )
 
