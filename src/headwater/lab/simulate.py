@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.algebra.values import Json
-from headwater.algorithms.registry import algorithm, make_manager
+from headwater.algorithms.registry import algorithm, make_manager, make_nodes
 from headwater.errors import InputError
 from headwater.lab.scenario import Object, Scenario
 from headwater.lab.world import Action, Simulation
@@ -15,7 +15,8 @@ LAB_SETTINGS = {
     "timing": ("free", "serial"),
     "integrator": ("default", "on", "off"),
 }
-"""Settings of the lab itself, beside those of algorithms; the first is the default."""
+"""Settings of the lab itself, beside those of algorithms; the first is the default, except that
+each algorithm has its own for channels."""
 
 
 def simulate(
@@ -24,6 +25,7 @@ def simulate(
     """A simulation of the algorithm `name`; InputError for what does not exist or fit."""
     chosen = algorithm(name)
     given = dict(settings or {})
+    given.setdefault("channels", chosen.channels)
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
     return Simulation(
@@ -32,6 +34,7 @@ def simulate(
         joins_global=joins,
         ordered=lab["channels"] == "fifo",
         serial=lab["timing"] == "serial",
+        nodes=make_nodes(chosen, scenario.view, given),
     )
 
 

@@ -9,12 +9,17 @@ lost by that: moving each source event to just before its arrival keeps the orde
 at every site, so the warehouse sees the same. On unordered channels they are two steps, and
 questions may be answered in any order.
 
+Where sources have nodes (the Rings protocols), a source's events reach its own node, in order
+and in the same step, and messages between the parties arrive by steps of their own, in any
+order unless channels are FIFO.
+
 Choices: each part of a global transaction commits at its source by itself, as in a real
 two-phase commit, in the order of the scenario's list.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -25,9 +30,16 @@ from headwater.algebra.rows import Rows
 from headwater.algorithms.integrator import Integrator
 from headwater.check.history import History, Vector
 from headwater.lab.scenario import Scenario
-from headwater.protocol.effects import Apply, Ask, Effect, apply_actions
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
-from headwater.protocol.managers import ViewManager
+from headwater.protocol.effects import Apply, Ask, Effect, Send, apply_actions
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
+from headwater.protocol.managers import Node, ViewManager
+from headwater.protocol.messages import WAREHOUSE
 
 Manager: TypeAlias = ViewManager[Any]
 ManagerState: TypeAlias = Any
@@ -39,8 +51,9 @@ class Action:
     """One step that the world can take.
 
     `commit x`: source x executes its next transaction. `answer x`: x answers its oldest
-    question (`answer x Q1`: that one). `deliver x T1`: the warehouse receives that message.
-    `idle`: the view manager is told that nothing goes on.
+    question (`answer x Q1`: that one). `deliver x T1`: that message of x arrives (`deliver
+    warehouse token1`: that one of the warehouse). `idle`: the view manager is told that nothing
+    goes on; `wake x`: the node of x is.
     """
 
     kind: str
@@ -62,10 +75,13 @@ class World:
     questions: tuple[tuple[Ask, ...], ...]
     """For each source the questions that it has not answered, oldest first."""
     mail: tuple[tuple[str, Event], ...]
-    """What is in flight to the warehouse (unordered channels only), sorted by label."""
+    """What is in flight: to the warehouse (unordered channels only), and between parties that
+    send messages; sorted by sender and label."""
     integrator: Integrator
     manager: ManagerState
     view: Rows
+    nodes: tuple[ManagerState, ...] = ()
+    """For each source its node's state; None for a source without one."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,8 @@ class Step:
     """What the view manager took in, each with its effects."""
     shown: tuple[Rows, ...]
     """The view after each of its steps, as a reader sees it."""
+    party: str = WAREHOUSE
+    """Who took it in: the view manager, or the node of that source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +111,12 @@ class Simulation:
     """Whether channels are FIFO."""
     serial: bool = False
     """Whether a source waits until nothing goes on: as if the warehouse were the database."""
+    nodes: Mapping[str, Node[Any]] = field(default_factory=dict)
+    """The nodes beside the sources, where the protocol has them."""
     _answers: dict[tuple[Ask, int], AnswerArrived] = field(default_factory=dict, repr=False)
-    _reactions: dict[tuple[ManagerState, Event], Reaction] = field(default_factory=dict, repr=False)
+    _reactions: dict[tuple[str, ManagerState, Event], Reaction] = field(
+        default_factory=dict, repr=False
+    )
 
     @cached_property
     def history(self) -> History:
@@ -104,48 +126,90 @@ class Simulation:
         view = self.history.view_at(self.history.origin)
         sources = self.history.sources
         state = self.manager.start(view, self.scenario.initial)
-        return World(self.history.origin, tuple(() for _ in sources), (), Integrator(), state, view)
+        world = World(
+            self.history.origin, tuple(() for _ in sources), (), Integrator(), state, view
+        )
+        return self._with_nodes(world) if self.nodes else world
+
+    def _with_nodes(self, world: World) -> World:
+        changed = _Change(world)
+        for source in self.history.sources:
+            node = self.nodes.get(source)
+            state, effects = node.start() if node else (None, ())
+            changed.nodes.append(state)
+            for effect in effects:
+                assert isinstance(effect, Send)
+                changed.send(source, effect, self.ordered)
+        return changed.done()
 
     # What can happen
 
     def enabled(self, world: World) -> tuple[Action, ...]:
         """Every step that is possible now; none when the run is over."""
-        found = [Action("deliver", s, _label(event)) for s, event in world.mail]
+        found = self._deliveries(world)
         for at, source in enumerate(self.history.sources):
             asks = world.questions[at]
-            if self.ordered:
+            if self.ordered or self.nodes:
                 found += [Action("answer", source)] if asks else []
             else:
                 found += [Action("answer", source, ask.label) for ask in asks]
-        quiet = not found
-        if quiet or not self.serial:
+        quiet, settled = not found, self._is_settled(world)
+        if (quiet and settled) or not self.serial:
             found += [
                 Action("commit", source)
                 for at, source in enumerate(self.history.sources)
                 if world.positions[at] < self.history.final[at]
             ]
-        if quiet and self.manager.wants_idle(world.manager):
-            found.append(IDLE)
+        if quiet and not (self.nodes and settled):
+            found += self._pauses(world)
         return tuple(found)
+
+    def _deliveries(self, world: World) -> list[Action]:
+        """Each message that can arrive; equal ones of a sender count once."""
+        mail = world.mail
+        if self.ordered:
+            first = {(s, _receiver(event)): (s, event) for s, event in reversed(mail)}
+            mail = tuple(item for item in mail if item in first.values())
+        return list(dict.fromkeys(Action("deliver", s, _label(event)) for s, event in mail))
+
+    def _is_settled(self, world: World) -> bool:
+        """Whether no node has anything left; then it need not be told that nothing goes on."""
+        states = dict(zip(self.history.sources, world.nodes, strict=False))
+        return all(node.is_settled(states[source]) for source, node in self.nodes.items())
+
+    def _pauses(self, world: World) -> list[Action]:
+        """Whom it would make do something to hear that nothing goes on."""
+        states = dict(zip(self.history.sources, world.nodes, strict=False))
+        found = [IDLE] if self.manager.wants_idle(world.manager) else []
+        return found + [
+            Action("wake", source)
+            for source, node in self.nodes.items()
+            if node.wants_idle(states[source])
+        ]
 
     # Making it happen
 
     def step(self, world: World, action: Action) -> tuple[World, Step]:
         changed = _Change(world)
         sent: Event | None = None
+        events: tuple[Event, ...]
         match action.kind:
-            case "idle":
-                return self._handle(changed, action, None, (Idled(),))
+            case "idle" | "wake":
+                return self._handle(changed, action, None, (Idled(),), action.source)
             case "deliver":
                 arrived: Event = changed.take_mail(action)
             case "commit":
                 arrived = sent = self._commit(changed, action)
             case _:
                 arrived = sent = self._answer(changed, action)
+        if self.nodes:
+            party = _receiver(arrived) if sent is None else action.source
+            events = (arrived,) if party == WAREHOUSE or party in self.nodes else ()
+            return self._handle(changed, action, sent, events, party)
         if sent is not None and not self.ordered:
             changed.post(action.source, sent)
             return self._handle(changed, action, sent, ())
-        events: tuple[Event, ...] = (arrived,)
+        events = (arrived,)
         if self.joins_global:
             changed.integrator, events = changed.integrator.receive(action.source, arrived)
         return self._handle(changed, action, sent, events)
@@ -174,12 +238,17 @@ class Simulation:
         return known
 
     def _handle(
-        self, changed: _Change, action: Action, sent: Event | None, events: tuple[Event, ...]
+        self,
+        changed: _Change,
+        action: Action,
+        sent: Event | None,
+        events: tuple[Event, ...],
+        party: str = WAREHOUSE,
     ) -> tuple[World, Step]:
-        """Let the view manager take events in, one at a time, and do what it asks for."""
+        """Let the view manager, or a node, take events in one at a time and do what it asks for."""
         handled, shown = [], []
         for event in events:
-            changed.manager, effects = self._reaction(changed.manager, event)
+            effects = self._take_in(changed, party, event)
             handled.append((event, effects))
             for effect in effects:
                 match effect:
@@ -189,13 +258,24 @@ class Simulation:
                     case Apply(actions=actions):
                         changed.view = apply_actions(changed.view, actions)
                         shown.append(changed.view.positive())
-        return changed.done(), Step(action, sent, tuple(handled), tuple(shown))
+                    case Send():
+                        changed.send(party, effect, self.ordered)
+        return changed.done(), Step(action, sent, tuple(handled), tuple(shown), party)
 
-    def _reaction(self, state: ManagerState, event: Event) -> Reaction:
-        """What the view manager does; the same state and event always give the same."""
-        known = self._reactions.get((state, event))
+    def _take_in(self, changed: _Change, party: str, event: Event) -> tuple[Effect, ...]:
+        if party == WAREHOUSE:
+            changed.manager, effects = self._reaction(party, changed.manager, event)
+        else:
+            at = self.history.sources.index(party)
+            changed.nodes[at], effects = self._reaction(party, changed.nodes[at], event)
+        return effects
+
+    def _reaction(self, party: str, state: ManagerState, event: Event) -> Reaction:
+        """What a machine does; the same state and event always give the same."""
+        known = self._reactions.get((party, state, event))
         if known is None:
-            known = self._reactions[state, event] = self.manager.handle(state, event)
+            machine = self.nodes[party] if party else self.manager
+            known = self._reactions[party, state, event] = machine.handle(state, event)
         return known
 
 
@@ -209,6 +289,7 @@ class _Change:
         self.integrator = world.integrator
         self.manager = world.manager
         self.view = world.view
+        self.nodes = list(world.nodes)
 
     def done(self) -> World:
         return World(
@@ -218,11 +299,21 @@ class _Change:
             self.integrator,
             self.manager,
             self.view,
+            tuple(self.nodes),
         )
 
     def post(self, source: str, event: Event) -> None:
         mail = [*self.mail, (source, event)]
         self.mail = tuple(sorted(mail, key=lambda item: (item[0], _label(item[1]))))
+
+    def send(self, sender: str, effect: Send, ordered: bool) -> None:
+        """Post a message between parties; on ordered channels behind the earlier ones."""
+        event = MessageArrived(sender, effect.receiver, effect.message)
+        mail = [*self.mail, (_shown_name(sender), event)]
+        if ordered:
+            self.mail = tuple(sorted(mail, key=lambda item: (item[0], _receiver(item[1]))))
+        else:
+            self.mail = tuple(sorted(mail, key=lambda item: (item[0], _label(item[1]))))
 
     def take_mail(self, action: Action) -> Event:
         for at, (source, event) in enumerate(self.mail):
@@ -240,3 +331,14 @@ def _label(event: Event) -> str:
             return label
         case Idled():
             return "idle"
+        case MessageArrived(message=message):
+            return message.label
+
+
+def _receiver(event: Event) -> str:
+    return event.receiver if isinstance(event, MessageArrived) else WAREHOUSE
+
+
+def _shown_name(party: str) -> str:
+    """A party's name in schedules."""
+    return party or "warehouse"
