@@ -304,6 +304,7 @@ def spectrum_command(
                     "measured": str(cell.measured),
                     "scenarios": cell.scenarios,
                     "schedules": cell.schedules,
+                    "exhaustive": cell.exhaustive,
                     "counterexample": cell.counterexample,
                 }
             )
