@@ -18,8 +18,8 @@ Choices, each with a counterexample in the tests:
 - Figure 1 increases `sn` before it is sent, and the warehouse waits for `next_sn = sn` starting
   from 0: the first increment is never taken. Here `next_sn` starts from 1.
 - Tokens that wait for each other at different items would wait for ever. All rings follow one
-  order of the items, and tokens meet at every item that they share, whether or not there are
-  updates: then the token that is least far on always finds the others coming.
+  order of the items, and tokens meet at every item that they share, from the start on and
+  whether or not there are updates: then the one that is least far on finds the others coming.
 - An increment is announced even if it is empty, or empty in one ring: otherwise the warehouse
   would wait for it, or would not know which transactions it shows.
 - An item is a source, and a visit asks it: see `ring_visit`.
@@ -114,9 +114,9 @@ class RingNode:
         return rings_of(self.view)
 
     def start(self) -> Reaction:
-        """Each token is first at the first item of its ring, which has nothing for it."""
-        first = [at for at, ring in self.rings.items() if ring[0] == self.item]
-        return NodeState(), tuple(self._pass_on(Token((at,))) for at in first)
+        """Each token is at the first item of its ring, where it meets the others as always."""
+        first = tuple(Token((at,)) for at, ring in self.rings.items() if ring[0] == self.item)
+        return self._begin_if_all_are_here(NodeState(waiting=first))
 
     def handle(self, state: NodeState, event: Event) -> Reaction:
         match event:
