@@ -99,7 +99,7 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
                 queries = tuple(map(show_query, asked.pop(source).queries))
                 yield Consulted(source, queries, results)
             case MessageArrived(sender, receiver, message):
-                yield Delivered(sender, receiver, str(message))
+                yield Delivered(sender, receiver, message.label)
             case Idled():
                 yield Roused(step.party) if step.party else Waited()
         for effect in effects:

@@ -84,11 +84,11 @@ class Posted:
 
 @dataclass(frozen=True)
 class Delivered:
-    """A party took a message in."""
+    """A party took a message in, which `label` names."""
 
     sender: str
     receiver: str
-    message: str
+    label: str
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,9 @@ def _opening(entry: Entry) -> str:
             return f"{_WAREHOUSE} {_continued(entry)}."
         case Posted(sender):
             return f"{_party(sender)} {_sends(entry)}."
-        case Delivered(sender, receiver, message):
-            return f"{_party(receiver)} receives {message} from {_party_inside(sender)}."
+        case Delivered(sender, receiver, label):
+            named = f"the {label}" if label.isalpha() else label
+            return f"{_party(receiver)} receives {named} from {_party_inside(sender)}."
         case Consulted(source, queries, results):
             pairs = zip(queries, results, strict=True)
             found = " and ".join(f"{query} = {show_rows(rows)}" for query, rows in pairs)

@@ -103,8 +103,8 @@ def _dump_entry(entry: Entry) -> Json:
             body = {"view": _dump_rows(view), "transactions": list(transactions)}
         case Posted(sender, receiver, message, size):
             body = {"sender": sender, "receiver": receiver, "message": message, "bytes": size}
-        case Delivered(sender, receiver, message):
-            body = {"sender": sender, "receiver": receiver, "message": message}
+        case Delivered(sender, receiver, label):
+            body = {"sender": sender, "receiver": receiver, "label": label}
         case Consulted(source, queries, results):
             told: list[Json] = [_dump_rows(rows) for rows in results]
             body = {"source": source, "queries": list(queries), "results": told}
@@ -132,7 +132,7 @@ def _load_entry(data: Any) -> Entry:
         case "posted":
             return Posted(data["sender"], data["receiver"], data["message"], int(data["bytes"]))
         case "delivered":
-            return Delivered(data["sender"], data["receiver"], data["message"])
+            return Delivered(data["sender"], data["receiver"], data["label"])
         case "consulted":
             results = tuple(map(_load_rows, data["results"]))
             return Consulted(data["source"], tuple(data["queries"]), results)
