@@ -240,6 +240,11 @@ def test_a_refresh_that_does_not_exist_is_refused() -> None:
         simulate(counted("x"), "rings-star", {"refresh": "now"})
 
 
+def test_there_is_no_integrator_where_sources_have_nodes() -> None:
+    with pytest.raises(InputError, match="reach their own nodes"):
+        simulate(counted("x"), "rings", {"integrator": "on"})
+
+
 # What a visit does
 
 

@@ -82,18 +82,11 @@ def test_every_version_of_every_view_is_the_view_at_its_version_vector(
             oracle.check_complete(name, found)
 
 
-@pytest.mark.parametrize(("engine", "commits", "pause_s"), [("auto", 15, 0.05), ("spark", 2, 3.0)])
 def test_every_version_of_a_sum_of_joins_is_the_view_at_its_version_vector(
-    tmp_path: Path,
-    servers: list[PostgresServer],
-    spark: SparkSession,
-    engine: str,
-    commits: int,
-    pause_s: float,
+    tmp_path: Path, servers: list[PostgresServer], spark: SparkSession
 ) -> None:
-    shop = Shop(tmp_path, servers, engine, A_SUM)
-    run_until_caught_up(shop, spark, commits, pause_s)
+    shop = Shop(tmp_path, servers, "auto", A_SUM)
+    run_until_caught_up(shop, spark, commits=15, pause_s=0.05)
     oracle = Oracle(shop)
-    found = oracle.check_view("activity")
-    assert len(found) >= commits
+    assert len(oracle.check_view("activity")) >= 15
     oracle.check_reached_the_end("activity")

@@ -27,6 +27,11 @@ def simulate(
     given = dict(settings or {})
     given.setdefault("channels", chosen.channels)
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
+    if chosen.nodes and lab["integrator"] == "on":
+        raise InputError(
+            f"--set integrator=on: in {name} the sources' transactions reach their own nodes.",
+            "Leave it out.",
+        )
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
     return Simulation(
         scenario,
