@@ -61,13 +61,14 @@ stress: setup ## run all the tests and the long randomized ones, with many more 
 
 .PHONY: bench
 bench: setup ## run every measurement
-	@for name in explore parallel messages eca channels; do $(BIN)/headwater bench $$name; done
+	@for name in explore parallel messages eca rings channels; do $(BIN)/headwater bench $$name; done
 
 .PHONY: docs
 docs: setup ## renew the generated tables and pictures of the documentation
 	$(BIN)/python docs/generate.py
 	$(BIN)/headwater bench parallel --plot docs/img/parallel.svg >/dev/null
 	$(BIN)/headwater lab spectrum --plot docs/img/spectrum.svg >/dev/null
+	$(BIN)/headwater bench rings --plot docs/img/rings.svg >/dev/null
 	$(BIN)/python docs/picture.py
 
 .PHONY: lock

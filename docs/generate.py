@@ -19,6 +19,7 @@ from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import Level
 from headwater.lab.comparison import comparable, compare
 from headwater.lab.library import example, example_names
+from headwater.lab.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import Cell, measure_spectrum
 from headwater.pipeline.choice import resolve, usable
@@ -106,6 +107,37 @@ def messages() -> str:
     )
 
 
+def rings_latency() -> str:
+    return table(
+        ["protocol", "n", "one update", "visits", "paper", "all at once", "visits", "paper"],
+        (
+            [
+                f"`{found.algorithm}`",
+                str(items),
+                str(found.one),
+                str(found.one_visits),
+                str(found.one_paper),
+                str(found.all),
+                str(found.all_visits),
+                str(found.all_paper),
+            ]
+            for items in (2, 4, 8)
+            for found in (measure_latency(name, items) for name in PROTOCOLS)
+        ),
+    )
+
+
+def rings_traffic() -> str:
+    sizes = (2, 3, 4, 6)
+    rows = []
+    for name in COMPARED:
+        found = [measure_traffic(name, items) for items in sizes]
+        messages = [f"{f.quiet_messages:.1f} / {f.busy_messages:.1f}" for f in found]
+        carried = [f"{f.quiet_bytes:,.0f} / {f.busy_bytes:,.0f}" for f in found]
+        rows += [[f"`{name}`", "messages", *messages], ["", "bytes", *carried]]
+    return table(["algorithm", "per update", *(f"n = {size}" for size in sizes)], rows)
+
+
 def settings(model: type[BaseModel]) -> str:
     """A section of headwater.toml: what each of its keys is, and what it is if left out."""
     return table(
@@ -177,7 +209,13 @@ QUICK: dict[str, Callable[[], str]] = {
         for name, model in {**SECTIONS, **KINDS}.items()
     },
 }
-ALL: dict[str, Callable[[], str]] = {**QUICK, "spectrum": spectrum, "messages": messages}
+ALL: dict[str, Callable[[], str]] = {
+    **QUICK,
+    "spectrum": spectrum,
+    "messages": messages,
+    "rings-latency": rings_latency,
+    "rings-traffic": rings_traffic,
+}
 
 
 def renewed(text: str, parts: dict[str, Callable[[], str]]) -> str:

@@ -6,6 +6,7 @@ quite different ones are wanted. They are small as they are.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -16,6 +17,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql import parse_view
 from headwater.algebra.values import INT, TEXT, Row, Type, Value
 from headwater.algebra.views import View
+from headwater.errors import SqlError
 from tests.queries import random_query, random_relations
 
 _DOMAINS: dict[Type, tuple[Value, ...]] = {
@@ -89,18 +91,36 @@ class Case:
 
 
 def random_case(
-    seed: int, *, self_joins: bool = False, transactions: int = 0, most_changed: int = 3
+    seed: int,
+    *,
+    self_joins: bool = False,
+    unions: bool = False,
+    transactions: int = 0,
+    most_changed: int = 3,
 ) -> Case:
     random = Random(seed)
     known = random_relations(random)
     sql = random_query(random, known, self_joins=self_joins)
     view = parse_view(sql, known, allow_self_joins=self_joins)
+    if unions:
+        view = _union(random, view, known)
     states = [{relation.name: random_bag(random, relation.schema) for relation in view.relations}]
     deltas = []
     for _ in range(transactions):
         deltas.append(_transaction(random, view.relations, most_changed))
         states.append(changed(states[-1], deltas[-1]))
     return Case(view, tuple(deltas), tuple(states))
+
+
+def _union(random: Random, view: View, known: tuple[Relation, ...]) -> View:
+    """The view with up to two more queries by UNION ALL, if some that fit are found."""
+    for _ in range(40):
+        with suppress(SqlError):
+            more = random_query(random, known, self_joins=True)
+            view = parse_view(f"{view.sql} UNION ALL {more}", known, allow_self_joins=True)
+            if len(view.joins) == 3:
+                break
+    return view
 
 
 def _transaction(
@@ -112,11 +132,19 @@ def _transaction(
 
 
 def cases(
-    *, self_joins: bool = False, transactions: int = 0, most_changed: int = 3
+    *,
+    self_joins: bool = False,
+    unions: bool = False,
+    transactions: int = 0,
+    most_changed: int = 3,
 ) -> st.SearchStrategy[Case]:
     """Views with databases; a transaction changes up to `most_changed` relations."""
     return _SEEDS.map(
         lambda seed: random_case(
-            seed, self_joins=self_joins, transactions=transactions, most_changed=most_changed
+            seed,
+            self_joins=self_joins,
+            unions=unions,
+            transactions=transactions,
+            most_changed=most_changed,
         )
     )

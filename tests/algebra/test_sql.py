@@ -4,7 +4,7 @@ import pytest
 
 from headwater.algebra.expressions import show_expression
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql import parse_view, tables_of
 from headwater.algebra.values import DATE, FLOAT, INT, TEXT, TIMESTAMP_TZ, decimal_type
 from headwater.algebra.views import Join, View
 from headwater.errors import SqlError
@@ -225,6 +225,49 @@ def test_a_timestamp_with_a_zone_is_exact() -> None:
     assert conditions(sql) == ["visits.at > 2024-01-31T10:00:00+00:00"]
 
 
+# UNION ALL
+
+
+def test_a_union_is_a_sum_of_joins_under_the_names_of_the_first() -> None:
+    view = parse(
+        "SELECT o.id, Name FROM orders o JOIN customers c ON o.customer = c.customer\n"
+        "union all SELECT visits.customer AS x, c.Name AS x FROM visits, customers c"
+    )
+    assert [[o.alias for o in join.occurrences] for join in view.joins] == [
+        ["o", "c"],
+        ["visits", "c"],
+    ]
+    assert view.schema.names == ("id", "Name")
+    assert {join.schema for join in view.joins} == {view.schema}
+    assert view.relations == (ORDERS, CUSTOMERS, VISITS)
+    assert view.key == ()
+
+
+def test_a_relation_may_occur_on_both_sides_of_union_all() -> None:
+    view = parse("SELECT id FROM orders WHERE id > 1 UNION ALL SELECT customer FROM orders;")
+    assert view.relations == (ORDERS,)
+    assert view.used_columns == {"orders": ("id", "customer")}
+
+
+def test_three_parts_and_words_that_only_look_like_union_all() -> None:
+    view = parse(
+        "SELECT id AS `union all` FROM orders -- union all\n"
+        "UNION ALL /* one */ SELECT customer FROM visits\n"
+        "UNION\nALL SELECT LENGTH('a union all b') AS n FROM customers"
+    )
+    assert len(view.joins) == 3
+    assert view.schema.names == ("union all",)
+
+
+def test_tables_of_a_union_are_those_of_all_its_parts() -> None:
+    found = tables_of("SELECT id FROM shop.orders\nUNION ALL SELECT customer FROM crm.visits, x")
+    assert [(t.source, t.name, t.line, t.column) for t in found] == [
+        ("shop", "orders", 1, 16),
+        ("crm", "visits", 2, 32),
+        ("", "x", 2, 44),
+    ]
+
+
 # What is refused: the message names it, and says where it stands.
 
 REFUSED = {
@@ -240,7 +283,33 @@ REFUSED = {
     "QUALIFY": ("SELECT id FROM orders QUALIFY id = 1", "QUALIFY", 1, 23),
     "a hint": ("SELECT /*+ BROADCAST(orders) */ id FROM orders", "hint", 1, 8),
     "WITH": ("WITH x AS (SELECT id FROM orders) SELECT id FROM x", "WITH", 1, 1),
-    "UNION": ("SELECT id FROM orders\nUNION ALL SELECT customer FROM visits", "UNION", 2, 1),
+    "UNION": ("SELECT id FROM orders\nUNION SELECT customer FROM visits", "UNION ALL", 2, 1),
+    "UNION DISTINCT": (
+        "SELECT id FROM orders UNION DISTINCT SELECT id FROM orders", "UNION ALL", 1, 23),
+    "UNION after UNION ALL": (
+        "SELECT id FROM orders UNION ALL SELECT id FROM orders\nUNION SELECT id FROM orders",
+        "UNION is not supported", 2, 1),
+    "INTERSECT after UNION ALL": (
+        "SELECT id FROM orders UNION ALL\nSELECT id FROM orders INTERSECT SELECT id FROM orders",
+        "INTERSECT", 2, 23),
+    "nothing after UNION ALL": ("SELECT id FROM orders UNION ALL", "there is no query", 1, 32),
+    "nothing before UNION ALL": ("UNION ALL SELECT id FROM orders", "there is no query", 1, 1),
+    "VALUES after UNION ALL": (
+        "SELECT id FROM orders\nUNION ALL VALUES (1)", "not a SELECT", 2, 11),
+    "parentheses after UNION ALL": (
+        "SELECT id FROM orders UNION ALL (SELECT id FROM orders)", "parentheses", 1, 33),
+    "no FROM after UNION ALL": ("SELECT id FROM orders UNION ALL SELECT 1", "no FROM", 1, 33),
+    "another number of columns": (
+        "SELECT id FROM orders\nUNION ALL SELECT id, day FROM orders", "has 2 columns", 2, 11),
+    "another type": (
+        "SELECT id, day FROM orders\nUNION ALL SELECT id,\n  price FROM orders", "CAST", 3, 3),
+    "a decimal of another scale": (
+        "SELECT price FROM orders UNION ALL SELECT CAST(price AS DECIMAL(8,3)) FROM orders",
+        "of type decimal(8,3), and in the first SELECT (price) of type decimal(8,2)", 1, 43),
+    "an unknown column after UNION ALL": (
+        "SELECT id FROM orders\nUNION ALL\nSELECT idd FROM orders", "no column idd", 3, 8),
+    "ORDER BY after UNION ALL": (
+        "SELECT id FROM orders UNION ALL SELECT id FROM orders\nORDER BY id", "ORDER BY", 2, 1),
     "INTERSECT": ("SELECT id FROM orders INTERSECT SELECT id FROM orders", "INTERSECT", 1, 23),
     "EXCEPT": ("SELECT id FROM orders EXCEPT SELECT id FROM orders", "EXCEPT", 1, 23),
     "MINUS": ("SELECT id FROM orders MINUS SELECT id FROM orders", "EXCEPT", 1, 23),

@@ -59,6 +59,23 @@ def test_a_view_that_uses_a_relation_twice_has_the_rows_that_sqlite_finds(case: 
     assert plain_answer(case.view, case) == sqlite_answer(case)
 
 
+@given(cases(self_joins=True, unions=True))
+def test_a_union_of_views_has_the_rows_that_sqlite_finds(case: Case) -> None:
+    assert plain_answer(case.view, case) == sqlite_answer(case)
+
+
+def test_most_of_the_random_unions_have_several_parts() -> None:
+    parts: list[int] = []
+
+    @settings(max_examples=100, derandomize=True, database=None)
+    @given(cases(self_joins=True, unions=True))
+    def collect(case: Case) -> None:
+        parts.append(len(case.view.joins))
+
+    collect()
+    assert sum(count == 3 for count in parts) >= 0.5 * len(parts)
+
+
 @given(st.integers(0, 2**32 - 1))
 @MORE
 def test_a_damaged_query_is_refused_or_means_what_sqlite_takes_it_for(seed: int) -> None:

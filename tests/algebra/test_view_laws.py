@@ -119,6 +119,16 @@ def test_the_telescoped_delta_is_the_difference_of_the_states(engine: Engine, ca
     assert delta == value(engine, case.view, case.new) - value(engine, case.view, case.old)
 
 
+@given(case=cases(transactions=1, self_joins=True, unions=True))
+def test_the_delta_of_a_union_is_the_difference_of_the_states(engine: Engine, case: Case) -> None:
+    old, new = (value(engine, case.view, state) for state in (case.old, case.new))
+    assert new - old == telescoped_delta(case.view, case.delta, case.old, case.new)
+    correction = engine.evaluate(
+        substitute(query_of(case.view), case.delta), case.new, case.view.schema
+    )
+    assert old == new - correction
+
+
 @given(case=cases(transactions=1, self_joins=True))
 @MANY
 def test_inclusion_and_exclusion_agrees_with_telescoping(engine: Engine, case: Case) -> None:

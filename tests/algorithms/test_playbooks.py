@@ -71,6 +71,7 @@ def described(effect: Effect) -> str:
         return (
             f"ask {effect.source} {effect.label}: {' and '.join(map(show_query, effect.queries))}"
         )
+    assert isinstance(effect, Apply)
     shown = []
     for action in effect.actions:
         match action:

@@ -61,6 +61,9 @@ class _Oracle:
                 any(vector[at] == count for state in states for vector in self.matches(state))
                 for at, count in enumerate(self.counts)
             ),
+            "view_management": any(
+                chain[-1] == self.final for chain in self.chains(whole=False, strict=False)
+            ),
         }
 
     def view(self, vector: Vector) -> Rows:

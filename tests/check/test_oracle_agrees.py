@@ -86,6 +86,20 @@ def test_the_random_runs_reach_every_level_and_break_every_property() -> None:
 
 
 @pytest.mark.parametrize("group", range(4))
+def test_the_rings_papers_properties_are_strong_consistency_without_global_transactions(
+    group: int,
+) -> None:
+    for number in range(PER_GROUP):
+        random = Random(f"rings {group}/{number}")
+        known = history(random.randrange(600))
+        parts = [part for parts in known.transactions.values() for part in parts]
+        states = random_states(random, known)
+        if states[0] == known.view_at(known.origin) and all(part.is_whole for part in parts):
+            found = check(known, states).properties
+            assert found["view_management"] == found["strong_consistency"]
+
+
+@pytest.mark.parametrize("group", range(4))
 def test_what_properties_imply_holds_of_every_run(group: int) -> None:
     implied = [(p.name, other) for p in PROPERTIES for other in p.implies]
     for number in range(PER_GROUP):

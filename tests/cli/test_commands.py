@@ -16,7 +16,7 @@ from headwater.check.levels import PROPERTIES, Level
 from headwater.lab.library import example_names
 from headwater.protocol.trace_json import trace_from_json
 from tests.cli.commands import headwater, quick
-from tests.scenarios import edited
+from tests.scenarios import counters, edited
 
 LEVELS = [str(level) for level in Level]
 
@@ -49,6 +49,7 @@ def lines(text: str) -> list[dict[str, Any]]:
             )
         ),
         ("bench", "explore"),
+        ("bench", "rings"),
     ],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
@@ -285,3 +286,44 @@ def test_the_labs_demo_shows_the_anomaly_and_its_repair() -> None:
     found = quick("lab", "demo").out
     assert "✗ None: not even the last state of the view is right." in found
     assert "✓ Complete: every state of the sources in that order is shown." in found
+
+
+# The Rings protocols
+
+
+def test_a_run_of_the_rings_can_be_replayed_step_by_step() -> None:
+    found = quick("lab", "replay", "rings-concurrent", "--json")
+    assert found.code == 0
+    done = json.loads(found.out)
+    assert done["level"] == "complete"
+    assert done["properties"]["view_management"] is True
+    assert done["steps"][3] == (
+        "4. Node y receives token1 from node x and sends token1 [y: r1 ⋈ [2, 5]] to node x."
+    )
+    assert (done["messages"], done["bytes"]) == (9, 176)
+
+
+def test_a_counterexample_of_the_rings_is_shrunk_and_replayed(tmp_path: Path) -> None:
+    scenario = tmp_path / "global.json"
+    scenario.write_text(json.dumps(counters("xy", "x").data))
+    arguments = ["lab", "explore", str(scenario), "-a", "rings-star", "--shrink", "--json"]
+    found = quick(*arguments)
+    assert found.code == 0
+    (tmp_path / "found.json").write_text(found.out)
+    replayed = json.loads(quick("lab", "replay", str(tmp_path / "found.json"), "--json").out)
+    assert (json.loads(found.out)["level"], replayed["level"]) == ("weak", "weak")
+
+
+def test_random_scenarios_may_have_several_terms() -> None:
+    found = quick("lab", "generate", "--seeds", "0:3", "--terms", "3")
+    views = [json.loads(line)["view"] for line in found.out.splitlines()]
+    assert [view.count("UNION ALL") for view in views] == [2, 2, 2]
+
+
+def test_figures_of_the_rings_are_printed_for_machines() -> None:
+    found = quick("bench", "rings", "--json")
+    rows = lines(found.out)
+    latency = {(x["algorithm"], x["items"]): x for x in rows if x["measured"] == "latency"}
+    assert latency["rings", 4]["one_visits"] == latency["rings", 4]["one_paper"] == 8
+    traffic = {x["algorithm"] for x in rows if x["measured"] == "traffic"}
+    assert traffic == {"rings", "rings-star", "sweep", "strobe"}

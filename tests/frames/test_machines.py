@@ -14,7 +14,13 @@ from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import seeded
 from headwater.lab.world import Simulation
 from headwater.protocol.effects import Apply, Ask, apply_actions
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
 from headwater.protocol.transactions import Transaction
 
 
@@ -41,7 +47,7 @@ def lifted(engine: Engine, event: Event) -> Event:
             return TransactionArrived(lifted_transaction(engine, transaction))
         case AnswerArrived(results=results):
             return replace(event, results=tuple(engine.lift(rows) for rows in results))
-        case Idled():
+        case Idled() | MessageArrived():
             return event
 
 

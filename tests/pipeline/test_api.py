@@ -42,6 +42,27 @@ def test_a_view_is_read_as_it_is_and_as_it_was(project: Project, spark: SparkSes
     assert view.verify(spark).holds
 
 
+def test_a_sum_of_joins_is_loaded_maintained_and_verified(
+    project: Project, spark: SparkSession
+) -> None:
+    (project.folder / "views" / "names.sql").write_text(
+        "CREATE MATERIALIZED VIEW names WITH COMPLETE CONSISTENCY AS\n"
+        "SELECT c.id, c.name FROM crm.customers c JOIN shop.orders o ON o.customer = c.id\n"
+        "UNION ALL SELECT c.id, c.name FROM crm.customers c"
+    )
+    project = Project.open(project.folder)
+    project.run(once=True, spark=spark)
+    connection = sqlite3.connect(project.folder / "crm.db")
+    connection.execute("UPDATE customers SET name = 'Eve' WHERE id = 1")
+    connection.commit()
+    connection.close()
+    project.run(once=True, spark=spark)
+    view = project.view("names")
+    rows = [tuple(row) for row in view.df(spark).where("id = 1").collect()]
+    assert rows == [(1, "Eve")] * 3
+    assert view.verify(spark).holds
+
+
 def test_a_run_ends_when_it_is_told_to(project: Project, spark: SparkSession) -> None:
     stop = threading.Event()
     stop.set()

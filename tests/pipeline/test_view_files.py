@@ -131,6 +131,12 @@ def test_a_mistake_in_the_query_counts_from_the_start_of_the_file(
     assert refused(tmp_path, header + select).startswith(message)
 
 
+def test_a_mistake_after_union_all_counts_from_the_start_of_the_file(tmp_path: Path) -> None:
+    text = f"{START}AS\nSELECT id FROM orders\nUNION ALL\n  SELECT name FROM customers"
+    found = refused(tmp_path, text)
+    assert found.startswith("4:10: column 1 is of type text, and in the first SELECT (id) of type")
+
+
 def test_a_definition_has_the_view(tmp_path: Path) -> None:
     text = f"{START}AS\nSELECT o.id, name FROM shop.orders o, crm.customers c WHERE customer = c.id"
     definition = read(tmp_path, text + ";").define([ORDERS, CUSTOMERS])

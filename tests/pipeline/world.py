@@ -50,6 +50,17 @@ VIEWS = {
         FROM crm.customers c JOIN shop.orders o ON o.customer = c.id WHERE o.amount > c.credit
     """,
 }
+A_SUM = {
+    # relations occur several times
+    "activity": """
+        CREATE MATERIALIZED VIEW activity AS
+        SELECT o.id, o.amount FROM crm.customers c JOIN shop.orders o ON o.customer = c.id
+        UNION ALL
+        SELECT l.item, o.amount FROM shop.orders o JOIN stock.lines l ON l.order_id = o.id
+        UNION ALL
+        SELECT l.item, l.qty FROM stock.lines l WHERE l.qty > 1
+    """,
+}
 TABLES = {
     "crm": "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, credit INTEGER)",
     "shop": "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount BIGINT)",

@@ -1,4 +1,5 @@
-"""Views from SQL: a SELECT over relations that are joined, selected from and projected.
+"""Views from SQL: a SELECT over relations that are joined, selected from and projected, or
+several such SELECTs with UNION ALL between them.
 
 Reads Spark's dialect with sqlglot. What a view cannot be is refused with the clause, its
 line and its column, rather than read as something else. Splits conditions into conjuncts.
@@ -23,6 +24,11 @@ from headwater.algebra.views import Join, Occurrence, View
 from headwater.errors import SqlError
 
 _ONLY = "A view selects, projects and joins."
+_SETS = {
+    "UNION": "Write UNION ALL, and make rows distinct when reading the view.",
+    "INTERSECT": "Define a view for each part.",
+    "EXCEPT": "Define a view for each part.",
+}
 _SELECT_PARTS = frozenset({"expressions", "from_", "joins", "where"})
 _TABLE_PARTS = frozenset({"this", "db", "alias"})
 _JOIN_PARTS = frozenset({"this", "on", "using", "kind", "side", "method"})
@@ -54,15 +60,16 @@ def parse_view(
     *,
     allow_self_joins: bool = False,
 ) -> View:
-    """The view that a SELECT over `relations` defines; SqlError says what is wrong and where."""
-    text = SqlText(sql)
-    _one_select(text)
-    select = _plain_select(text, text.parse())
+    """The view that `sql` over `relations` defines; SqlError says what is wrong and where."""
     known = tuple(relations.values() if isinstance(relations, Mapping) else relations)
-    try:
-        return _Reader(text, known, allow_self_joins).view(select, name)
-    except RecursionError:
-        raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
+    joins: list[Join] = []
+    for text, select in _selects(sql):
+        reader = _Reader(text, known, allow_self_joins, joins[0].schema if joins else None)
+        try:
+            joins.append(reader.join(select))
+        except RecursionError:
+            raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
+    return View(name, tuple(joins), joins[0].schema, sql)
 
 
 @dataclass(frozen=True)
@@ -76,13 +83,14 @@ class TableName:
 
 
 def tables_of(sql: str) -> tuple[TableName, ...]:
-    """The tables that a SELECT names in FROM; SqlError if it is none, whatever they are."""
-    text = SqlText(sql)
-    _one_select(text)
-    select = _plain_select(text, text.parse())
-    reader = _Reader(text, (), False)
-    nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
-    return tuple(reader.table_name(node) for node in nodes)
+    """The tables that a query names in FROM; SqlError if it is none, whatever they are."""
+    found: list[TableName] = []
+    for text, select in _selects(sql):
+        reader = _Reader(text, (), False)
+        joins = select.args.get("joins") or ()
+        nodes = [select.args["from_"].this, *(join.this for join in joins)]
+        found += [reader.table_name(node) for node in nodes]
+    return tuple(found)
 
 
 def normalised(sql: str) -> str:
@@ -90,14 +98,17 @@ def normalised(sql: str) -> str:
     return SqlText(sql).parse().sql(DIALECT, comments=False)
 
 
-def _one_select(text: SqlText) -> None:
-    """Refuse, before parsing, what is no single SELECT."""
+def _selects(sql: str) -> Iterator[tuple[SqlText, exp.Select]]:
+    """Each SELECT of a query, in a text in which everything else is blank."""
+    whole = SqlText(sql)
+    _one_statement(whole)
+    for text, start in whole.divided_by_union_all():
+        _one_select(text, start)
+        yield text, _plain_select(text, text.parse())
+
+
+def _one_statement(text: SqlText) -> None:
     tokens = text.tokens
-    if not tokens:
-        raise text.error_at(0, "there is no query.", "Write a SELECT.")
-    if tokens[0].text.upper() not in ("SELECT", "WITH", "("):
-        found = tokens[0].text.upper()
-        raise text.error_at(tokens[0].start, f"{found} ... is not a SELECT.", "Write a SELECT.")
     ends = [at for at, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
     for at in ends:
         for token in tokens[at:]:
@@ -105,6 +116,16 @@ def _one_select(text: SqlText) -> None:
                 raise text.error_at(
                     token.start, "there is more than one statement.", "Define each view by itself."
                 )
+
+
+def _one_select(text: SqlText, start: int) -> None:
+    """Refuse, before parsing, what is no SELECT."""
+    tokens = text.tokens
+    if not tokens:
+        raise text.error_at(start, "there is no query.", "Write a SELECT.")
+    if tokens[0].text.upper() not in ("SELECT", "WITH", "("):
+        found = tokens[0].text.upper()
+        raise text.error_at(tokens[0].start, f"{found} ... is not a SELECT.", "Write a SELECT.")
     for token, following in pairwise(tokens):
         if token.text.upper() == "TRY_CAST" and following.text == "(":
             raise text.error_at(token.start, "TRY_CAST is not supported.", "Write CAST.")
@@ -123,9 +144,10 @@ def _plain_select(text: SqlText, tree: exp.Expr) -> exp.Select:
     if isinstance(tree, exp.SetOperation):
         word = {"Union": "UNION", "Intersect": "INTERSECT"}.get(type(tree).__name__, "EXCEPT")
         place = text.keyword("UNION", "INTERSECT", "EXCEPT", "MINUS")
-        raise text.error_at(place, f"{word} is not supported.", "Define a view for each part.")
+        raise text.error_at(place, f"{word} is not supported.", _SETS[word])
     if not isinstance(tree, exp.Select):
-        raise text.error_at(0, "the query is in parentheses.", "Leave the parentheses out.")
+        place = text.tokens[0].start
+        raise text.error_at(place, "the query is in parentheses.", "Leave the parentheses out.")
     refused = []
     for part, value in tree.args.items():
         if value and part not in _SELECT_PARTS:
@@ -136,7 +158,10 @@ def _plain_select(text: SqlText, tree: exp.Expr) -> exp.Select:
         place, label = min(refused)
         raise text.error_at(place, f"{label} is not supported.", _ONLY)
     if not tree.args.get("from_"):
-        raise text.error_at(0, "the query has no FROM.", "Name the relations that the view reads.")
+        place = text.tokens[0].start
+        raise text.error_at(
+            place, "the query has no FROM.", "Name the relations that the view reads."
+        )
     return tree
 
 
@@ -149,24 +174,30 @@ class _Output:
 
 
 class _Reader:
-    """Reads one SELECT."""
+    """Reads one SELECT; `like` is the schema of the first one that UNION ALL connects it with."""
 
-    def __init__(self, text: SqlText, relations: tuple[Relation, ...], self_joins: bool) -> None:
+    def __init__(
+        self,
+        text: SqlText,
+        relations: tuple[Relation, ...],
+        self_joins: bool,
+        like: Schema | None = None,
+    ) -> None:
         self.text = text
         self.relations = relations
         self.self_joins = self_joins
+        self.like = like
         self.tables: list[Table] = []
 
-    def view(self, select: exp.Select, name: str) -> View:
+    def join(self, select: exp.Select) -> Join:
         scope, condition = self._from(select)
         if where := select.args.get("where"):
             condition += Translator(self.text, scope).condition(where.this, "WHERE")
         outputs = list(self._outputs(select, scope))
         self._check_outputs(outputs)
-        schema = Schema(tuple(Column(o.name, o.expression.type) for o in outputs))
+        schema = self.like or Schema(tuple(Column(o.name, o.expression.type) for o in outputs))
         occurrences = tuple(table.occurrence for table in self.tables)
-        join = Join(occurrences, condition, tuple(o.expression for o in outputs), schema)
-        return View(name, (join,), schema, self.text.sql)
+        return Join(occurrences, condition, tuple(o.expression for o in outputs), schema)
 
     # FROM
 
@@ -320,7 +351,7 @@ class _Reader:
         seen: dict[str, _Output] = {}
         for output in outputs:
             first = seen.setdefault(output.name.lower(), output)
-            if first is not output:
+            if first is not output and self.like is None:
                 raise self._duplicate(first, output)
             if output.expression.type == VOID:
                 raise self.text.error_at(
@@ -329,9 +360,33 @@ class _Reader:
                     "Write CAST(NULL AS type).",
                 )
 
+        if self.like is not None:
+            self._check_like_the_first(outputs, self.like)
+
+    def _check_like_the_first(self, outputs: list[_Output], like: Schema) -> None:
+        """As many columns as the first SELECT, of the same types; the names are the first one's."""
+        if len(outputs) != len(like):
+            raise self.text.error_at(
+                self.text.keyword("SELECT"),
+                f"this SELECT has {_columns(len(outputs))}, and the first one has {len(like)}.",
+                "UNION ALL needs as many columns in each.",
+            )
+        for at, (output, column) in enumerate(zip(outputs, like.columns, strict=True), 1):
+            if output.expression.type != column.type:
+                raise self.text.error_at(
+                    output.place,
+                    f"column {at} is of type {output.expression.type}, and in the first SELECT "
+                    f"({column.name}) of type {column.type}.",
+                    "Give both one type with CAST.",
+                )
+
     def _duplicate(self, first: _Output, second: _Output) -> SqlError:
         return self.text.error_at(
             second.place,
             f"two output columns are named {second.name}: {first.shown} and {second.shown}.",
             "List the columns and give one of them an alias with AS.",
         )
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
@@ -16,6 +17,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from headwater.errors import SqlError
 
 DIALECT = "spark"
+_VISIBLE = re.compile(r"[^\n]")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 _CLOSED = re.compile(
     r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
@@ -88,6 +90,29 @@ class SqlText:
         return self.error_at(
             token.start, f"syntax error at '{found}': {what}.", "Correct the query there."
         )
+
+    def divided_by_union_all(self) -> list[tuple[SqlText, int]]:
+        """The text once for each query between UNION ALLs, everything else blank: so places stay.
+
+        Also where each starts.
+
+        UNION ALL in parentheses does not count.
+        """
+        outer = [token for token, _ in self.words()]
+        pairs = [
+            (union, word)
+            for union, word in pairwise(outer)
+            if union.token_type is TokenType.UNION and word.token_type is TokenType.ALL
+        ]
+        starts = [0, *(word.end + 1 for _, word in pairs)]
+        ends = [*(union.start for union, _ in pairs), len(self.sql)]
+        if len(starts) == 1:
+            return [(self, 0)]
+        blank = _VISIBLE.sub(" ", self.sql)
+        return [
+            (SqlText(blank[:start] + self.sql[start:end] + blank[end:]), start)
+            for start, end in zip(starts, ends, strict=True)
+        ]
 
     def words(self) -> Iterator[tuple[Token, str]]:
         """The tokens outside parentheses, each with its first word in capitals."""

@@ -58,6 +58,12 @@ def insertions(view: View, deltas: Mapping[str, Rows]) -> Query:
 
 def require_keys(view: View, algorithm: str) -> None:
     """UnsupportedViewError unless the view shows the key of every relation."""
+    if len(view.joins) > 1:
+        raise UnsupportedViewError(
+            f"{algorithm} deletes rows by key, and a row of a UNION ALL does not tell which of its "
+            "parts it belongs to.",
+            "Choose an algorithm that needs no keys, such as sweep, or make each part a view.",
+        )
     missing = [
         f"{relation.short_name} ({', '.join(relation.key) or 'has no key'})"
         for relation in view.relations

@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeAlias, TypeVar
 
 from headwater.protocol.effects import Effect
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
 from headwater.protocol.transactions import Transaction
 
 State = TypeVar("State")
@@ -24,6 +30,8 @@ class Manager(ABC, Generic[State]):
                 return self.take_answer(state, event)
             case Idled():
                 return self.take_idle(state)
+            case MessageArrived():
+                raise AssertionError("this protocol has no nodes at the sources")
 
     def wants_idle(self, state: State) -> bool:
         return False

@@ -31,12 +31,14 @@ from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.rings import RingWarehouse, ring_nodes
+from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.source_evaluate import ORDERS
 from headwater.algorithms.strobe import Strobe
 from headwater.algorithms.sweep import sweep
 from headwater.algorithms.view_change import Strategy
 from headwater.errors import InputError
-from headwater.protocol.managers import ViewManager
+from headwater.protocol.managers import Node, ViewManager
 
 SCENARIO_KINDS = ("centralized", "single-source", "multi-source", "source-local", "global")
 
@@ -62,6 +64,10 @@ class Algorithm:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     joins_global: bool = True
     """Whether it gets global transactions whole, joined by the integrator."""
+    nodes: Callable[..., Mapping[str, Node[Any]]] | None = None
+    """Makes the nodes beside the sources, by source, for a protocol in which they take part."""
+    channels: str = "fifo"
+    """The channels that the lab gives it unless told otherwise."""
 
     @property
     def needs_keys(self) -> bool:
@@ -101,6 +107,11 @@ _EVERY = Parameter(
 )
 _DEPTH = Parameter("how often one pass takes concurrent updates along", 4, _at_least_one)
 _POLICY = Parameter("which probes go together", POLICIES[0], _one_of(*POLICIES))
+_GATHER = Parameter(
+    "take an item's waiting transactions in together; off: one at a time, complete",
+    "on",
+    _one_of("on", "off"),
+)
 _PVM_PARAMETERS = {
     "p": Parameter("how many updates are in work at once", 4, _at_least_one),
     "handle": Parameter(
@@ -315,6 +326,45 @@ ALGORITHMS = {
             _promises(*["complete"] * 5),
             assumes=("all base relations may be copied to the warehouse",),
         ),
+        Algorithm(
+            "rings",
+            "Rings, sections 4.2 and 5, Figure 1, repaired",
+            "a token goes round the sources for ever and collects what their updates change",
+            lambda view, gather: RingWarehouse(view),
+            _promises("complete", "strong", "strong", "strong", "weak"),
+            assumes=("a node stands beside every source, and nodes can reach each other",),
+            parameters={"gather": _GATHER},
+            joins_global=False,
+            nodes=lambda view, gather: ring_nodes(view, gather == "on"),
+            channels="unordered",
+        ),
+        Algorithm(
+            "rings-star",
+            "Rings, section 4.4, Figure 2, repaired",
+            "sends a token from source to source when there are updates, and nothing otherwise",
+            lambda view, gather, refresh, every: StarWarehouse(view, refresh),
+            _promises("complete", "strong", "strong", "strong", "weak"),
+            assumes=("a node stands beside every source",),
+            parameters={
+                "gather": _GATHER,
+                "refresh": Parameter(
+                    "when the token is wanted: at an update, at a quantity of them, by a clock, "
+                    "or when the view is queried",
+                    REFRESH[0],
+                    _one_of(*REFRESH),
+                ),
+                "every": Parameter(
+                    "with refresh=quantity: want the token at this many transactions",
+                    2,
+                    _at_least_one,
+                ),
+            },
+            joins_global=False,
+            nodes=lambda view, gather, refresh, every: star_nodes(
+                view, gather == "on", refresh, every
+            ),
+            channels="unordered",
+        ),
     )
 }
 
@@ -332,6 +382,17 @@ def algorithm(name: str) -> Algorithm:
 
 def make_manager(chosen: Algorithm, view: View, settings: Mapping[str, str]) -> ViewManager[Any]:
     """A view manager with these settings; InputError names what does not exist or fit."""
+    return chosen.make(view, **_values(chosen, settings))
+
+
+def make_nodes(
+    chosen: Algorithm, view: View, settings: Mapping[str, str]
+) -> Mapping[str, Node[Any]]:
+    """The nodes beside the sources, by source; none if the algorithm has none."""
+    return chosen.nodes(view, **_values(chosen, settings)) if chosen.nodes else {}
+
+
+def _values(chosen: Algorithm, settings: Mapping[str, str]) -> dict[str, Any]:
     values = {name: parameter.default for name, parameter in chosen.parameters.items()}
     for name, text in settings.items():
         parameter = chosen.parameters.get(name)
@@ -346,4 +407,4 @@ def make_manager(chosen: Algorithm, view: View, settings: Mapping[str, str]) -> 
             raise InputError(
                 f"--set {name}={text}: {error}.", f"It means: {parameter.meaning}."
             ) from None
-    return chosen.make(view, **values)
+    return values

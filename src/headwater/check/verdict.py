@@ -156,6 +156,7 @@ def _properties(
         "validity": progress.weak,
         "order_consistency": order,
         "up_to_dateness": convergent or (_up_to_date(history, states) if small else None),
+        "view_management": convergent and order,
     }
 
 

@@ -16,6 +16,13 @@ from headwater.lab.comparison import comparable, compare
 from headwater.lab.eca_costs import count_costs
 from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, chain, generate
+from headwater.lab.ring_costs import (
+    COMPARED,
+    PROTOCOLS,
+    Traffic,
+    measure_latency,
+    measure_traffic,
+)
 from headwater.lab.simulate import simulate
 from headwater.lab.virtual_time import run_timed
 
@@ -162,6 +169,58 @@ def eca_bench(as_json: JsonOption = False) -> None:
             for row in rows
         ),
     )
+
+
+@app.command("rings")
+def rings_bench(
+    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Latency of the Rings protocols beside the paper's, and what travels beside SWEEP and Strobe.
+
+    In message delays: every message takes one unit of time, processing none.
+    """
+    delays = [measure_latency(name, items) for items in (2, 3, 4, 6, 8) for name in PROTOCOLS]
+    sizes = (2, 3, 4, 6)
+    traffic = [measure_traffic(name, items) for name in COMPARED for items in sizes]
+    if plot is not None:
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for found in traffic:
+            quiet = lines.setdefault(f"{found.algorithm}, far apart", [])
+            quiet.append((found.items, found.quiet_messages))
+            busy = lines.setdefault(f"{found.algorithm}, at once", [])
+            busy.append((found.items, found.busy_messages))
+        axes = ("items n", "messages per update")
+        line_chart(plot, "Messages of the Rings protocols, SWEEP and Strobe", axes, lines)
+    if as_json:
+        for row in delays:
+            print_json({"measured": "latency", **asdict(row)})
+        for found in traffic:
+            print_json({"measured": "traffic", **asdict(found)})
+        return
+    print_table(
+        "Latency in message delays, worst case (visits of the token; the paper's figure)",
+        ["algorithm", "items n", "one update", "all items at once"],
+        (
+            [
+                row.algorithm,
+                str(row.items),
+                f"{row.one} ({row.one_visits}; {row.one_paper})",
+                f"{row.all} ({row.all_visits}; {row.all_paper})",
+            ]
+            for row in delays
+        ),
+    )
+    cells: dict[str, Callable[[Traffic], str]] = {
+        "Messages per update": lambda f: f"{f.quiet_messages:.1f} / {f.busy_messages:.1f}",
+        "Bytes of rows per update": lambda f: f"{f.quiet_bytes:,.0f} / {f.busy_bytes:,.0f}",
+    }
+    for title, cell in cells.items():
+        print_table(
+            f"{title}, updates far apart / all at once",
+            ["algorithm", *(f"n = {size}" for size in sizes)],
+            ([name, *(cell(f) for f in traffic if f.algorithm == name)] for name in COMPARED),
+        )
 
 
 @app.command("channels")

@@ -377,6 +377,7 @@ def _cell_json(cell: Cell) -> Object:
         "measured": str(cell.measured),
         "scenarios": cell.scenarios,
         "schedules": cell.schedules,
+        "exhaustive": cell.exhaustive,
         "counterexample": cell.counterexample,
     }
 
@@ -433,9 +434,10 @@ def generate_command(
     sources: Annotated[int, typer.Option(help="How many sources.", min=1)] = 3,
     transactions: Annotated[int, typer.Option(help="How many transactions.", min=0)] = 4,
     keys: Annotated[bool, typer.Option(help="Whether relations have keys.")] = False,
+    terms: Annotated[int, typer.Option(help="How many joins the view adds up.", min=1)] = 1,
 ) -> None:
     """Print random scenarios, one a line, to be saved as a .jsonl file."""
-    shape = Shape(kind, relations, sources, transactions, keys)
+    shape = Shape(kind, relations, sources, transactions, keys, terms=terms)
     for seed in parse_seeds(seeds):
         print_json(generate(seed, shape).data)
 

@@ -40,11 +40,15 @@ class Compared:
 
 
 def comparable() -> list[str]:
-    """The algorithms that maintain views over several sources, and the conventional one."""
+    """The algorithms that maintain views over several sources, and the conventional one.
+
+    Not those in which the sources take part and nobody asks: see `ring_costs`.
+    """
     return [
         name
         for name, algorithm in ALGORITHMS.items()
-        if name == "conventional" or algorithm.promises["multi-source"] != "none"
+        if algorithm.nodes is None
+        and (name == "conventional" or algorithm.promises["multi-source"] != "none")
     ]
 
 

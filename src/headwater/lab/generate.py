@@ -2,7 +2,8 @@
 
 The relations form a chain, r1 to rn, joined neighbour to neighbour, spread over the sources;
 some seeds close the chain to a ring or add a condition such as `W > Z` across relations.
-Rows are deleted and inserted again, keyless relations hold duplicates.
+Rows are deleted and inserted again, keyless relations hold duplicates. With several terms the view
+is a UNION ALL of such chains, each over some of the relations.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Shape:
     the view shows few other columns, so that a changed row may look the same."""
     self_join: bool = False
     """Whether the first relation occurs again at the end of the chain."""
+    terms: int = 1
+    """How many joins the view adds up; with several it need not show keys."""
     domain: int = 2
     """Join columns hold values from 0 to domain - 1, keys twice as many."""
 
@@ -95,7 +98,10 @@ class _Generator:
                 "key": [f"K{name[1:]}"] if self.shape.keys else [],
                 "rows": [list(row) for row in rows],
             }
-        view = self._view([*names, names[0]] if self.shape.self_join else names)
+        if self.shape.terms > 1:
+            view = self._sum(names)
+        else:
+            view = self._view([*names, names[0]] if self.shape.self_join else names)
         transactions: list[Json] = [
             {"id": f"T{number}", "updates": self._updates(places)}
             for number in range(1, self.shape.transactions + 1)
@@ -149,6 +155,22 @@ class _Generator:
         tables = ", ".join(f"{name} {t}" for name, (t, _) in zip(names, places, strict=True))
         where = f" WHERE {' AND '.join(joins)}" if joins else ""
         return f"SELECT {', '.join(shown)} FROM {tables}{where}"
+
+    def _sum(self, names: list[str]) -> str:
+        """A UNION ALL; the first term is over all relations, the others over some."""
+        width = self.random.randint(1, 3)
+        terms = [self._term(names, width)]
+        while len(terms) < self.shape.terms:
+            some = self.random.sample(names, self.random.randint(1, len(names)))
+            terms.append(self._term(sorted(some, key=names.index), width))
+        return " UNION ALL ".join(terms)
+
+    def _term(self, names: list[str], width: int) -> str:
+        joins = [f"{a}.B{a[1:]} = {b}.A{b[1:]}" for a, b in pairwise(names)]
+        links = [f"{name}.{side}{name[1:]}" for name in names for side in "AB"]
+        shown = ", ".join(f"{self.random.choice(links)} AS c{at}" for at in range(width))
+        where = f" WHERE {' AND '.join(joins)}" if joins else ""
+        return f"SELECT {shown} FROM {', '.join(names)}{where}"
 
     def _updates(self, places: dict[str, str]) -> list[Json]:
         names = list(places)

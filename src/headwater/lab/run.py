@@ -9,16 +9,26 @@ from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
 from headwater.check.verdict import Verdict, check
 from headwater.lab.schedules import Chooser
-from headwater.lab.world import Action, Simulation, Step
-from headwater.protocol.effects import Ask
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.lab.world import Action, Simulation, Step, World
+from headwater.protocol.effects import Apply, Ask, Send
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
 from headwater.protocol.notation import show_query
 from headwater.protocol.trace import (
     Answered,
+    Consulted,
+    Delivered,
     Entry,
     Evaluated,
     Executed,
+    Posted,
     Received,
+    Roused,
     Sent,
     Showed,
     Trace,
@@ -40,11 +50,13 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
     schedule: list[Action] = []
     entries: list[Entry] = []
     kept: dict[str, Rows] = {}
+    asked: dict[str, Ask] = {}
+    entries += _first_messages(world)
     while enabled := simulation.enabled(world):
         action = choose(enabled)
         world, step = simulation.step(world, action)
         schedule.append(action)
-        entries += _entries(step, kept)
+        entries += _node_entries(step, asked) if simulation.nodes else _entries(step, kept)
     trace = Trace(initial, tuple(entries))
     return Run(tuple(schedule), trace, check(simulation.history, trace.states))
 
@@ -65,8 +77,46 @@ def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
                 queries = tuple(show_query(query + effect.kept) for query in effect.queries)
                 terms = sum(len(query) for query in effect.queries)
                 yield Sent(effect.source, effect.label, queries, terms)
-            else:
+            elif isinstance(effect, Apply):
                 yield Showed(next(shown), effect.transactions)
+
+
+def _first_messages(world: World) -> list[Entry]:
+    """What nodes sent before anything happened."""
+    return [
+        _posted(event.sender, Send(event.receiver, event.message))
+        for _, event in world.mail
+        if isinstance(event, MessageArrived)
+    ]
+
+
+def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
+    """What a step did where sources have nodes; `asked` has the nodes' own questions."""
+    shown = iter(step.shown)
+    if step.executed is not None:
+        yield Executed(step.action.source, step.executed)
+    for event, effects in step.handled:
+        match event:
+            case AnswerArrived(source, _, results):
+                queries = tuple(map(show_query, asked.pop(source).queries))
+                yield Consulted(source, queries, results)
+            case MessageArrived(sender, receiver, message):
+                yield Delivered(sender, receiver, message.label)
+            case Idled():
+                yield Roused(step.party) if step.party else Waited()
+        for effect in effects:
+            match effect:
+                case Ask(source=source):
+                    asked[source] = effect
+                case Apply(transactions=transactions):
+                    yield Showed(next(shown), transactions)
+                case Send():
+                    yield _posted(step.party, effect)
+
+
+def _posted(sender: str, effect: Send) -> Posted:
+    message = effect.message
+    return Posted(sender, effect.receiver, str(message), message.byte_count)
 
 
 def _taken(event: Event, kept: dict[str, Rows]) -> Entry:
@@ -79,3 +129,5 @@ def _taken(event: Event, kept: dict[str, Rows]) -> Entry:
             return Answered(source, label, results)
         case Idled():
             return Waited()
+        case MessageArrived():
+            raise AssertionError("only nodes send messages")

@@ -84,13 +84,14 @@ def parse_schedule(steps: object) -> tuple[Action, ...]:
 
 
 _STEPS = (
-    "A step is 'commit SOURCE', 'answer SOURCE [QUESTION]', 'deliver SOURCE MESSAGE' or 'idle'."
+    "A step is 'commit SOURCE', 'answer SOURCE [QUESTION]', 'deliver SOURCE MESSAGE', 'idle' or "
+    "'wake SOURCE'."
 )
 
 
 def _parse_step(step: object, at: int) -> Action:
     kind, _, names = step.partition(" ") if isinstance(step, str) else ("", "", "")
-    fewest = {"commit": 1, "answer": 1, "deliver": 2, "idle": 0}.get(kind)
+    fewest = {"commit": 1, "answer": 1, "deliver": 2, "idle": 0, "wake": 1}.get(kind)
     if fewest is None or len(names.split()) < fewest or (names and not fewest):
         raise ScenarioError(f"schedule[{at}]: {step!r} is not a step.", _STEPS)
     return Action(kind, names)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headwater.algebra.values import Json
 from headwater.algorithms.integrator import AnyIntegrator, ByNumber, Integrator
-from headwater.algorithms.registry import algorithm, make_manager
+from headwater.algorithms.registry import algorithm, make_manager, make_nodes
 from headwater.errors import InputError
 from headwater.lab.reports import COMMITTER, NUMBERED, SITES
 from headwater.lab.scenario import Object, Scenario
@@ -32,7 +32,8 @@ LAB_SETTINGS = {
         "off": "every message is passed on as it comes",
     },
 }
-"""Settings of the lab itself, beside those of algorithms: what each choice means, default first."""
+"""Settings of the lab itself, beside those of algorithms: what each choice means, default first,
+except that each algorithm has its own for channels."""
 
 
 def simulate(
@@ -41,7 +42,14 @@ def simulate(
     """A simulation of the algorithm `name`; InputError for what does not exist or fit."""
     chosen = algorithm(name)
     given = dict(settings or {})
+    given.setdefault("channels", chosen.channels)
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
+    for key, refused in (("integrator", ("on",)), ("report", (COMMITTER, NUMBERED))):
+        if chosen.nodes and lab[key] in refused:
+            raise InputError(
+                f"--set {key}={lab[key]}: {name} has a node at each source.",
+                "Leave it out.",
+            )
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
     hides_keys = scenario.keeps_keys and chosen.needs_keys
     view = scenario.view.with_keys() if hides_keys else scenario.view
@@ -52,6 +60,7 @@ def simulate(
         ordered=lab["channels"] == "fifo",
         way=lab["report"],
         serial=lab["timing"] == "serial",
+        nodes=make_nodes(chosen, scenario.view, given),
     )
 
 

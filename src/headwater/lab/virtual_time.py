@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
 from headwater.lab.world import Action, Simulation, World
-from headwater.protocol.effects import Apply
+from headwater.protocol.effects import Apply, Ask
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Clock:
             for effect in effects:
                 if isinstance(effect, Apply):
                     self.commits.append((now, effect.transactions))
-                else:
+                elif isinstance(effect, Ask):
                     self.asked.append(effect.label)
 
     def begin(self, now: int) -> None:

@@ -10,13 +10,17 @@ at every site, so the warehouse sees the same. On unordered channels they are tw
 questions may be answered in any order. They are two steps as well where a site reports for
 others: its report may arrive before what another site sent earlier.
 
+Where sources have nodes (the Rings protocols), a source's events reach its own node, in order
+and in the same step, and messages between the parties arrive by steps of their own, in any
+order unless channels are FIFO.
+
 Choices: each part of a global transaction commits at its source by itself, as in a real
 two-phase commit, in the order of the scenario's list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -28,9 +32,16 @@ from headwater.algorithms.integrator import AnyIntegrator, Integrator
 from headwater.check.history import History, Vector
 from headwater.lab.reports import NUMBERED, SITES, report
 from headwater.lab.scenario import Scenario
-from headwater.protocol.effects import Apply, Ask, Effect, apply_actions
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
-from headwater.protocol.managers import ViewManager
+from headwater.protocol.effects import Apply, Ask, Effect, Send, apply_actions
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
+from headwater.protocol.managers import Node, ViewManager
+from headwater.protocol.messages import WAREHOUSE
 from headwater.protocol.transactions import Transaction
 
 Manager: TypeAlias = ViewManager[Any]
@@ -43,8 +54,9 @@ class Action:
     """One step that the world can take.
 
     `commit x`: source x executes its next transaction. `answer x`: x answers its oldest
-    question (`answer x Q1`: that one). `deliver x T1`: the warehouse receives that message.
-    `idle`: the view manager is told that nothing goes on.
+    question (`answer x Q1`: that one). `deliver x T1`: that message of x arrives (`deliver
+    warehouse token1`: that one of the warehouse). `idle`: the view manager is told that nothing
+    goes on; `wake x`: the node of x is.
     """
 
     kind: str
@@ -66,11 +78,14 @@ class World:
     questions: tuple[tuple[Ask, ...], ...]
     """For each source the questions that it has not answered, oldest first."""
     mail: tuple[tuple[str, Event], ...]
-    """What is in flight to the warehouse, by source, each oldest first (unordered: by label)."""
+    """What is in flight to the warehouse or between parties that send messages: by sender, each
+    oldest first (unordered: by label)."""
     integrator: AnyIntegrator | None
     manager: ManagerState
     view: Rows
     """What the view manager maintains, hidden columns included."""
+    nodes: tuple[ManagerState, ...] = ()
+    """For each source its node's state; None for a source without one."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,8 @@ class Step:
     """What the view manager took in, each with its effects."""
     shown: tuple[Rows, ...] = ()
     """The view after each of its steps, as a reader sees it."""
+    party: str = WAREHOUSE
+    """Who took it in: the view manager, or the node of that source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +119,12 @@ class Simulation:
     """How global transactions are reported."""
     serial: bool = False
     """Whether a source waits until nothing goes on: as if the warehouse were the database."""
+    nodes: Mapping[str, Node[Any]] = field(default_factory=dict)
+    """The nodes beside the sources, where the protocol has them."""
     _answers: dict[tuple[Ask, int], AnswerArrived] = field(default_factory=dict, repr=False)
-    _reactions: dict[tuple[ManagerState, Event], Reaction] = field(default_factory=dict, repr=False)
+    _reactions: dict[tuple[str, ManagerState, Event], Reaction] = field(
+        default_factory=dict, repr=False
+    )
 
     @cached_property
     def history(self) -> History:
@@ -113,7 +134,19 @@ class Simulation:
         view = evaluate_view(self.manager.view, self.scenario.initial)
         questions: tuple[tuple[Ask, ...], ...] = tuple(() for _ in self.history.sources)
         state = self.manager.start(view, self.scenario.initial)
-        return World(self.history.origin, questions, (), self.integrator, state, view)
+        world = World(self.history.origin, questions, (), self.integrator, state, view)
+        return self._with_nodes(world) if self.nodes else world
+
+    def _with_nodes(self, world: World) -> World:
+        changed = _Change(world)
+        for source in self.history.sources:
+            node = self.nodes.get(source)
+            state, effects = node.start() if node else (None, ())
+            changed.nodes.append(state)
+            for effect in effects:
+                assert isinstance(effect, Send)
+                changed.send(source, effect, self.ordered)
+        return changed.done()
 
     def seen(self, contents: Rows) -> Rows:
         """What a reader sees of what is maintained: without hidden columns and negative counts."""
@@ -121,36 +154,53 @@ class Simulation:
 
     @property
     def _at_once(self) -> bool:
-        """Whether a message arrives in the step in which it is sent."""
-        return self.ordered and self.way == SITES
+        """Whether what a source sends arrives in the same step."""
+        return bool(self.nodes) or (self.ordered and self.way == SITES)
 
     # What can happen
 
     def enabled(self, world: World) -> tuple[Action, ...]:
         """Every step that is possible now; none when the run is over."""
-        found = [Action("deliver", s, _label(event)) for s, event in self._deliverable(world)]
+        found = self._deliveries(world)
         for at, source in enumerate(self.history.sources):
             asks = world.questions[at]
-            if self.ordered:
+            if self.ordered or self.nodes:
                 found += [Action("answer", source)] if asks else []
             else:
                 found += [Action("answer", source, ask.label) for ask in asks]
-        quiet = not found
-        if quiet or not self.serial:
+        quiet, settled = not found, self._is_settled(world)
+        if (quiet and settled) or not self.serial:
             found += [
                 Action("commit", source)
                 for at, source in enumerate(self.history.sources)
                 if world.positions[at] < self.history.final[at]
             ]
-        if quiet and self.manager.wants_idle(world.manager):
-            found.append(IDLE)
+        if quiet and not (self.nodes and settled):
+            found += self._pauses(world)
         return tuple(found)
 
-    def _deliverable(self, world: World) -> Iterable[tuple[str, Event]]:
-        if not self.ordered:
-            return world.mail
-        oldest = dict(reversed(world.mail))
-        return sorted(oldest.items(), key=lambda item: item[0])
+    def _deliveries(self, world: World) -> list[Action]:
+        """Each message that can arrive; equal ones of a sender count once."""
+        mail = world.mail
+        if self.ordered:
+            first = {(s, _receiver(event)): (s, event) for s, event in reversed(mail)}
+            mail = tuple(item for item in mail if item in first.values())
+        return list(dict.fromkeys(Action("deliver", s, _label(event)) for s, event in mail))
+
+    def _is_settled(self, world: World) -> bool:
+        """Whether no node has anything left; then it need not be told that nothing goes on."""
+        states = dict(zip(self.history.sources, world.nodes, strict=False))
+        return all(node.is_settled(states[source]) for source, node in self.nodes.items())
+
+    def _pauses(self, world: World) -> list[Action]:
+        """Whom it would make do something to hear that nothing goes on."""
+        states = dict(zip(self.history.sources, world.nodes, strict=False))
+        found = [IDLE] if self.manager.wants_idle(world.manager) else []
+        return found + [
+            Action("wake", source)
+            for source, node in self.nodes.items()
+            if node.wants_idle(states[source])
+        ]
 
     # Making it happen
 
@@ -158,8 +208,8 @@ class Simulation:
         changed = _Change(world)
         executed: Transaction | None = None
         match action.kind:
-            case "idle":
-                return self._handle(changed, Step(action), (Idled(),))
+            case "idle" | "wake":
+                return self._handle(changed, Step(action, party=action.source), (Idled(),))
             case "deliver":
                 return self._arrive(changed, Step(action), changed.take_mail(action))
             case "commit":
@@ -176,6 +226,10 @@ class Simulation:
 
     def _arrive(self, changed: _Change, step: Step, event: Event) -> tuple[World, Step]:
         events: tuple[Event, ...] = (event,)
+        if self.nodes:
+            party = _receiver(event) if step.sent is None else step.action.source
+            heard = party == WAREHOUSE or party in self.nodes
+            return self._handle(changed, replace(step, party=party), events if heard else ())
         if changed.integrator is not None:
             changed.integrator, events = changed.integrator.receive(step.action.source, event)
         return self._handle(changed, step, events)
@@ -209,10 +263,10 @@ class Simulation:
     def _handle(
         self, changed: _Change, step: Step, events: tuple[Event, ...]
     ) -> tuple[World, Step]:
-        """Let the view manager take events in, one at a time, and do what it asks for."""
+        """Let the view manager, or a node, take events in one at a time and do what it asks for."""
         handled, shown = [], []
         for event in events:
-            changed.manager, effects = self._reaction(changed.manager, event)
+            effects = self._take_in(changed, step.party, event)
             handled.append((event, effects))
             for effect in effects:
                 match effect:
@@ -222,13 +276,24 @@ class Simulation:
                     case Apply(actions=actions):
                         changed.view = apply_actions(changed.view, actions)
                         shown.append(self.seen(changed.view))
+                    case Send():
+                        changed.send(step.party, effect, self.ordered)
         return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
 
-    def _reaction(self, state: ManagerState, event: Event) -> Reaction:
-        """What the view manager does; the same state and event always give the same."""
-        known = self._reactions.get((state, event))
+    def _take_in(self, changed: _Change, party: str, event: Event) -> tuple[Effect, ...]:
+        if party == WAREHOUSE:
+            changed.manager, effects = self._reaction(party, changed.manager, event)
+        else:
+            at = self.history.sources.index(party)
+            changed.nodes[at], effects = self._reaction(party, changed.nodes[at], event)
+        return effects
+
+    def _reaction(self, party: str, state: ManagerState, event: Event) -> Reaction:
+        """What a machine does; the same state and event always give the same."""
+        known = self._reactions.get((party, state, event))
         if known is None:
-            known = self._reactions[state, event] = self.manager.handle(state, event)
+            machine = self.nodes[party] if party else self.manager
+            known = self._reactions[party, state, event] = machine.handle(state, event)
         return known
 
 
@@ -242,6 +307,7 @@ class _Change:
         self.integrator = world.integrator
         self.manager = world.manager
         self.view = world.view
+        self.nodes = list(world.nodes)
 
     def done(self) -> World:
         return World(
@@ -251,6 +317,7 @@ class _Change:
             self.integrator,
             self.manager,
             self.view,
+            tuple(self.nodes),
         )
 
     def post(self, source: str, event: Event, *, by_label: bool) -> None:
@@ -258,6 +325,15 @@ class _Change:
         if by_label:
             mail.sort(key=lambda item: _label(item[1]))
         self.mail = tuple(sorted(mail, key=lambda item: item[0]))
+
+    def send(self, sender: str, effect: Send, ordered: bool) -> None:
+        """Post a message between parties; on ordered channels behind the earlier ones."""
+        event = MessageArrived(sender, effect.receiver, effect.message)
+        mail = [*self.mail, (_shown_name(sender), event)]
+        if ordered:
+            self.mail = tuple(sorted(mail, key=lambda item: (item[0], _receiver(item[1]))))
+        else:
+            self.mail = tuple(sorted(mail, key=lambda item: (item[0], _label(item[1]))))
 
     def take_mail(self, action: Action) -> Event:
         for at, (source, event) in enumerate(self.mail):
@@ -275,3 +351,14 @@ def _label(event: Event) -> str:
             return label
         case Idled():
             return "idle"
+        case MessageArrived(message=message):
+            return message.label
+
+
+def _receiver(event: Event) -> str:
+    return event.receiver if isinstance(event, MessageArrived) else WAREHOUSE
+
+
+def _shown_name(party: str) -> str:
+    """A party's name in schedules."""
+    return party or "warehouse"

@@ -55,8 +55,8 @@ def choose(
     """The algorithm for a view at this level; ForcedError if the one forced will not do."""
     chosen, settings = resolve(level, forced, parameters or {}, run or RunSettings())
     parts = [_why(level, forced, chosen, settings)]
-    if len(view.relations) == 1:
-        parts.append("one relation, so no source is asked anything")
+    if all(len(join.occurrences) == 1 for join in view.joins):
+        parts.append("no join, so no source is asked anything")
     if keep_keys:
         parts.append("KEEP KEYS is not needed: it works without keys")
     return Choice(

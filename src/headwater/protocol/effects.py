@@ -9,6 +9,7 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Row
+from headwater.protocol.messages import Message
 
 
 @cached_hash
@@ -68,7 +69,15 @@ class Apply:
     transactions: tuple[str, ...] = ()
 
 
-Effect: TypeAlias = Ask | Apply
+@dataclass(frozen=True)
+class Send:
+    """Send a message to another party, for protocols in which the sources have nodes."""
+
+    receiver: str
+    message: Message
+
+
+Effect: TypeAlias = Ask | Apply | Send
 
 
 def apply_actions(view: Rows, actions: tuple[Action, ...]) -> Rows:

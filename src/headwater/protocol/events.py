@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
+from headwater.protocol.messages import Message
 from headwater.protocol.transactions import Transaction
 
 
@@ -39,4 +40,14 @@ class Idled:
     """Nothing has happened for a while; only sent to a manager that wants to know."""
 
 
-Event: TypeAlias = TransactionArrived | AnswerArrived | Idled
+@cached_hash
+@dataclass(frozen=True)
+class MessageArrived:
+    """A message from another party, for protocols in which the sources have nodes."""
+
+    sender: str
+    receiver: str
+    message: Message
+
+
+Event: TypeAlias = TransactionArrived | AnswerArrived | Idled | MessageArrived

@@ -1,5 +1,8 @@
 """The contract of a view manager: a machine that takes one event and returns effects.
 
+In some protocols (the Rings paper's) the sources take part: then a node, a machine of the same
+kind, stands beside each source, and the parties send each other messages.
+
 A manager's state is a value, hashable and never changed in place, so that the lab can fork,
 compare and merge states. The manager object itself holds only what never changes: the view
 and the parameters. It neither logs nor reads a clock.
@@ -37,4 +40,28 @@ class ViewManager(Protocol[State]):
 
     def wants_idle(self, state: State) -> bool:
         """Whether an `Idled` event would make this manager do something."""
+        ...
+
+
+class Node(Protocol[State]):
+    """A party beside one source, which alone it asks, and whose transactions it is told.
+
+    The channel between a source and its node keeps the channel contract: an answer reflects
+    exactly the transactions that came before it.
+    """
+
+    def start(self) -> tuple[State, tuple[Effect, ...]]:
+        """The state in which the view is right, and what the node does at once."""
+        ...
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        """Take in one event: the next state and what is to be done, in order."""
+        ...
+
+    def wants_idle(self, state: State) -> bool:
+        """Whether an `Idled` event would make this node do something."""
+        ...
+
+    def is_settled(self, state: State) -> bool:
+        """Whether nothing here waits to be taken into the view."""
         ...

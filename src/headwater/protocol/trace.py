@@ -71,7 +71,55 @@ class Showed:
     transactions: tuple[str, ...] = ()
 
 
-Entry: TypeAlias = Executed | Received | Sent | Evaluated | Answered | Waited | Showed
+@dataclass(frozen=True)
+class Posted:
+    """A party sent a message to another one; an empty name is the warehouse."""
+
+    sender: str
+    receiver: str
+    message: str
+    byte_count: int
+    """Bytes of the rows in it."""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A party took a message in, which `label` names."""
+
+    sender: str
+    receiver: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Consulted:
+    """A source answered its own node; nothing travels."""
+
+    source: str
+    queries: tuple[str, ...]
+    results: tuple[Rows, ...]
+
+
+@dataclass(frozen=True)
+class Roused:
+    """Nothing happened for a while, and a source's node was told."""
+
+    source: str
+
+
+Entry: TypeAlias = (
+    Executed
+    | Received
+    | Sent
+    | Evaluated
+    | Answered
+    | Waited
+    | Showed
+    | Posted
+    | Delivered
+    | Consulted
+    | Roused
+)
 
 
 @dataclass(frozen=True)
@@ -88,8 +136,8 @@ class Trace:
 
     @property
     def message_count(self) -> int:
-        """Questions and answers; notifications of updates are not counted."""
-        return sum(isinstance(entry, Sent | Evaluated) for entry in self.entries)
+        """Questions and answers, and messages between parties; not notifications of updates."""
+        return sum(isinstance(entry, Sent | Evaluated | Posted) for entry in self.entries)
 
     @property
     def term_count(self) -> int:
@@ -98,13 +146,14 @@ class Trace:
 
     @property
     def byte_count(self) -> int:
-        """Bytes of all answers."""
-        return sum(
+        """Bytes of all answers, and of the rows in messages between parties."""
+        answers = sum(
             rows.byte_count
             for entry in self.entries
             if isinstance(entry, Evaluated)
             for rows in entry.results
         )
+        return answers + sum(e.byte_count for e in self.entries if isinstance(e, Posted))
 
 
 # Printing
@@ -117,12 +166,28 @@ def show_trace(trace: Trace) -> list[str]:
         match entry:
             case Sent() | Showed() if steps and steps[-1].startswith(_WAREHOUSE):
                 steps[-1] = f"{steps[-1].removesuffix('.')} {_continued(entry)}."
+            case Posted(sender) if steps and steps[-1].startswith(_parties(sender)):
+                who = "its node " if steps[-1].startswith("Source") else ""
+                steps[-1] = f"{steps[-1].removesuffix('.')} and {who}{_sends(entry)}."
             case _:
                 steps.append(_opening(entry))
     return [f"{number}. {step}" for number, step in enumerate(steps, 1)]
 
 
 _WAREHOUSE = "The warehouse"
+
+
+def _party(name: str) -> str:
+    return f"Node {name}" if name else _WAREHOUSE
+
+
+def _parties(name: str) -> tuple[str, ...]:
+    """How a step starts that a party, or the source beside it, has made."""
+    return (f"{_party(name)} ", f"Source {name} ") if name else (f"{_WAREHOUSE} ",)
+
+
+def _party_inside(name: str) -> str:
+    return f"node {name}" if name else "the warehouse"
 
 
 def _opening(entry: Entry) -> str:
@@ -139,6 +204,21 @@ def _opening(entry: Entry) -> str:
             return f"{_WAREHOUSE} finds that nothing goes on."
         case Sent() | Showed():
             return f"{_WAREHOUSE} {_continued(entry)}."
+        case Posted(sender):
+            return f"{_party(sender)} {_sends(entry)}."
+        case Delivered(sender, receiver, label):
+            named = f"the {label}" if label.isalpha() else label
+            return f"{_party(receiver)} receives {named} from {_party_inside(sender)}."
+        case Consulted(source, queries, results):
+            pairs = zip(queries, results, strict=True)
+            found = " and ".join(f"{query} = {show_rows(rows)}" for query, rows in pairs)
+            return f"{_party(source)} finds {found} at its source."
+        case Roused(source):
+            return f"{_party(source)} finds that nothing goes on."
+
+
+def _sends(entry: Posted) -> str:
+    return f"sends {entry.message} to {_party_inside(entry.receiver)}"
 
 
 def _continued(entry: Sent | Showed) -> str:

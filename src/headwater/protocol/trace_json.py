@@ -10,10 +10,14 @@ from headwater.algebra.values import Json, from_json, parse_type, to_json
 from headwater.errors import InputError
 from headwater.protocol.trace import (
     Answered,
+    Consulted,
+    Delivered,
     Entry,
     Evaluated,
     Executed,
+    Posted,
     Received,
+    Roused,
     Sent,
     Showed,
     Trace,
@@ -100,6 +104,15 @@ def _dump_entry(entry: Entry) -> Json:
             body = {}
         case Showed(view, transactions):
             body = {"view": _dump_rows(view), "transactions": list(transactions)}
+        case Posted(sender, receiver, message, size):
+            body = {"sender": sender, "receiver": receiver, "message": message, "bytes": size}
+        case Delivered(sender, receiver, label):
+            body = {"sender": sender, "receiver": receiver, "label": label}
+        case Consulted(source, queries, results):
+            told: list[Json] = [_dump_rows(rows) for rows in results]
+            body = {"source": source, "queries": list(queries), "results": told}
+        case Roused(source):
+            body = {"source": source}
     return {"did": type(entry).__name__.lower(), **body}
 
 
@@ -119,5 +132,14 @@ def _load_entry(data: Any) -> Entry:
             return Waited()
         case "showed":
             return Showed(_load_rows(data["view"]), tuple(data["transactions"]))
+        case "posted":
+            return Posted(data["sender"], data["receiver"], data["message"], int(data["bytes"]))
+        case "delivered":
+            return Delivered(data["sender"], data["receiver"], data["label"])
+        case "consulted":
+            results = tuple(map(_load_rows, data["results"]))
+            return Consulted(data["source"], tuple(data["queries"]), results)
+        case "roused":
+            return Roused(data["source"])
         case other:
             raise ValueError(f"unknown entry '{other}'")
