@@ -16,7 +16,7 @@ from headwater.lab.simulate import simulate
 from tests.scenarios import counters
 
 SEEDS = range(24) if os.environ.get("HEADWATER_STRESS") == "1" else range(6)
-BY_KEY = {"eca-key", "strobe", "t-strobe"}
+BY_KEY = {name for name, algorithm in ALGORITHMS.items() if algorithm.needs_keys}
 TRIED = sorted(ALGORITHMS.keys() - BY_KEY - {"rings", "rings-star"})
 """The others are tried in test_rings.py."""
 
