@@ -7,7 +7,7 @@ zero counts, so equal relations are equal values. Values are immutable and hasha
 
 Assumes canonical rows (`Schema.row`). `headwater.frames` has a subclass whose rows are held
 by Spark; it obeys the same law suite. An operation on both kinds is the subclass's: addition
-by Python's own rule for subclasses, `join` and `sum` by asking the other side.
+by Python's own rule for subclasses, `join`, `among` and `sum` by asking the other side.
 """
 
 from __future__ import annotations
@@ -183,6 +183,14 @@ class Rows:
         positions = [self.schema.positions[name] for name in columns]
         gone = frozenset(keys)
         return self._where(lambda row: tuple(row[at] for at in positions) not in gone)
+
+    def among(self, other: Rows) -> Rows:
+        """The rows that `other` has too, whatever its counts, with their own counts."""
+        return other._kept_of(self)
+
+    def _kept_of(self, first: Rows) -> Rows:
+        """Those of `first`, held in memory, that these rows have too."""
+        return first._where(lambda row: row in self._counts)
 
     def positive(self) -> Rows:
         """What a reader sees: the rows whose count is above zero."""
