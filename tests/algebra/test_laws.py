@@ -306,9 +306,7 @@ def test_among_keeps_exactly_the_rows_that_the_other_has(engine: Engine, r: Rows
 
 
 @given(r=ONE, s=OTHER, t=MORE)
-def test_among_is_linear_and_sees_what_cancels(
-    engine: Engine, r: Rows, s: Rows, t: Rows
-) -> None:
+def test_among_is_linear_and_sees_what_cancels(engine: Engine, r: Rows, s: Rows, t: Rows) -> None:
     a, b, c = engine.from_rows(r), engine.from_rows(s), engine.from_rows(t)
     same(engine, (a + b).among(c), a.among(c) + b.among(c))
     same(engine, a.among((c + b) - b), a.among(c))

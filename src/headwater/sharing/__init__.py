@@ -1,0 +1,1 @@
+"""Sharing changes: updategrams and boosters as objects that nodes publish and exchange."""
