@@ -25,7 +25,7 @@ def booster(case: Case, view: Definition, of: str, first: int, last: int) -> Boo
 
 
 def covers(found: Booster, exact: Booster, universe: Rows) -> None:
-    """A super-booster: all rows of the exact one, and only rows that there are, with their counts."""
+    """A super-booster: all rows of the exact one, and only rows that there are, by their counts."""
     for row, count in exact.rows.items():
         assert found.rows.count(row) == count
     for row, count in found.rows.items():

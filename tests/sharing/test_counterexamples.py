@@ -115,7 +115,7 @@ def test_a6_on_conditions_that_are_not_closed_uses_a_booster_that_lacks_rows() -
 
 
 def test_a7_with_the_printed_precondition_lacks_rows() -> None:
-    """S x_V T is contained in S x_U T, which has the same conditions on S and T; on R it has more."""
+    """S x_V T is contained in S x_U T: their conditions on S and T are one. On R, U has more."""
     narrow = view("R.a = S.a AND S.c = T.c AND R.b = 0", tables="R, S, T", name="U")
     wide = view("R.a = S.a AND S.c = T.c", tables="R, S, T")
     s, t = at(S, 0, (1, 5)), at(T, 0, (3, 5))

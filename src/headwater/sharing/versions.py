@@ -14,7 +14,7 @@ from headwater.errors import InputError
 
 
 class Versions(Mapping[str, int]):
-    """An immutable version vector; equal ones are equal values, in whatever order they were made."""
+    """An immutable version vector; equal ones are equal values, in whatever order they are made."""
 
     __slots__ = ("_items",)
 
