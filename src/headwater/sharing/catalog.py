@@ -21,7 +21,12 @@ from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
 from headwater.sharing.encoding import KINDS, Manifest, address_of, decode, encode
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
-from headwater.sharing.errors import DamagedObjectError, UnknownNameError
+from headwater.sharing.errors import (
+    ConflictError,
+    DamagedObjectError,
+    ForeignObjectError,
+    UnknownNameError,
+)
 from headwater.sharing.store import Envelope, ObjectStore, local_folder
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
@@ -148,8 +153,17 @@ class Catalog:
         new.sort(key=lambda listed: KINDS.index(listed.kind))
         for listed in new:
             if listed.kind in ("node", "relation", "view"):
-                self.known.admit(self.load(listed.address), listed.maker)
+                self._take_in(listed)
             self._note(listed)
+
+    def _take_in(self, listed: Listed) -> None:
+        try:
+            self.known.admit(self.load(listed.address), listed.maker)
+        except (ForeignObjectError, ConflictError) as error:
+            raise type(error)(
+                f"{self.store.path(listed.address)} does not belong here: {error.message}",
+                "Somebody has put it there; delete the file.",
+            ) from None
 
     def _listed_of(self, address: str, maker: str, manifest: Manifest) -> Listed:
         try:
