@@ -66,7 +66,7 @@ def random_change(random: Random, owner: Node, name: str) -> None:
         case "delete" if len(rows) > 2:
             owner.update(name, deleted=[old])
         case "insert":
-            new = max(row[0] for row in rows if isinstance(row[0], int)) + 1  # type: ignore[type-var]
+            new = max(row[0] for row in rows if isinstance(row[0], int)) + 1
             owner.update(name, inserted=[(new, *old[1:])])
         case _:
             other = random.choice(rows)

@@ -8,15 +8,16 @@ and mistakes, not a node that lies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Schema
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
-from headwater.sharing.errors import ConflictError, ForeignObjectError, SharingError
+from headwater.sharing.errors import ConflictError, ForeignObjectError
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
@@ -136,10 +137,12 @@ class Known:
     def _check_contents(self, item: Contents, maker: str) -> None:
         schema = self._shape(item.subject, item.versions, maker)
         _require_columns(item.subject, item.schema, schema)
+        _require_counts(item.subject, item.rows)
 
     def _check_updategram(self, item: Updategram, maker: str, same: Same) -> None:
         schema = self._shape(item.subject, item.first, maker)
         _require_columns(item.subject, item.schema, schema)
+        _require_counts(item.subject, item.inserted, item.deleted)
         if item.first == item.last or not item.first.precedes(item.last):
             raise ForeignObjectError(
                 f"An updategram of {item.subject} goes from ({item.first}) to ({item.last}).",
@@ -155,6 +158,7 @@ class Known:
 
     def _check_booster(self, item: Booster) -> None:
         self._check_relations(item.view)
+        _require_counts(", ".join(item.of), item.rows)
         if item.interval.first >= item.interval.last:
             raise ForeignObjectError(
                 f"A booster is for {item.interval}.", "An interval leads to a later version."
@@ -174,6 +178,10 @@ def _require_columns(subject: str, given: Schema, needed: Schema) -> None:
         )
 
 
-def explain_all(errors: Mapping[str, SharingError]) -> str:
-    """Several refusals in one sentence each."""
-    return " ".join(f"{address[:12]}: {error.message}" for address, error in errors.items())
+def _require_counts(subject: str, *parts: Rows) -> None:
+    for rows in parts:
+        for row, _ in rows.negative().items():
+            raise ForeignObjectError(
+                f"An object of {subject} has the row {show_row(row)} less than no times.",
+                "Nothing like that can be published.",
+            )
