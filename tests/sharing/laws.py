@@ -176,6 +176,29 @@ def moved(case: Case) -> None:
         assert replace(found, rows=exact.rows) == exact
 
 
+def through(case: Case) -> None:
+    """A booster of T for R joined with S is what that joins with, also narrowed and moved."""
+    view = case.view
+    whole = through_relations(case, 0, LAST)
+    wide = rules.a3(case.wider[0], whole_of(case, case.wider[0]), case.contents("T", T_AT))
+    part = through_relations(case, 1, 3)
+    exact = rules.a3(view, part, case.contents("T", T_AT))
+    same(rules.a8(view, part, exact), rules.a1(view, part, case.contents("T", T_AT)))
+    assert rules.narrowed(view, part, wide).rows == exact.rows
+    change = case.updategram("T", T_AT, 0)
+    found = rules.moved(view, part, wide, change)
+    assert found.rows == rules.a3(view, part, case.contents("T", 0)).rows
+    together = rules.a4(
+        view, booster(case, view, "S", 0, LAST), rules.a3(view, whole, case.contents("T", T_AT))
+    )
+    covers(together, *joined_exactly(case, view, 0, LAST))
+    assert not together.through
+
+
+def whole_of(case: Case, view: Definition) -> Updategram:
+    return rules.a1(view, case.updategram("R", 0, LAST), case.contents("S", S_AT))
+
+
 LAWS: dict[str, Callable[[Case], None]] = {
-    law.__name__: law for law in (a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, moved)
+    law.__name__: law for law in (a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, moved, through)
 }

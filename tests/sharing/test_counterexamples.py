@@ -13,7 +13,6 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT
-from headwater.errors import InputError
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
@@ -87,8 +86,11 @@ def test_a3_after_a_third_relation_lacks_rows_that_join_nothing_of_it_just_now()
     late = rules.a1(wide, rules.a1(wide, COMES, s), empty).touched.only(wide.columns(("S",)))
     assert not late
     assert rules.a3(wide, COMES, s).rows
-    with pytest.raises(InputError, match="does not read R ⋈ S"):
-        rules.a3(wide, rules.a1(wide, COMES, s), empty)
+    with_t = rules.a1(wide, COMES, at(T, 0))
+    found = rules.a3(wide, with_t, s)
+    assert (len(found.rows), dict(found.through)) == (0, {"T": 0}), "it says what it went through"
+    with pytest.raises(PreconditionError, match="join what lies between first"):
+        rules.a8(wide, COMES, found)
 
 
 def test_a4_is_only_a_super_booster() -> None:

@@ -8,8 +8,8 @@ peers know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.algebra.expressions import ColumnRef
@@ -20,6 +20,7 @@ from headwater.pipeline.project import Project
 from headwater.pipeline.verify import corrections, open_logs
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
+from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
 from headwater.sharing.node import Node
 from headwater.sharing.publishing import Publication, publish_warehouse
@@ -61,7 +62,10 @@ def publish_project(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A booster that is to be made: of `name` at `version`, for an updategram in a view."""
+    """A booster that is to be made: of `name` at `version`, for an updategram in a view.
+
+    The updategram may be joined already with a relation that lies between.
+    """
 
     definition: Definition
     updategram: Updategram
@@ -74,36 +78,30 @@ class _Wanted:
 
     def question(self) -> Query:
         """The rows of S that join with a touched row, each beside every such row."""
-        changed = self.definition.relations[self.updategram.subject]
+        names, part = rules.qualified(self.definition, self.updategram)
         occurrences = tuple(
-            Occurrence(relation.name, relation)
-            for relation in (changed, self.definition.relations[self.name])
+            Occurrence(name, self.definition.relations[name]) for name in (*names, self.name)
         )
-        schema = occurrences[1].schema + occurrences[0].schema
+        schema = self.definition.columns((self.name,)) + self.definition.columns(names)
         join = Join(
             occurrences,
-            self.definition.condition((changed.name, self.name)),
+            self.definition.condition((*names, self.name)),
             tuple(ColumnRef(column.name, column.type) for column in schema.columns),
             schema,
         )
-        touched = dict.fromkeys(self.updategram.touched, 1)
-        bound = Bound((0,), Rows(occurrences[0].schema, touched))
-        return (Term(join, (bound, Base(1))),)
+        touched = Rows(part.schema, dict.fromkeys(part.touched, 1))
+        bound = Bound(tuple(range(len(names))), touched)
+        return (Term(join, (bound, Base(len(names)))),)
 
     def booster(self, answer: Rows, correction: Rows | None) -> Booster:
         """From the answer, with what the log says it has too many or too few."""
-        columns = self.definition.columns((self.name,))
-        rows = Rows(columns, {row[: len(columns)]: count for row, count in answer.items()})
-        found = Booster(
-            self.definition,
-            self.updategram.interval,
-            (self.name,),
-            Versions({self.name: self.version}),
-            rows,
-        )
+        relation = self.definition.relations[self.name]
+        width = len(relation.schema)
+        rows = Rows(relation.schema, {row[:width]: count for row, count in answer.items()})
+        contents = Contents.of_relation(self.name, self.version, rows)
+        found = rules.a3(self.definition, self.updategram, contents)
         if correction is None:
             return found
-        relation = self.definition.relations[self.name]
         at = Versions({self.name: self.version})
         change = Updategram.of_net(self.name, at, at, correction.only(relation.schema))
         return rules.moved(self.definition, self.updategram, found, change)
@@ -112,15 +110,36 @@ class _Wanted:
 def _boosters(
     project: Project, warehouse: Warehouse, node: Node, views: Iterable[str], done: Publication
 ) -> list[Booster]:
-    wanted = [
-        _Wanted(definition, updategram, name, done.vectors[definition.name][name])
-        for definition in map(node.catalog.view, views)
-        for updategram in done.updategrams
-        if updategram.subject in definition.relations
-        for name in definition.relations
-        if name != updategram.subject
-    ]
+    """First of relations that a condition connects with the one that changed, then through them."""
+    near: list[_Wanted] = []
+    far: list[tuple[_Wanted, str]] = []
+    for definition in map(node.catalog.view, views):
+        vector = done.vectors[definition.name]
+        for updategram in done.updategrams:
+            if updategram.subject not in definition.relations:
+                continue
+            for name in definition.relations:
+                wanted = _Wanted(definition, updategram, name, vector[name])
+                between = definition.between(updategram.subject, name)
+                if between is not None:
+                    far.append((wanted, between))
+                elif name != updategram.subject:
+                    near.append(wanted)
+    made = _asked(project, warehouse, near)
+    known = {(b.view, b.interval, b.of[0]): b for b in made}
+    joined = []
+    for wanted, between in far:
+        first = known[wanted.definition, wanted.updategram.interval, between]
+        part = rules.a2(wanted.definition, wanted.updategram, first)
+        joined.append(replace(wanted, updategram=part))
+    return [*made, *_asked(project, warehouse, joined)]
+
+
+def _asked(project: Project, warehouse: Warehouse, wanted: Sequence[_Wanted]) -> list[Booster]:
+    """Ask each source once for all of its boosters."""
     made: list[Booster] = []
+    if not wanted:
+        return made
     with open_logs(project, warehouse, 1) as opened:
         for source in dict.fromkeys(item.source for item in wanted):
             mine = [item for item in wanted if item.source == source]

@@ -14,6 +14,9 @@ Choices, all needed for the rules to hold:
   view needs cannot be merged with others: nobody knows which are the same.
 - A super-booster, which may have more rows than needed, has them with their right counts too.
 - `of` may be several relations: then the rows are those of their join by V's condition.
+- Where V has no condition on R and S together, every row of S may join: the booster would be S.
+  So it may also be made for the updategram joined with relations in between (`through`, each at a
+  version), as the paper's definition for sets of relations has it. These are then joined first.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from headwater.algebra.rows import Rows
 from headwater.sharing.containment import is_contained
 from headwater.sharing.definitions import Definition
 from headwater.sharing.errors import PreconditionError
-from headwater.sharing.versions import Interval, Versions
+from headwater.sharing.versions import NOTHING, Interval, Versions
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,15 @@ class Booster:
     versions: Versions
     rows: Rows
     exact: bool = True
+    through: Versions = NOTHING
 
     def __post_init__(self) -> None:
-        names = self.view.ordered((self.interval.relation, *self.of))
-        if not self.of or len(names) != len(self.of) + 1 or self.view.ordered(self.of) != self.of:
+        names = self.view.ordered(self.relations)
+        if (
+            not self.of
+            or len(names) != len(self.of) + len(self.through) + 1
+            or self.view.ordered(self.of) != self.of
+        ):
             raise PreconditionError(
                 f"A booster for {self.interval} cannot be of {', '.join(self.of) or 'nothing'}.",
                 "It is of other relations of the view, each once, in the view's order.",
@@ -61,16 +69,21 @@ class Booster:
             )
 
     @property
+    def relations(self) -> tuple[str, ...]:
+        """Those whose conditions matter: the one that changes, those between, and its own."""
+        return (self.interval.relation, *self.through, *self.of)
+
+    @property
     def changed(self) -> str:
         """The relation whose changes it is for."""
         return self.interval.relation
 
     def covers(self, view: Definition, interval: Interval) -> bool:
         """Whether it has all rows that changes over `interval` may join with in `view`."""
-        return self.interval.contains(interval) and is_contained(
-            view, self.view, (self.changed, *self.of)
-        )
+        return self.interval.contains(interval) and is_contained(view, self.view, self.relations)
 
     def __str__(self) -> str:
         kind = "booster" if self.exact else "super-booster"
-        return f"the {kind} of {' ⋈ '.join(self.of)} for {self.interval} in view {self.view.name}"
+        through = f" through {self.through}" if self.through else ""
+        of = " ⋈ ".join(self.of)
+        return f"the {kind} of {of} for {self.interval}{through} in view {self.view.name}"

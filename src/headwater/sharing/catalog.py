@@ -73,6 +73,7 @@ class ListedBooster(Listed):
     interval: Interval
     of: tuple[str, ...]
     versions: Versions
+    through: Versions
 
 
 class Catalog:
@@ -315,6 +316,7 @@ def _listed(address: str, maker: str, manifest: Manifest) -> Listed:
                 Interval(manifest["changed"], manifest["first"], manifest["last"]),
                 tuple(manifest["of"]),
                 Versions(manifest["versions"]),
+                Versions(manifest["through"]),
             )
     return Listed(address, maker, manifest)
 

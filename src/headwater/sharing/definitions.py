@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from headwater.algebra.evaluate import evaluate_with
-from headwater.algebra.expressions import Call, ColumnRef, Expression
+from headwater.algebra.expressions import Call, ColumnRef, Expression, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
@@ -123,6 +123,29 @@ class Definition:
     def condition(self, names: Iterable[str]) -> tuple[Expression, ...]:
         """What the view's condition implies about rows of these relations alone."""
         return self._conditions(self.ordered(names))
+
+    def connects(self, names: Iterable[str], name: str) -> bool:
+        """Whether a condition looks at a relation and at one of the others together."""
+        there, here = set(self.columns(names).names), set(self.columns((name,)).names)
+        return any(
+            columns_of(conjunct) & there and columns_of(conjunct) & here
+            for conjunct in self.condition((*names, name))
+        )
+
+    def between(self, name: str, other: str) -> str | None:
+        """A relation that connects two which no condition connects; None if there is none."""
+        if name == other or self.connects((name,), other):
+            return None
+        return next(
+            (
+                found
+                for found in self.relations
+                if found not in (name, other)
+                and self.connects((name,), found)
+                and self.connects((found,), other)
+            ),
+            None,
+        )
 
     @cached_property
     def _closed(self) -> dict[tuple[str, ...], tuple[Expression, ...]]:

@@ -111,7 +111,7 @@ def _described(item: Item) -> tuple[Manifest, Iterable[Line]]:
         case Updategram(subject, first, last, inserted):
             about = {"subject": subject, "first": dict(first), "last": dict(last)}
             return {"kind": "updategram", **about, **_columns(inserted)}, _labelled(item)
-        case Booster(view, interval, of, versions, rows, exact):
+        case Booster(view, interval, of, versions, rows, exact, through):
             about = {
                 "view": view.to_json(),
                 "changed": interval.relation,
@@ -120,6 +120,7 @@ def _described(item: Item) -> tuple[Manifest, Iterable[Line]]:
                 "of": list(of),
                 "versions": dict(versions),
                 "exact": exact,
+                "through": dict(through),
             }
             return {"kind": "booster", **about, **_columns(rows)}, _counted(rows)
 
@@ -170,6 +171,7 @@ def _read_booster(manifest: Manifest, lines: Sequence[list[Any]]) -> Booster:
         Versions(manifest["versions"]),
         _rows(columns_from_json(manifest["columns"]), lines, 0),
         manifest["exact"],
+        Versions(manifest["through"]),
     )
 
 

@@ -343,11 +343,27 @@ class Node:
                     for u in listed
                     if name != changed and (_interval(u.first, u.last), (name,)) not in there
                 ]
-                if missing:
-                    contents = self._current(name)
-                    for entry in missing:
-                        updategram = self.catalog.load_updategram(entry)
-                        yield rules.a3(definition, updategram, contents)
+                contents = self._current(name) if missing else None
+                for entry in missing:
+                    mu = self.catalog.load_updategram(entry)
+                    part = self._up_to(definition, mu, name)
+                    if part is not None and contents is not None:
+                        yield rules.a3(definition, part, contents)
+
+    def _up_to(self, definition: Definition, mu: Updategram, name: str) -> Updategram | None:
+        """The updategram, joined with what lies between it and a relation, if that is possible."""
+        between = definition.between(mu.subject, name)
+        if between is None:
+            return mu
+        listed = [b for b in self.catalog.boosters(mu.subject) if b.of == (between,)]
+        versions = {self.catalog.newest(between), *(b.versions[between] for b in listed)}
+        for version in sorted(versions, reverse=True):
+            try:
+                refresher = Refresher(self.catalog, self._copy)
+                return refresher.joined(definition, mu, [between], {between: version})
+            except (GapError, MissingBoosterError):
+                continue
+        return None
 
     def _publish_boosters(self, made: Iterable[Booster]) -> None:
         """Boosters that came about on the way, if the policy asks for them."""

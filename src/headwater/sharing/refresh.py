@@ -4,7 +4,8 @@ First by updategrams of the view itself, if they lead there. Else one base relat
 other, as a transaction's effect telescopes: the updategram of R joined, by the rules, with
 boosters of the others, of those before it at their new versions and of those behind it at
 their old ones. Where a booster is of another version it is moved there; where it covers too
-little, several are merged. Only where there is none, a copy that the node holds is asked.
+little, several are merged; where it goes through a relation that has changed since, what
+these changes reach is added. Only where there is none, a copy that the node holds is asked.
 
 This tries what is at hand in a fixed order and takes the first that serves. Which plan is
 cheapest is another question.
@@ -12,7 +13,7 @@ cheapest is another question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.sharing import rules
@@ -94,27 +95,36 @@ class Refresher:
 
     def _step(self, view: Definition, here: Versions, relation: str, version: int) -> Updategram:
         mu = relation_between(self.catalog, relation, here[relation], version)
-        joined, missing = mu, [name for name in view.relations if name != relation]
-        for booster in self._join_boosters(view, mu, missing, here):
-            joined = rules.a8(view, joined, booster)
-            missing = [name for name in missing if name not in booster.of]
-        while missing:
-            name = _connected(view, joined.first, missing)
-            missing.remove(name)
-            joined = self._join(view, mu, joined, name, here[name])
-        return rules.finished(view, joined)
+        missing = [name for name in view.relations if name != relation]
+        return rules.finished(view, self.joined(view, mu, missing, here))
+
+    def joined(
+        self, view: Definition, mu: Updategram, missing: Sequence[str], here: Mapping[str, int]
+    ) -> Updategram:
+        """An updategram joined with relations of the view at these versions."""
+        found, left = mu, list(missing)
+        for booster in self._join_boosters(view, mu, left, here):
+            found = rules.a8(view, found, booster)
+            left = [name for name in left if name not in booster.of]
+        while left:
+            name = next((n for n in left if view.connects(found.first, n)), left[0])
+            left.remove(name)
+            found = self._join(view, mu, found, name, here[name])
+        return found
 
     def _join(
         self, view: Definition, mu: Updategram, joined: Updategram, name: str, version: int
     ) -> Updategram:
         booster = self._booster(view, mu, name, version)
+        if booster is None:
+            booster = self._through(view, mu, joined, name, version)
         if booster is not None:
             return rules.a8(view, joined, booster)
         copy = self.copy(name, version)
         if copy is None:
             raise self._missing(view, mu, name)
         self.copies.append(name)
-        self.made.append(rules.a3(view, mu, copy))
+        self.made.append(rules.a3(view, joined, copy))
         return rules.a1(view, joined, copy)
 
     def _missing(self, view: Definition, mu: Updategram, name: str) -> MissingBoosterError:
@@ -133,12 +143,18 @@ class Refresher:
     # Boosters of several relations, joined already
 
     def _join_boosters(
-        self, view: Definition, mu: Updategram, missing: Sequence[str], here: Versions
+        self, view: Definition, mu: Updategram, missing: Sequence[str], here: Mapping[str, int]
     ) -> Iterator[Booster]:
         taken: set[str] = set()
-        listed = [b for b in self.catalog.boosters(mu.interval.relation) if len(b.of) > 1]
+        listed = [
+            b
+            for b in self.catalog.boosters(mu.interval.relation)
+            if len(b.of) > 1 and not b.through
+        ]
         for entry in sorted(listed, key=lambda b: (-len(b.of), b.rows, b.address)):
-            fits = set(entry.of) <= set(missing) - taken and entry.versions == here.only(entry.of)
+            fits = set(entry.of) <= set(missing) - taken and all(
+                here[name] == number for name, number in entry.versions.items()
+            )
             if fits and entry.interval.contains(mu.interval) and _serves(view, entry):
                 taken |= set(entry.of)
                 yield self._load(entry)
@@ -149,7 +165,10 @@ class Refresher:
         listed = [
             entry
             for entry in self.catalog.boosters(mu.interval.relation)
-            if entry.of == (name,) and entry.interval.meets(mu.interval) and _serves(view, entry)
+            if entry.of == (name,)
+            and not entry.through
+            and entry.interval.meets(mu.interval)
+            and _serves(view, entry)
         ]
         whole = [entry for entry in listed if entry.interval.contains(mu.interval)]
         for entry in sorted(whole, key=lambda b: (b.versions[name] != version, b.rows, b.address)):
@@ -166,26 +185,93 @@ class Refresher:
         self, view: Definition, mu: Updategram, listed: Sequence[ListedBooster], version: int
     ) -> Booster | None:
         """Boosters of overlapping or touching intervals, put together (A11)."""
-        interval, found, reached = mu.interval, None, mu.interval.first
+        found: Booster | None = None
+        for entry, part in self._pieces(mu, listed):
+            piece = self._at(view, part, entry, version)
+            found = piece if found is None else rules.a11(view, found, piece)
+        return found
+
+    def _pieces(
+        self, mu: Updategram, listed: Sequence[ListedBooster]
+    ) -> list[tuple[ListedBooster, Updategram]]:
+        """Boosters that together cover an updategram, each with its share; none if they do not."""
+        interval, pieces, reached = mu.interval, [], mu.interval.first
         while reached < interval.last:
             ahead = [e for e in listed if e.interval.first <= reached < e.interval.last]
             if not ahead:
-                return None
+                return []
             entry = max(ahead, key=lambda e: (e.interval.last, -e.rows, e.address))
             last = min(entry.interval.last, interval.last)
-            part = relation_between(self.catalog, interval.relation, reached, last)
-            piece = self._at(view, part, entry, version)
-            found = piece if found is None else rules.a11(view, found, piece)
+            pieces.append((entry, relation_between(self.catalog, mu.subject, reached, last)))
             reached = last
-        return found
+        return pieces
 
-    def _at(self, view: Definition, mu: Updategram, entry: ListedBooster, version: int) -> Booster:
-        """A booster for exactly these changes, at the version that is needed."""
+    def _at(
+        self, view: Definition, part: Updategram, entry: ListedBooster, version: int
+    ) -> Booster:
+        """A booster for exactly these changes, at the version that is needed.
+
+        `part` is joined already with what the booster goes through.
+        """
         (name,) = entry.of
         if entry.versions[name] == version:
-            return rules.narrowed(view, mu, self._load(entry))
+            return rules.narrowed(view, part, self._load(entry))
         change = relation_between(self.catalog, name, entry.versions[name], version)
-        return rules.moved(view, mu, self._load(entry), change)
+        return rules.moved(view, part, self._load(entry), change)
+
+    # Boosters through relations in between
+
+    def _through(
+        self, view: Definition, mu: Updategram, joined: Updategram, name: str, version: int
+    ) -> Booster | None:
+        """Rows that changes reach over a relation in between, wherever that stood then."""
+        listed = [
+            entry
+            for entry in self.catalog.boosters(mu.interval.relation)
+            if entry.of == (name,) and len(entry.through) == 1 and _serves(view, entry)
+        ]
+        for between in {next(iter(entry.through)) for entry in listed} & set(joined.first):
+            mine = [entry for entry in listed if between in entry.through]
+            try:
+                return self._over(view, mu, joined, between, mine, version)
+            except SharingError:
+                continue
+        return None
+
+    def _over(
+        self,
+        view: Definition,
+        mu: Updategram,
+        joined: Updategram,
+        between: str,
+        listed: Sequence[ListedBooster],
+        version: int,
+    ) -> Booster:
+        """Boosters through one relation, merged, with what its own changes since then reach.
+
+        A row of it in `joined` was there when a booster was made, and then the booster has its
+        partners, or it came later, and then a booster for its changes has them.
+        """
+        here, rows = joined.first[between], None
+        pieces = self._pieces(mu, listed)
+        if not pieces:
+            raise self._missing(view, mu, listed[0].of[0])
+        for entry, part in pieces:
+            there = entry.through[between]
+            with_it = self.joined(view, part, [between], {between: there})
+            found = [self._at(view, with_it, entry, version).rows]
+            if there != here:
+                since = relation_between(self.catalog, between, there, here)
+                patch = self._booster(view, since, entry.of[0], version)
+                if patch is None:
+                    raise self._missing(view, since, entry.of[0])
+                found.append(patch.rows)
+            for more in found:
+                rows = more if rows is None else rows + (more - more.among(rows))
+        assert rows is not None
+        of = listed[0].of
+        merged = Booster(view, mu.interval, of, Versions({of[0]: version}), rows, exact=False)
+        return rules.narrowed(view, joined, merged)
 
     def _load(self, entry: ListedBooster) -> Booster:
         self.used.append(entry.address)
@@ -193,14 +279,4 @@ class Refresher:
 
 
 def _serves(view: Definition, entry: ListedBooster) -> bool:
-    return is_contained(view, entry.view, (entry.interval.relation, *entry.of))
-
-
-def _connected(view: Definition, there: Iterable[str], missing: Sequence[str]) -> str:
-    """The relation to be joined next: one that a condition connects, if there is one."""
-    names = tuple(there)
-    alone = len(view.condition(names))
-    for name in missing:
-        if len(view.condition((*names, name))) > alone + len(view.condition((name,))):
-            return name
-    return missing[0]
+    return is_contained(view, entry.view, (entry.interval.relation, *entry.through, *entry.of))

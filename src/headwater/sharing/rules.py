@@ -61,17 +61,16 @@ def a3(view: Definition, updategram: Updategram, relation: Contents) -> Booster:
     """A3. Pi_S(mu_R x_V S) = beta_V(mu_R, S).
 
     Holds for all rows touched, each row of S with its own count. For the net change the booster
-    of +r, -r is empty, and A8 fails. R must be the relation itself: projecting after joining
-    a third relation loses rows that join with nothing of it just now.
+    of +r, -r is empty, and A8 fails. If R is joined with T already, rows of S are lost that join
+    with nothing of T just now: the booster then says that it is one through T at its version.
     """
-    interval = _own_interval(view, updategram)
     names, versions, rows = _operand(view, relation)
-    if interval.relation in names:
+    if names[0] in updategram.first:
         raise PreconditionError(
-            f"{interval.relation} is no booster of itself.", "Give another relation of the view."
+            f"The updategram of {updategram.subject} has {names[0]} in it.",
+            "Give another relation of the view.",
         )
-    found = _relevant(view, updategram, names, rows)
-    return Booster(view, interval, names, versions, found)
+    return _made(view, updategram, names, versions, rows)
 
 
 # Combining boosters
@@ -184,7 +183,11 @@ def a11(view: Definition, booster: Booster, other: Booster) -> Booster:
             f"The boosters are for {one} and for {two}, and nothing covers what lies between.",
             "Their intervals must overlap or touch.",
         )
-    if set(booster.of) != set(other.of) or booster.versions != other.versions:
+    if (
+        set(booster.of) != set(other.of)
+        or booster.versions != other.versions
+        or booster.through != other.through
+    ):
         raise PreconditionError(
             f"The boosters are of ({booster.versions}) and of ({other.versions}).",
             "They can be merged once both are of one version; 'moved' takes one there.",
@@ -192,7 +195,8 @@ def a11(view: Definition, booster: Booster, other: Booster) -> Booster:
     (names, versions, rows), (_, _, more) = _operand(view, booster), _operand(view, other)
     merged = rows + (more - more.among(rows))
     whole = Interval(one.relation, min(one.first, two.first), max(one.last, two.last))
-    return Booster(view, whole, names, versions, view.joined([(names, merged)]), exact=False)
+    rows = view.joined([(names, merged)])
+    return Booster(view, whole, names, versions, rows, False, booster.through)
 
 
 # Beside the paper's rules
@@ -203,11 +207,10 @@ def narrowed(view: Definition, updategram: Updategram, booster: Booster) -> Boos
 
     Needs i <= j < k <= l and R x_V S contained in R x_W S. Gives the exact booster.
     """
-    interval = _own_interval(view, updategram)
-    _require_interval(booster.interval.contains(interval), updategram, booster)
+    _require_interval(booster.interval.contains(updategram.interval), updategram, booster)
     _require_contained(view, booster)
-    names, versions, rows = _operand(view, booster)
-    return Booster(view, interval, names, versions, _relevant(view, updategram, names, rows))
+    _require_through(updategram, booster)
+    return _made(view, updategram, *_operand(view, booster))
 
 
 def moved(
@@ -224,14 +227,14 @@ def moved(
             f"({booster.versions}).",
             "It must be of the booster's one relation and start at its version.",
         )
-    names, changed = _part(view, change)
+    names, changed = qualified(view, change)
     delta = _relevant(view, updategram, names, changed.net)
     return replace(exact, versions=change.last, rows=exact.rows + delta)
 
 
 def finished(view: Definition, updategram: Updategram) -> Updategram:
     """mu_V from the updategram of the join of all its relations: the select list at last."""
-    names, part = _part(view, updategram)
+    names, part = qualified(view, updategram)
     if len(names) != len(view.relations):
         missing = [name for name in view.relations if name not in names]
         raise PreconditionError(
@@ -252,18 +255,15 @@ def finished(view: Definition, updategram: Updategram) -> Updategram:
 
 def _joined(view: Definition, updategram: Updategram, operand: Operand) -> Updategram:
     """The bowtie of the paper, between an updategram and rows."""
-    names, part = _part(view, updategram)
+    names, part = qualified(view, updategram)
     others, versions, rows = _operand(view, operand)
     if twice := [name for name in others if name in names]:
         raise PreconditionError(
             f"The updategram of {updategram.subject} has {twice[0]} in it already.",
             "Join it with another relation.",
         )
-    if isinstance(operand, Booster) and operand.changed != updategram.interval.relation:
-        raise PreconditionError(
-            f"{operand} does not go with changes of {updategram.interval.relation}.",
-            "Use a booster for the relation that changes.",
-        )
+    if isinstance(operand, Booster):
+        _require_through(updategram, operand)
     together = view.ordered((*names, *others))
     return Updategram(
         " ⋈ ".join(together),
@@ -282,24 +282,42 @@ def _joined_boosters(
             f"Both boosters are of {twice[0]}.", "Join boosters of different relations."
         )
     (one, _, rows), (two, _, more) = _operand(view, booster), _operand(view, other)
+    versions = booster.versions.joined(other.versions)
+    through = booster.through.joined(other.through)
+    if any(number != versions.get(name, number) for name, number in through.items()):
+        raise PreconditionError(
+            f"A booster is one through ({through}), the other of ({versions}).",
+            "What one goes through must be what the other is of.",
+        )
     return Booster(
         view,
         interval,
         view.ordered((*one, *two)),
-        booster.versions.joined(other.versions),
+        versions,
         view.joined([(one, rows), (two, more)]),
-        exact=False,
+        False,
+        Versions({name: number for name, number in through.items() if name not in versions}),
     )
+
+
+def _made(
+    view: Definition, updategram: Updategram, names: tuple[str, ...], versions: Versions, rows: Rows
+) -> Booster:
+    """The exact booster for an updategram, from rows that cover it."""
+    interval = updategram.interval
+    through = Versions({n: v for n, v in updategram.first.items() if n != interval.relation})
+    found = _relevant(view, updategram, names, rows)
+    return Booster(view, interval, names, versions, found, through=through)
 
 
 def _relevant(view: Definition, updategram: Updategram, names: tuple[str, ...], rows: Rows) -> Rows:
     """Those of `rows` that may join with a row that the updategram touches."""
-    own, part = _part(view, updategram)
+    own, part = qualified(view, updategram)
     matches = view.joined([(own, part.touched), (names, rows)])
     return rows.among(matches.only(view.columns(names)))
 
 
-def _part(view: Definition, updategram: Updategram) -> tuple[tuple[str, ...], Updategram]:
+def qualified(view: Definition, updategram: Updategram) -> tuple[tuple[str, ...], Updategram]:
     """The updategram with columns named `relation.column`, and the relations that are in it."""
     names = view.ordered(updategram.first)
     columns = view.columns(names)
@@ -336,9 +354,15 @@ def _operand(view: Definition, operand: Operand) -> tuple[tuple[str, ...], Versi
 # Preconditions
 
 
-def _own_interval(view: Definition, updategram: Updategram) -> Interval:
-    view.require(updategram.subject)
-    return updategram.interval
+def _require_through(updategram: Updategram, booster: Booster) -> None:
+    """The relations between must have been joined, at the versions that the booster names."""
+    there = {name: updategram.first.get(name) for name in booster.through}
+    if booster.changed != updategram.interval.relation or there != dict(booster.through):
+        raise PreconditionError(
+            f"{str(booster).capitalize()} does not go with the updategram of {updategram.subject} "
+            f"at ({updategram.first}).",
+            "Use a booster for the relation that changes, and join what lies between first.",
+        )
 
 
 def _require_same_view(view: Definition, booster: Booster) -> None:
@@ -350,11 +374,10 @@ def _require_same_view(view: Definition, booster: Booster) -> None:
 
 
 def _require_contained(view: Definition, booster: Booster) -> None:
-    relations = (booster.changed, *booster.of)
-    if not is_contained(view, booster.view, relations):
+    if not is_contained(view, booster.view, booster.relations):
         raise PreconditionError(
             f"View {view.name} is not known to be contained in view {booster.view.name} on "
-            f"{', '.join(relations)}, so {booster} may lack rows.",
+            f"{', '.join(booster.relations)}, so {booster} may lack rows.",
             "Use a booster of a view whose conditions are the same or fewer.",
         )
 

@@ -63,6 +63,10 @@ class Versions(Mapping[str, int]):
         return self.keys() == other.keys() and all(n <= other[name] for name, n in self.items())
 
 
+NOTHING = Versions({})
+"""The vector of no relation."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """The versions of one relation from `first` to `last`; both are states, changes lie between."""
