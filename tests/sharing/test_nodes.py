@@ -139,11 +139,24 @@ def test_a_node_that_was_away_catches_up_from_boosters_alone(tmp_path: Path) -> 
     assert done.copies == ()
     used = [b for b in away.catalog.boosters() if b.address in done.boosters]
     assert {tuple(b.through) for b in used} == {(), ("Variants",)}
-    proteins = [b for b in used if b.of == ("Proteins",) and b.interval.relation == "Genes"]
-    assert all(b.rows <= 1 for b in proteins), "not the whole relation"
     found = away.query("V2")
     assert found == recomputed(owned, "V2", Versions(newest))
     assert away.query("V2", first.versions) == first, "and back again"
+
+
+def test_a_booster_reaches_over_a_relation_in_between(tmp_path: Path) -> None:
+    """Example 2.4: no condition connects Genes and Proteins, and not all proteins are sent."""
+    n1, n2, n3 = owners(tmp_path)
+    n3.update("Proteins", inserted=[(n, 3, "other") for n in range(200, 250)])
+    n1.define("V2", V2)
+    rename(n1)
+    for one, two in ((n1, n2), (n1, n3)):
+        one.exchange(two)
+    n2.boost(["V2"])
+    n3.exchange(n2)
+    (booster,) = [b for b in n3.boost(["V2"]) if b.changed == "Genes"]
+    assert (booster.of, dict(booster.through)) == (("Proteins",), {"Variants": 7})
+    assert [row[0] for row in booster.rows] == [100]
 
 
 # The past

@@ -107,10 +107,26 @@ class Refresher:
             found = rules.a8(view, found, booster)
             left = [name for name in left if name not in booster.of]
         while left:
-            name = next((n for n in left if view.connects(found.first, n)), left[0])
+            name, found = self._join_one(view, mu, found, left, here)
             left.remove(name)
-            found = self._join(view, mu, found, name, here[name])
         return found
+
+    def _join_one(
+        self,
+        view: Definition,
+        mu: Updategram,
+        joined: Updategram,
+        missing: Sequence[str],
+        here: Mapping[str, int],
+    ) -> tuple[str, Updategram]:
+        """The first that can be joined, those before others that a condition connects."""
+        reasons = []
+        for name in sorted(missing, key=lambda name: not view.connects(joined.first, name)):
+            try:
+                return name, self._join(view, mu, joined, name, here[name])
+            except MissingBoosterError as error:
+                reasons.append(error)
+        raise reasons[0]
 
     def _join(
         self, view: Definition, mu: Updategram, joined: Updategram, name: str, version: int
