@@ -221,15 +221,23 @@ class Node:
             self.catalog.add(ViewEntry(definition))
         return definition
 
-    def hold(self, name: str, at: Mapping[str, int] | None = None) -> Contents:
-        """Materialize a view: from published contents of it, or from its relations."""
+    def hold(
+        self, name: str, at: Mapping[str, int] | None = None, rows: Rows | None = None
+    ) -> Contents:
+        """Materialize a view: from published contents of it, or from its relations.
+
+        `rows` are the view at the whole vector `at`, if they come from somewhere else.
+        """
         definition = self.catalog.view(name)
         with self.catalog.store.locked():
             self.catalog.refresh()
             if (there := self.held(name)) is not None and at is None:
                 return there
             published = self.catalog.contents(name)
-            if published and at is None:
+            if rows is not None:
+                contents = Contents(name, Versions(at or {}), rows)
+                self.catalog.known.copy().admit(contents, self.name)
+            elif published and at is None:
                 newest = max(published, key=lambda c: (sum(c.versions.values()), c.address))
                 contents = self.catalog.load_contents(newest)
             else:

@@ -58,7 +58,7 @@ class Envelope:
 
 def local_folder(path: Path | str, what: str) -> Path:
     """A folder on this machine or mounted; object stores are refused."""
-    if "://" in str(path):
+    if re.match(r"[A-Za-z][\w+.-]+:/", str(path)):  # a Path has made one slash of two
         raise InputError(
             f"The {what} '{path}' is not a folder: object stores are not supported yet.",
             "Give the path of a local or mounted folder.",
