@@ -118,7 +118,10 @@ def test_commits_and_transactions_become_updategrams(world: World, tmp_path: Pat
     assert node.catalog.relation("x.r").relation.schema.names == ("k", "t"), "as it was logged"
 
 
-def test_publishing_again_goes_on_where_it_ended(world: World, tmp_path: Path) -> None:
+def test_publishing_again_goes_on_where_it_ended(
+    world: World, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Whether the log's small files were merged, or folded into the plain table, meanwhile."""
     node = Node.create(tmp_path / "n", "N", durable=False)
     publish_warehouse(node.catalog, world.warehouse)
     changes(world)
@@ -128,6 +131,7 @@ def test_publishing_again_goes_on_where_it_ended(world: World, tmp_path: Path) -
     world.log("y", minus=[(1, 10)])
     world.numbers["y"] = 3
     world.commit(minus=[(1, "a", 10)])
+    assert world.table.fold(spark, "test") is not None
     again = publish_warehouse(Node.open(tmp_path / "n").catalog, world.warehouse)
     assert again.counts == {"updategram": 2}, "x.r has not moved"
     peer = Node.create(tmp_path / "p", "P", durable=False)

@@ -20,8 +20,8 @@ from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import parse_type
 from headwater.errors import InputError
-from headwater.sharing import rules
 from headwater.sharing.booster import Booster
+from headwater.sharing.boosting import missing_boosters
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
@@ -40,7 +40,7 @@ from headwater.sharing.policies import Moment, Policy, is_due, policy_from_json,
 from headwater.sharing.refresh import Refresher
 from headwater.sharing.store import Envelope
 from headwater.sharing.updategram import Updategram
-from headwater.sharing.versions import Interval, Versions
+from headwater.sharing.versions import Versions
 
 Tuples = Iterable[Sequence[object]]
 
@@ -331,47 +331,19 @@ class Node:
                 if views is None
                 else list(views)
             )
+            held = {
+                name: self._current(name)
+                for name in self.catalog.store.held()
+                if name in self.catalog.relations
+            }
             made = [
                 booster
                 for name in wanted
-                for booster in self._missing_boosters(self.catalog.view(name))
+                for booster in missing_boosters(
+                    self.catalog, self.catalog.view(name), held, self._copy
+                )
             ]
             return self._publish(made)
-
-    def _missing_boosters(self, definition: Definition) -> Iterable[Booster]:
-        held = [name for name in definition.relations if name in self.catalog.store.held()]
-        for changed in definition.relations:
-            there = {
-                (b.interval, b.of) for b in self.catalog.boosters(changed) if b.view == definition
-            }
-            listed = self.catalog.updategrams(changed)
-            for name in held:
-                missing = [
-                    u
-                    for u in listed
-                    if name != changed and (_interval(u.first, u.last), (name,)) not in there
-                ]
-                contents = self._current(name) if missing else None
-                for entry in missing:
-                    mu = self.catalog.load_updategram(entry)
-                    part = self._up_to(definition, mu, name)
-                    if part is not None and contents is not None:
-                        yield rules.a3(definition, part, contents)
-
-    def _up_to(self, definition: Definition, mu: Updategram, name: str) -> Updategram | None:
-        """The updategram, joined with what lies between it and a relation, if that is possible."""
-        between = definition.between(mu.subject, name)
-        if between is None:
-            return mu
-        listed = [b for b in self.catalog.boosters(mu.subject) if b.of == (between,)]
-        versions = {self.catalog.newest(between), *(b.versions[between] for b in listed)}
-        for version in sorted(versions, reverse=True):
-            try:
-                refresher = Refresher(self.catalog, self._copy)
-                return refresher.joined(definition, mu, [between], {between: version})
-            except (GapError, MissingBoosterError):
-                continue
-        return None
 
     def _publish_boosters(self, made: Iterable[Booster]) -> None:
         """Boosters that came about on the way, if the policy asks for them."""
@@ -471,11 +443,6 @@ class Node:
             return self._recomputed(definition, target)
         except MissingContentsError:
             raise reason from None
-
-
-def _interval(first: Versions, last: Versions) -> Interval:
-    (name,) = first
-    return Interval(name, first[name], last[name])
 
 
 def _rows(name: str, schema: Schema, rows: Tuples) -> Rows:

@@ -48,7 +48,8 @@ class Publication:
     """Of base relations, those that are new."""
 
     def note(self, kind: str, count: int = 1) -> None:
-        self.counts[kind] = self.counts.get(kind, 0) + count
+        if count:
+            self.counts[kind] = self.counts.get(kind, 0) + count
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from headwater.sharing.catalog import Catalog, ListedBooster
 from headwater.sharing.containment import is_contained
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
-from headwater.sharing.errors import GapError, MissingBoosterError, SharingError
+from headwater.sharing.errors import GapError, MissingBoosterError
 from headwater.sharing.history import reachable, relation_between, updategram_between
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
@@ -65,7 +65,7 @@ class Refresher:
             for version in reachable(self.catalog, relation, here[relation]):
                 try:
                     step = self._step(view, here, relation, version)
-                except SharingError:
+                except (GapError, MissingBoosterError):
                     continue
                 here, found = step.last, step if found is None else found.then(step)
                 break
@@ -250,7 +250,7 @@ class Refresher:
             mine = [entry for entry in listed if between in entry.through]
             try:
                 return self._over(view, mu, joined, between, mine, version)
-            except SharingError:
+            except (GapError, MissingBoosterError):
                 continue
         return None
 
