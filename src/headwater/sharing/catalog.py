@@ -85,6 +85,7 @@ class Catalog:
         self.known = Known()
         self._listed: dict[str, Listed] = {}
         self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
+        self._between: dict[tuple[str, Versions, Versions], list[ListedUpdategram]] = {}
         self.refresh()
 
     @classmethod
@@ -177,6 +178,9 @@ class Catalog:
             ) from None
 
     def _note(self, listed: Listed) -> None:
+        if isinstance(listed, ListedUpdategram):
+            between = listed.subject, listed.first, listed.last
+            self._between.setdefault(between, []).append(listed)
         self._listed[listed.address] = listed
         self._by_kind[listed.kind].append(listed)
 
@@ -268,35 +272,53 @@ class Catalog:
 
     def add_all(self, items: Iterable[tuple[Item, str]]) -> list[str]:
         """Publish objects with their makers: all, or, if one does not fit, none."""
-        known, ready = self.known.copy(), []
-        pending: list[Updategram] = []
+        arrival = Arrival(self)
         for item, maker in items:
-            known.admit(item, maker, lambda new: [*self.same(new), *_same(new, pending)])
-            if isinstance(item, Updategram):
-                pending.append(item)
             content = encode(item)
-            ready.append((Envelope(self.system, maker, address_of(content)), content, item))
-        for envelope, content, _ in ready:
+            arrival.take(item, Envelope(self.system, maker, address_of(content)), content)
+        arrival.keep()
+        return [envelope.address for envelope, _ in arrival.ready]
+
+    def keep(self, known: Known, ready: Iterable[tuple[Envelope, bytes]]) -> None:
+        """Store objects that have been found to fit."""
+        for envelope, content in ready:
             self.store.add(envelope, content)
         self.known = known
-        for envelope, content, _ in ready:
+        for envelope, content in ready:
             if envelope.address not in self._listed:
                 manifest = json.loads(content.partition(b"\n")[0])
                 self._note(self._listed_of(envelope.address, envelope.maker, manifest))
-        return [envelope.address for envelope, _, _ in ready]
 
     def same(self, updategram: Updategram) -> list[Updategram]:
         """The updategrams at hand between the same versions."""
-        return [
-            self.load_updategram(listed)
-            for listed in self.updategrams(updategram.subject)
-            if (listed.first, listed.last) == (updategram.first, updategram.last)
-        ]
+        listed = self._between.get((updategram.subject, updategram.first, updategram.last), ())
+        return [self.load_updategram(entry) for entry in listed]
 
 
-def _same(item: Updategram, others: Iterable[Updategram]) -> list[Updategram]:
-    wanted = item.subject, item.first, item.last
-    return [other for other in others if (other.subject, other.first, other.last) == wanted]
+class Arrival:
+    """Objects on their way into a catalog: each is judged as if those before it were in already."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known = catalog.known.copy()
+        self._updategrams: dict[tuple[str, Versions, Versions], list[Updategram]] = {}
+        self.ready: list[tuple[Envelope, bytes]] = []
+
+    def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
+        """Judge an object; an error leaves it out."""
+        self._known.admit(item, envelope.maker, self._same)
+        if isinstance(item, Updategram):
+            between = item.subject, item.first, item.last
+            self._updategrams.setdefault(between, []).append(item)
+        self.ready.append((envelope, content))
+
+    def _same(self, item: Updategram) -> list[Updategram]:
+        arrived = self._updategrams.get((item.subject, item.first, item.last), [])
+        return [*self._catalog.same(item), *arrived]
+
+    def keep(self) -> None:
+        """Let them in, all of them."""
+        self._catalog.keep(self._known, self.ready)
 
 
 def _listed(address: str, maker: str, manifest: Manifest) -> Listed:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.sharing.catalog import Catalog
+from headwater.sharing.catalog import Arrival, Catalog
 from headwater.sharing.encoding import KINDS, decode
 from headwater.sharing.entries import Item
 from headwater.sharing.errors import ForeignObjectError, SharingError
-from headwater.sharing.updategram import Updategram
-from headwater.sharing.validation import Known
+from headwater.sharing.store import Envelope
 
 
 @dataclass(frozen=True)
@@ -45,49 +44,26 @@ def copy(source: Catalog, target: Catalog, *, skip_bad: bool = False) -> Copied:
         )
     with target.store.locked():
         target.refresh()
-        ready, refused = _judged(source, target, skip_bad)
-        target.add_all(ready)
-    taken = dict.fromkeys(KINDS, 0)
-    for item, _ in ready:
-        taken[_kind(item)] += 1
+        arrival = Arrival(target)
+        taken, refused = dict.fromkeys(KINDS, 0), {}
+        for listed in source:
+            if listed.address not in target:
+                try:
+                    arrival.take(*_read(source, target, listed.address))
+                    taken[listed.kind] += 1
+                except SharingError as error:
+                    if not skip_bad:
+                        raise
+                    refused[listed.address] = error
+        arrival.keep()
     return Copied(source.node, target.node, {k: n for k, n in taken.items() if n}, refused)
 
 
-def _judged(
-    source: Catalog, target: Catalog, skip_bad: bool
-) -> tuple[list[tuple[Item, str]], dict[str, SharingError]]:
-    known: Known = target.known.copy()
-    ready: list[tuple[Item, str]] = []
-    refused: dict[str, SharingError] = {}
-    arrived: list[Updategram] = []
-
-    def same(item: Updategram) -> list[Updategram]:
-        wanted = item.subject, item.first, item.last
-        here = [u for u in arrived if (u.subject, u.first, u.last) == wanted]
-        return [*target.same(item), *here]
-
-    for listed in source:
-        if listed.address in target:
-            continue
-        try:
-            envelope, content = source.store.read(listed.address)
-            if envelope.system != target.system:
-                raise ForeignObjectError(
-                    f"The object {listed.address[:12]} belongs to the system '{envelope.system}'.",
-                    f"This is the system '{target.system}'.",
-                )
-            item = decode(content)
-            known.admit(item, envelope.maker, same)
-        except SharingError as error:
-            if not skip_bad:
-                raise
-            refused[listed.address] = error
-            continue
-        if isinstance(item, Updategram):
-            arrived.append(item)
-        ready.append((item, envelope.maker))
-    return ready, refused
-
-
-def _kind(item: Item) -> str:
-    return type(item).__name__.removesuffix("Entry").lower()
+def _read(source: Catalog, target: Catalog, address: str) -> tuple[Item, Envelope, bytes]:
+    envelope, content = source.store.read(address)
+    if envelope.system != target.system:
+        raise ForeignObjectError(
+            f"The object {address[:12]} belongs to the system '{envelope.system}'.",
+            f"This is the system '{target.system}'.",
+        )
+    return decode(content), envelope, content

@@ -13,8 +13,11 @@ from collections.abc import Iterable
 from headwater.sharing.catalog import Catalog, ListedUpdategram
 from headwater.sharing.contents import Contents
 from headwater.sharing.errors import GapError, MissingContentsError
-from headwater.sharing.updategram import Updategram
+from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Interval, Versions
+
+Step = tuple[ListedUpdategram, bool]
+"""An updategram, and whether it is gone ahead or back."""
 
 
 def updategram_between(
@@ -27,13 +30,13 @@ def updategram_between(
     steps = _way(catalog.updategrams(subject), first, last, forwards)
     if steps is None:
         raise gap(catalog, subject, first, last)
-    found: Updategram | None = None
-    for listed, ahead in steps:
-        loaded = catalog.load_updategram(listed)
-        step = loaded if ahead else loaded.inverse()
-        found = step if found is None else found.then(step)
-    assert found is not None, "the versions differ"
-    return found
+    assert steps, "the versions differ"
+    return _composed(catalog, steps)
+
+
+def _composed(catalog: Catalog, steps: Iterable[Step]) -> Updategram:
+    loaded = ((catalog.load_updategram(listed), ahead) for listed, ahead in steps)
+    return composed([step if ahead else step.inverse() for step, ahead in loaded])
 
 
 def relation_between(catalog: Catalog, relation: str, first: int, last: int) -> Updategram:
@@ -54,9 +57,6 @@ def reachable(catalog: Catalog, relation: str, first: int) -> list[int]:
                 seen.add(edge.last[relation])
                 waiting.append(edge.last[relation])
     return sorted(seen - {first}, reverse=True)
-
-
-Step = tuple[ListedUpdategram, bool]
 
 
 def _way(
@@ -143,7 +143,4 @@ def contents_at(
         found = catalog.load_contents(
             next(listed for listed in catalog.contents(subject) if listed.versions == start)
         )
-    for listed, ahead in way:
-        loaded = catalog.load_updategram(listed)
-        found = found.after(loaded if ahead else loaded.inverse())
-    return found
+    return found.after(_composed(catalog, way)) if way else found

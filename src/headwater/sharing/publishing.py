@@ -28,7 +28,7 @@ from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition, columns_from_json
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import SharingError
-from headwater.sharing.updategram import Updategram
+from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Versions
 from headwater.warehouse.changes import ChangeLog, between
 from headwater.warehouse.commits import Commit
@@ -245,16 +245,7 @@ def _view_items(
         Updategram.of_net(definition.name, before.versions, after.versions, after.change)
         for before, after in pairwise(fresh)
     ]
-    yield from steps if each_transaction else _composed(steps)
-
-
-def _composed(steps: Sequence[Updategram]) -> Iterable[Updategram]:
-    if not steps:
-        return
-    whole = steps[0]
-    for step in steps[1:]:
-        whole = whole.then(step)
-    yield whole
+    yield from steps if each_transaction or not steps else [composed(steps)]
 
 
 # Relations

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row
 from headwater.sharing.errors import MisfitError, PreconditionError
-from headwater.sharing.versions import Interval, Versions, show_versions
+from headwater.sharing.versions import Interval, Versions
 
 
 @dataclass(frozen=True)
@@ -158,24 +159,7 @@ class Updategram:
 
     def then(self, later: Updategram) -> Updategram:
         """This one and a later one that starts where this ends (rule A10)."""
-        if (later.subject, later.schema) != (self.subject, self.schema):
-            raise PreconditionError(
-                f"Updategrams of {self.subject} and {later.subject} cannot be composed.",
-                "Both must be of one relation or view, with the same columns.",
-            )
-        if later.first != self.last:
-            raise PreconditionError(
-                f"An updategram of {self.subject} ends at ({show_versions(self.last)}) and the "
-                f"next starts at ({show_versions(later.first)}).",
-                "The next must start exactly where the one before ends.",
-            )
-        return Updategram(
-            self.subject,
-            self.first,
-            later.last,
-            self.inserted + later.inserted,
-            self.deleted + later.deleted,
-        )
+        return composed([self, later])
 
     def apply(self, rows: Rows) -> Rows:
         """The last version, given the first; MisfitError if these rows cannot be the first."""
@@ -192,3 +176,27 @@ class Updategram:
                 f"These rows are not {self.subject} at ({self.first}); nothing was applied.",
             )
         return after
+
+
+def composed(steps: Sequence[Updategram]) -> Updategram:
+    """Updategrams of one subject, each starting where the one before ends, as one."""
+    first, last = steps[0], steps[-1]
+    for one, two in pairwise(steps):
+        if (one.subject, one.schema) != (two.subject, two.schema):
+            raise PreconditionError(
+                f"Updategrams of {one.subject} and {two.subject} cannot be composed.",
+                "Both must be of one relation or view, with the same columns.",
+            )
+        if one.last != two.first:
+            raise PreconditionError(
+                f"An updategram of {one.subject} ends at ({one.last}) and the next starts at "
+                f"({two.first}).",
+                "The next must start exactly where the one before ends.",
+            )
+    return Updategram(
+        first.subject,
+        first.first,
+        last.last,
+        Rows.sum(first.schema, (step.inserted for step in steps)),
+        Rows.sum(first.schema, (step.deleted for step in steps)),
+    )
