@@ -33,6 +33,7 @@ def lines(*arguments: str) -> list[dict[str, object]]:
 def test_objects_are_listed_for_people_and_for_machines(genes: Path) -> None:
     shown = quick("share", "list", "-c", str(genes / "N2"))
     assert "node N2 of the system genes" in shown.out
+    assert ["Genes", "N1", "1", "4"] in [line.split() for line in shown.out.splitlines()]
     assert "Variants 7, for Genes 3 to 4 in view V1" in " ".join(shown.out.split())
     found = lines("list", "-c", str(genes / "N2"))
     kinds = [item["kind"] for item in found]
@@ -87,6 +88,7 @@ def test_bad_objects_are_skipped_if_that_is_wanted(genes: Path) -> None:
         (["advance", "V9", "-c", "N1"], "There is no view V9"),
         (["exchange", "N2", "-c", "N1", "--policy", "often"], "There is no policy 'often'"),
         (["exchange", "N2", "-c", "N1", "--policy", "eager:3"], "--policy eager:3: cannot be read"),
+        (["exchange", "N2", "-c", "N8"], "There is no node in N8 yet. Name it with --node"),
         (["exchange", "s3://bucket", "-c", "N1"], "object stores are not supported"),
     ],
 )

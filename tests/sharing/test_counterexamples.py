@@ -13,6 +13,7 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT
+from headwater.errors import ExpressionError
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
@@ -196,6 +197,15 @@ def test_a11_over_a_gap_is_refused() -> None:
     far = mu(3, 4, plus=[(1, 7)])
     with pytest.raises(PreconditionError, match="nothing covers what lies between"):
         rules.a11(V, rules.a3(V, COMES, at(S, 0, (1, 5))), rules.a3(V, far, at(S, 0, (1, 5))))
+
+
+def test_a_row_that_came_and_went_does_not_make_a_view_fail() -> None:
+    fragile = view("R.a = S.a AND 10 / R.b > 1", outputs="S.c")
+    change = mu(0, 1, plus=[(1, 0), (1, 2)]).then(mu(1, 2, minus=[(1, 0)]))
+    joined = rules.a1(fragile, change, at(S, 0, (1, 5)))
+    assert set(rules.finished(fragile, joined).net.items()) == {((5,), 1)}
+    with pytest.raises(ExpressionError, match="division by zero"):
+        rules.finished(fragile, rules.a1(fragile, mu(0, 1, plus=[(1, 0)]), at(S, 0, (1, 5))))
 
 
 # Preconditions that are checked

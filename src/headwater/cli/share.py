@@ -123,7 +123,9 @@ def list_command(
                             "rows": size})  # fmt: skip
         return
     console().print(f"node {sharing.name} of the system {sharing.catalog.system}", markup=False)
-    _print_held(sharing)
+    if not kind:
+        _print_relations(sharing)
+        _print_held(sharing)
     print_table("Objects", ["object", "kind", "by", "rows", "about"], map(_line, chosen))
 
 
@@ -135,12 +137,29 @@ def _listed_json(listed: Listed) -> dict[str, Any]:
     return {"address": listed.address, "maker": listed.maker, **shown}
 
 
+def _print_relations(sharing: Node) -> None:
+    catalog = sharing.catalog
+    print_table(
+        "Relations",
+        ["relation", "owner", "updategrams", "newest version"],
+        (
+            [
+                escape(name),
+                escape(entry.owner),
+                f"{len(catalog.updategrams(name)):,}",
+                str(catalog.newest(name)),
+            ]
+            for name, entry in sorted(catalog.relations.items())
+        ),
+    )
+
+
 def _print_held(sharing: Node) -> None:
     print_table(
         "Held here",
         ["name", "rows", "versions"],
         (
-            [name, f"{sum(n for _, n in held.rows.items()):,}", str(held.versions)]
+            [escape(name), f"{sum(n for _, n in held.rows.items()):,}", str(held.versions)]
             for name, held in sharing.holdings().items()
         ),
     )
@@ -192,8 +211,12 @@ def exchange(
 def _opened(catalog: Path, name: str, other: Node) -> Node:
     from headwater.sharing.node import Node
 
-    if (catalog / "node.json").exists() or not name:
+    if (catalog / "node.json").exists():
         return Node.open(catalog)
+    if not name:
+        raise InputError(
+            f"There is no node in {catalog} yet.", "Name it with --node, and it is made."
+        )
     return Node.create(catalog, name, other.catalog.system)
 
 

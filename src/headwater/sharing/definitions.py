@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from headwater.algebra.evaluate import evaluate_with
-from headwater.algebra.expressions import Call, ColumnRef, Expression, columns_of
+from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
@@ -89,6 +89,11 @@ class Definition:
             condition=tuple(_renamed(c, names) for c in join.condition),
             outputs=tuple(_renamed(o, names) for o in join.outputs),
         )
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether computing it may fail on a row (a division, a cast)."""
+        return any(can_fail(part) for part in (*self.join.condition, *self.join.outputs))
 
     @cached_property
     def facts(self) -> Facts:

@@ -233,7 +233,11 @@ def moved(
 
 
 def finished(view: Definition, updategram: Updategram) -> Updategram:
-    """mu_V from the updategram of the join of all its relations: the select list at last."""
+    """mu_V from the updategram of the join of all its relations: the select list at last.
+
+    Where that may fail on a row, only on rows that are in one of the two versions: a row that
+    came and went in between is no reason to fail.
+    """
     names, part = qualified(view, updategram)
     if len(names) != len(view.relations):
         missing = [name for name in view.relations if name not in names]
@@ -241,6 +245,8 @@ def finished(view: Definition, updategram: Updategram) -> Updategram:
             f"The updategram of {updategram.subject} is not yet joined with {', '.join(missing)}.",
             f"Join it with all relations of view {view.name}.",
         )
+    if view.may_fail:
+        part = Updategram.of_net(part.subject, part.first, part.last, part.net)
     return Updategram(
         view.name,
         part.first,
