@@ -89,7 +89,9 @@ def a3(case: Case) -> None:
     view, mu = case.view, case.updategram("R", 0, 3)
     found = rules.a3(view, mu, case.contents("S", S_AT))
     universe = case.states["S"][S_AT].renamed(view.columns(("S",)))
-    touched = Rows(mu.schema, dict(mu.touched.items())).renamed(view.columns(("R",)))
+    steps = case.steps["R"][:3]
+    mentioned = {row for step in steps for row in (*step.inserted, *step.deleted)}
+    touched = Rows(view.columns(("R",)), dict.fromkeys(mentioned, 1))
     for row, count in universe.items():
         alone = Rows(universe.schema, {row: 1})
         relevant = bool(view.joined([(("R",), touched), (("S",), alone)]))

@@ -169,6 +169,16 @@ def test_a11_by_adding_counts_inflates_them() -> None:
     assert set(rules.a11(V, one, two).rows.items()) == {((1, 5), 1)}
 
 
+def test_a11_of_net_changes_lacks_a_row_that_both_overlapping_intervals_cancel() -> None:
+    """It comes, goes and comes again: the net of 0 to 2 is nothing, that of 1 to 3 too."""
+    again, s = mu(2, 3, plus=[(1, 7)]), at(S, 0, (1, 5))
+    first, second = netted(COMES.then(GOES)), netted(GOES.then(again))
+    printed = rules.a11(V, rules.a3(V, first, s), rules.a3(V, second, s))
+    right = rules.a11(V, rules.a3(V, COMES.then(GOES), s), rules.a3(V, GOES.then(again), s))
+    assert (len(printed.rows), len(right.rows)) == (0, 1)
+    assert COMES.then(GOES).then(again).net
+
+
 def test_a11_over_different_versions_of_s_mixes_them() -> None:
     one, two = rules.a3(V, COMES, at(S, 0, (1, 5))), rules.a3(V, GOES, at(S, 1, (1, 6)))
     printed = rules.a11(V, one, replace(two, versions=one.versions))

@@ -303,6 +303,10 @@ def test_what_does_not_fit_a_relation_is_refused(tmp_path: Path) -> None:
         n2.update("Genes", inserted=[(1, "not", "mine")])
     with pytest.raises(InputError, match="owns Genes already"):
         n1.own("Genes", GENES)
+    with pytest.raises(InputError, match="unknown type 'number'"):
+        n1.own("Other", {"k": "number"})
+    with pytest.raises(InputError, match="has no column key"):
+        n1.own("Other", {"k": "int"}, key=["key"])
     assert n1.catalog.newest("Genes") == 3
 
 

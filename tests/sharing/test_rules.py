@@ -1,13 +1,17 @@
 """Every rule on random data: sets and multisets, in memory and on Spark."""
 
 import os
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from headwater.algebra.rows import Rows
 from headwater.frames.frame import Frame
+from headwater.sharing import rules
+from headwater.sharing.updategram import Updategram
 from tests.sharing.cases import random_case
 from tests.sharing.laws import LAWS
 
@@ -20,6 +24,33 @@ SPARK_CASES = 20 if os.environ.get("HEADWATER_STRESS") == "1" else 1
 @EXAMPLES
 def test_the_rule_holds_in_memory(law: str, seed: int, sets: bool) -> None:
     LAWS[law](random_case(seed, sets=sets))
+
+
+def _net_only(updategram: Updategram) -> Rows:
+    return updategram.net.positive() - updategram.net.negative()
+
+
+def _added_up(rows: Rows, other: Rows) -> Rows:
+    return Rows.empty(rows.schema)
+
+
+@pytest.mark.parametrize(
+    ("law", "weaken"),
+    [
+        ("a3", lambda patch: patch.setattr(Updategram, "touched", property(_net_only))),
+        ("a8", lambda patch: patch.setattr(Updategram, "touched", property(_net_only))),
+        ("a9", lambda patch: patch.setattr(Updategram, "touched", property(_net_only))),
+        ("a11", lambda patch: patch.setattr(Rows, "among", _added_up)),
+        ("moved", lambda patch: patch.setattr(rules, "moved", lambda v, m, b, c: b)),
+    ],
+)
+def test_the_laws_catch_what_is_weakened(
+    law: str, weaken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weaken(monkeypatch)
+    cases = (random_case(seed, sets=False) for seed in range(100))
+    with pytest.raises(AssertionError):
+        all(LAWS[law](case) is None for case in cases)
 
 
 @pytest.mark.parametrize("law", LAWS)

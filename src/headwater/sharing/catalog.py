@@ -111,28 +111,17 @@ class Catalog:
     @classmethod
     def open(cls, folder: Path | str, *, durable: bool = True) -> Catalog:
         place = local_folder(folder, "catalog")
-        try:
-            description = json.loads((place / NODE_FILE).read_text())
-            if not isinstance(description.get("node"), str):
-                raise ValueError("no node")
-        except FileNotFoundError:
-            raise InputError(
-                f"{place} is not a catalog of shared objects.",
-                "Name the folder of a node, or make one.",
-            ) from None
-        except (ValueError, AttributeError, OSError) as error:
-            raise InputError(
-                f"{place / NODE_FILE} cannot be read: {error}.", "Put the file right."
-            ) from None
+        description = _read_description(place)
         store = ObjectStore(place, durable=durable)
         store.make()
         store.remove_leftovers()
         return cls(store, description)
 
     def describe(self, **changes: Any) -> None:
-        """Change what the node says about itself."""
-        self.description |= changes
-        self.store.write(NODE_FILE, json.dumps(self.description, indent=1).encode())
+        """Change what the node says about itself; what others have changed meanwhile stays."""
+        with self.store.locked():
+            self.description = _read_description(self.store.folder) | changes
+            self.store.write(NODE_FILE, json.dumps(self.description, indent=1).encode())
 
     @property
     def node(self) -> str:
@@ -293,6 +282,23 @@ class Catalog:
         """The updategrams at hand between the same versions."""
         listed = self._between.get((updategram.subject, updategram.first, updategram.last), ())
         return [self.load_updategram(entry) for entry in listed]
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    try:
+        description: dict[str, Any] = json.loads((folder / NODE_FILE).read_text())
+        if not all(isinstance(description[name], str) for name in ("node", "system")):
+            raise ValueError("it has no names of node and system")
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder} is not a catalog of shared objects.",
+            "Name the folder of a node, or make one.",
+        ) from None
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(
+            f"{folder / NODE_FILE} cannot be read: {error}.", "Put the file right."
+        ) from None
+    return description
 
 
 class Arrival:

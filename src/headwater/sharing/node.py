@@ -133,11 +133,11 @@ class Node:
 
         With `publish` its contents are given to other nodes too, whole.
         """
-        schema = (
-            columns
-            if isinstance(columns, Schema)
-            else Schema.of((column, parse_type(kind)) for column, kind in columns.items())
-        )
+        schema = columns if isinstance(columns, Schema) else _schema(name, columns)
+        if missing := [column for column in key if column not in schema.positions]:
+            raise InputError(
+                f"{name} has no column {missing[0]}.", "Its key must be among its columns."
+            )
         relation = Relation(name, self.name, schema, tuple(key))
         contents = Contents.of_relation(
             name, version, rows if isinstance(rows, Rows) else _rows(name, schema, rows)
@@ -443,6 +443,13 @@ class Node:
             return self._recomputed(definition, target)
         except MissingContentsError:
             raise reason from None
+
+
+def _schema(name: str, columns: Mapping[str, str]) -> Schema:
+    try:
+        return Schema.of((column, parse_type(kind)) for column, kind in columns.items())
+    except ValueError as error:
+        raise InputError(f"{name}: {error}.", "Give each column one of these types.") from None
 
 
 def _rows(name: str, schema: Schema, rows: Tuples) -> Rows:
