@@ -296,6 +296,22 @@ def test_key_deletes_in_any_order_are_one_key_delete(
     same(engine, a.key_delete(columns, more).key_delete(columns, keys), both)
 
 
+# Rows that another relation has too
+
+
+@given(r=ONE, s=OTHER)
+def test_among_keeps_exactly_the_rows_that_the_other_has(engine: Engine, r: Rows, s: Rows) -> None:
+    kept = engine.to_rows(engine.from_rows(r).among(engine.from_rows(s)))
+    assert kept == Rows(PLAIN, {found: count for found, count in r.items() if s.count(found)})
+
+
+@given(r=ONE, s=OTHER, t=MORE)
+def test_among_is_linear_and_sees_what_cancels(engine: Engine, r: Rows, s: Rows, t: Rows) -> None:
+    a, b, c = engine.from_rows(r), engine.from_rows(s), engine.from_rows(t)
+    same(engine, (a + b).among(c), a.among(c) + b.among(c))
+    same(engine, a.among((c + b) - b), a.among(c))
+
+
 # What a reader sees
 
 

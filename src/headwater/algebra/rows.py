@@ -192,6 +192,14 @@ class Rows:
         gone = frozenset(keys)
         return self._where(lambda row: tuple(row[at] for at in positions) not in gone)
 
+    def among(self, other: Rows) -> Rows:
+        """The rows that `other` has too, whatever its counts, with their own counts."""
+        return other._kept_of(self)
+
+    def _kept_of(self, first: Rows) -> Rows:
+        """Those of `first`, held in memory, that these rows have too."""
+        return first._where(lambda row: row in self._counts)
+
     def positive(self) -> Rows:
         """What a reader sees: the rows whose count is above zero."""
         if all(count > 0 for count in self._counts.values()):

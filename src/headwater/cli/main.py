@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headwater import __version__
-from headwater.cli import bench, demo, lab, lab_demo, maintenance, project, sources
+from headwater.cli import bench, demo, lab, lab_demo, maintenance, project, share, sources
 from headwater.errors import HeadwaterError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
+app.add_typer(share.app, name="share")
 lab.app.command("demo")(lab_demo.demo)
 app.command("demo")(demo.demo)
 app.command("init")(project.init)

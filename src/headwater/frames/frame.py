@@ -212,6 +212,22 @@ class Frame(Rows):
         matches = reduce(Column.__and__, same, F.lit(True))
         return self._with(self._held.data.join(F.broadcast(deleted), matches, "left_anti"))
 
+    def among(self, other: Rows) -> Frame:
+        return self._among(self, Frame.of_rows(self.spark, other))
+
+    def _kept_of(self, first: Rows) -> Frame:
+        return self._among(Frame.of_rows(self.spark, first), self)
+
+    def _among(self, first: Frame, second: Frame) -> Frame:
+        """Of `second` only rows that are there count, so it is merged first."""
+        if not (first.size_hint and second.size_hint):
+            return self._nothing(first.schema)
+        second, width = second._merged(), len(first.schema)
+        kept = second._held.data.selectExpr(*second._held.numbered_from(width))
+        same = [F.col(place(at)).eqNullSafe(F.col(place(width + at))) for at in range(width)]
+        matches = reduce(Column.__and__, same, F.lit(True))
+        return first._with(first._held.data.join(kept, matches, "left_semi"))
+
     def positive(self) -> Frame:
         return self._merged()._where_count(F.col(COUNT) > 0)
 

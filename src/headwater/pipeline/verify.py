@@ -32,7 +32,7 @@ from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import read_frame
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
-from headwater.sources.contract import Load, Source
+from headwater.sources.contract import Load, Reply, Source
 from headwater.warehouse.changes import Change, ChangeLog
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.vectors import Reached, Vector
@@ -89,7 +89,7 @@ def verify_view(
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         state = table.at()
         vector = state.commit.vector
-        opened = stack.enter_context(_logs(project, view, warehouse, readers))
+        opened = stack.enter_context(open_logs(project, warehouse, readers))
         tally = Tally(scratch / "tally")
         report(tally)
         base: dict[str, Rows] = {}
@@ -117,8 +117,10 @@ def verify_view(
     )
 
 
-def corrections(load: Load, log: ChangeLog, reached: Reached) -> tuple[dict[str, Rows], int]:
-    """What to add to a load's relations to have them at a place in the log.
+def corrections(
+    load: Load | Reply, log: ChangeLog, reached: Reached
+) -> tuple[dict[str, Rows], int]:
+    """What to add to relations as they were read, to have them at a place in the log.
 
     Also how many transactions were taken back.
     """
@@ -167,7 +169,9 @@ def _view(
 
 
 @contextmanager
-def _logs(project: Project, view: View, warehouse: Warehouse, readers: int) -> Iterator[Open]:
+def open_logs(project: Project, warehouse: Warehouse, readers: int) -> Iterator[Open]:
+    """Change logs that hold all that a load, opened through this, reads."""
+
     if current_runner(warehouse.internal) is not None:
         yield lambda source, names: _beside_runner(
             project.sources[source], warehouse, names, readers

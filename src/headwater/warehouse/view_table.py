@@ -10,12 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute
+
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
+from headwater.frames.arrow import from_arrow
 from headwater.warehouse.cleaning import HOUR, clean_up
-from headwater.warehouse.columns import schema_from_delta
+from headwater.warehouse.columns import COMMIT, log_arrow_schema, schema_from_delta
 from headwater.warehouse.commits import (
     Base,
     Commit,
@@ -26,6 +29,7 @@ from headwater.warehouse.commits import (
 )
 from headwater.warehouse.compaction import compact
 from headwater.warehouse.delta_log import DeltaLog, Snapshot
+from headwater.warehouse.files import read_arrow
 from headwater.warehouse.folding import fold
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached
@@ -165,6 +169,52 @@ class ViewTable:
     def signed_rows(self, number: int | None = None) -> Rows:
         """Rows with negative counts too, read without Spark."""
         return self.at(number).signed_rows()
+
+    def changes(self, after: int) -> list[tuple[Commit, Rows]]:
+        """The commits behind a number, oldest first, each with the signed rows that it added.
+
+        Goes back only as far as the commits' rows are still there: after a fold their files are
+        kept for as long as old versions are.
+        """
+        newest = self.log.snapshot()
+        found: list[tuple[Commit, Rows]] = []
+        together = self._rows_behind(newest, after)
+        for commit in self.commits():
+            if commit.number <= after:
+                break
+            rows = together.get(commit.number, Rows.empty(self.schema))
+            if commit.kind != "load" and len(rows) != commit.rows:
+                old = self._rows_of(commit)
+                if old is None:
+                    break
+                rows = old
+            found.append((commit, rows))
+            if commit.kind == "load":
+                break
+        return found[::-1]
+
+    def _rows_of(self, commit: Commit) -> Rows | None:
+        """What one commit added, from the files that it wrote, if they are still there."""
+        try:
+            snapshot = self.log.snapshot(commit.version)
+            rows = self._rows_behind(snapshot, commit.number - 1).get(commit.number)
+        except FileNotFoundError:
+            return None
+        return rows if rows is not None and len(rows) == commit.rows else None
+
+    def _rows_behind(self, snapshot: Snapshot, after: int) -> dict[int, Rows]:
+        """The signed rows in a version of the log by the number of their commit."""
+        files = [file for file in snapshot.files if file.last is None or file.last > after]
+        schema = log_arrow_schema(self.schema)
+        number = pyarrow.compute.field(COMMIT)
+        table = read_arrow(snapshot.folder, files, schema, number > after)
+        return {
+            found: from_arrow(
+                table.filter(number == found).drop_columns([COMMIT]),
+                self.schema,
+            )
+            for found in sorted(set(table.column(COMMIT).to_pylist()))
+        }
 
     def tail(self) -> Tail:
         """What waits to be folded; rows may be counted that a compacted file still repeats."""

@@ -1,0 +1,348 @@
+"""`headwater share`: updategrams and boosters, published, exchanged and used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from headwater.cli.output import JsonOption, console, print_json, print_table
+from headwater.errors import InputError
+
+if TYPE_CHECKING:
+    from headwater.sharing.catalog import Listed
+    from headwater.sharing.contents import Contents
+    from headwater.sharing.exchange import Copied
+    from headwater.sharing.node import Node
+    from headwater.sharing.policies import Policy
+
+app = typer.Typer(
+    help="Publish changes as updategrams, exchange them with other nodes, and follow them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+CatalogOption = Annotated[
+    Path, typer.Option("--catalog", "-c", help="The folder of this node's objects.")
+]
+NodeOption = Annotated[
+    str, typer.Option("--node", help="The name of this node, when its catalog is made.")
+]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        help="When views follow, from now on: eager, lazy, hybrid:ROWS or periodic:SECONDS.",
+    ),
+]
+ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
+
+
+@app.command("publish")
+def publish(
+    views: Annotated[
+        list[str] | None, typer.Argument(help="Views' names; all if none is given.")
+    ] = None,
+    project: Annotated[
+        Path, typer.Option("--project", "-p", help="The folder with headwater.toml.")
+    ] = Path(),
+    catalog: Annotated[
+        Path | None,
+        typer.Option("--catalog", "-c", help="The folder of objects; by default PROJECT/share."),
+    ] = None,
+    node: NodeOption = "",
+    system: Annotated[
+        str, typer.Option("--system", help="The name of the system, when its catalog is made.")
+    ] = "",
+    boosters: Annotated[
+        list[str] | None,
+        typer.Option("--boosters", help="Publish boosters for this view from now on; * for all."),
+    ] = None,
+    each: Annotated[
+        bool | None,
+        typer.Option(
+            "--each/--together",
+            help="An updategram for each transaction, or one for each publication (the default).",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish what the project's views and relations did since the last time."""
+    from dataclasses import replace
+
+    from headwater.pipeline.project import Project
+    from headwater.pipeline.share import open_node, publish_project
+    from headwater.sharing.policies import Boosters
+
+    opened = Project.open(project)
+    sharing = open_node(opened, catalog, node, system)
+    policy = sharing.policy
+    if boosters is not None:
+        chosen = Boosters(tuple(boosters), policy.boosters.most_rows)
+        policy = replace(policy, boosters=chosen)
+    if each is not None:
+        policy = replace(policy, granularity="transaction" if each else "run")
+    if policy != sharing.policy:
+        sharing.set_policy(policy)
+    done = publish_project(opened, sharing, views or None)
+    if as_json:
+        vectors = {name: dict(vector) for name, vector in done.vectors.items()}
+        print_json({"node": sharing.name, "published": done.counts, "views": vectors})
+        return
+    shown = _counted(done.counts) or "nothing new"
+    console().print(f"[bold green]✓[/] {escape(sharing.name)}: {shown}")
+    for name, vector in done.vectors.items():
+        console().print(f"  {name} is published up to ({vector})", markup=False)
+
+
+@app.command("list")
+def list_command(
+    catalog: CatalogOption = Path("share"),
+    kind: Annotated[
+        str, typer.Option("--kind", help="Only one kind: node, relation, view, contents, ...")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """What this node knows: relations, views and their versions, updategrams, boosters."""
+    from headwater.sharing.encoding import KINDS
+    from headwater.sharing.node import Node
+
+    if kind and kind not in KINDS:
+        raise InputError(f"There is no kind '{kind}'.", f"There are {', '.join(KINDS)}.")
+    sharing = Node.open(catalog)
+    chosen = [listed for listed in sharing.catalog if kind in ("", listed.kind)]
+    if as_json:
+        for listed in chosen:
+            print_json(_listed_json(listed))
+        if not kind:
+            for name, held in sharing.holdings().items():
+                size = sum(count for _, count in held.rows.items())
+                print_json({"kind": "held", "subject": name, "versions": dict(held.versions),
+                            "rows": size})  # fmt: skip
+        return
+    console().print(f"node {sharing.name} of the system {sharing.catalog.system}", markup=False)
+    if not kind:
+        _print_relations(sharing)
+        _print_held(sharing)
+    print_table("Objects", ["object", "kind", "by", "rows", "about"], map(_line, chosen))
+
+
+def _listed_json(listed: Listed) -> dict[str, Any]:
+    hidden = ("columns", "format", "relations")
+    shown = {key: value for key, value in listed.manifest.items() if key not in hidden}
+    if listed.kind == "booster":
+        shown["view"] = shown["view"]["name"]
+    return {"address": listed.address, "maker": listed.maker, **shown}
+
+
+def _print_relations(sharing: Node) -> None:
+    catalog = sharing.catalog
+    print_table(
+        "Relations",
+        ["relation", "owner", "updategrams", "newest version"],
+        (
+            [
+                escape(name),
+                escape(entry.owner),
+                f"{len(catalog.updategrams(name)):,}",
+                str(catalog.newest(name)),
+            ]
+            for name, entry in sorted(catalog.relations.items())
+        ),
+    )
+
+
+def _print_held(sharing: Node) -> None:
+    print_table(
+        "Held here",
+        ["name", "rows", "versions"],
+        (
+            [escape(name), f"{sum(n for _, n in held.rows.items()):,}", str(held.versions)]
+            for name, held in sharing.holdings().items()
+        ),
+    )
+
+
+def _line(listed: Listed) -> list[str]:
+    return [listed.address[:12], listed.kind, listed.maker, f"{listed.rows:,}", _about(listed)]
+
+
+def _about(listed: Listed) -> str:
+    from headwater.sharing.catalog import ListedBooster, ListedContents, ListedUpdategram
+
+    match listed:
+        case ListedUpdategram(subject=subject, first=first, last=last):
+            return escape(f"{subject} from ({first}) to ({last})")
+        case ListedContents(subject=subject, versions=versions):
+            return escape(f"{subject} at ({versions})")
+        case ListedBooster(view=view, interval=interval, versions=versions):
+            return escape(f"{versions}, for {interval} in view {view.name}")
+    name = listed.manifest["name"]
+    return escape(f"{name}: {listed.manifest['sql']}" if listed.kind == "view" else name)
+
+
+@app.command("exchange")
+def exchange(
+    other: Annotated[Path, typer.Argument(help="The folder of the other node's objects.")],
+    catalog: CatalogOption = Path("share"),
+    node: NodeOption = "",
+    policy: PolicyOption = "",
+    fetch_only: Annotated[
+        bool, typer.Option("--fetch-only", help="Take, and give nothing.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out objects that do not fit, and go on.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Meet another node: each takes what it lacks, once everything has been found to fit."""
+    from headwater.sharing.node import Node
+
+    there = Node.open(other)
+    here = _opened(catalog, node, there)
+    if policy:
+        here.set_policy(_policy(policy, here.policy))
+    for copied in here.exchange(there, fetch_only=fetch_only, skip_bad=skip_bad):
+        _print_copied(copied, as_json)
+
+
+def _opened(catalog: Path, name: str, other: Node) -> Node:
+    from headwater.sharing.node import Node
+
+    if (catalog / "node.json").exists():
+        return Node.open(catalog)
+    if not name:
+        raise InputError(
+            f"There is no node in {catalog} yet.", "Name it with --node, and it is made."
+        )
+    return Node.create(catalog, name, other.catalog.system)
+
+
+def _policy(text: str, before: Policy) -> Policy:
+    from dataclasses import replace
+
+    from headwater.sharing.policies import propagation_of
+
+    kind, _, value = text.partition(":")
+    names = {"hybrid": ("most_rows", int), "periodic": ("every_s", float)}
+    try:
+        values = {names[kind][0]: names[kind][1](value)} if value else {}
+    except (KeyError, ValueError):
+        raise InputError(
+            f"--policy {text}: cannot be read.",
+            "Write eager, lazy, hybrid:ROWS or periodic:SECONDS.",
+        ) from None
+    return replace(before, propagation=propagation_of(kind, **values))
+
+
+def _print_copied(copied: Copied, as_json: bool) -> None:
+    refused = {address: str(error) for address, error in copied.refused.items()}
+    if as_json:
+        about = {"from": copied.source, "to": copied.target}
+        print_json({**about, "taken": copied.taken, "refused": refused})
+        return
+    taken = _counted(copied.taken) or "nothing new"
+    console().print(f"[bold green]✓[/] {escape(f'{copied.source} to {copied.target}: {taken}')}")
+    for address, reason in refused.items():
+        console().print(f"[bold red]✗[/] {address[:12]}: {escape(reason)}")
+
+
+@app.command("advance")
+def advance(
+    view: ViewArgument,
+    catalog: CatalogOption = Path("share"),
+    to: Annotated[
+        str, typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Bring a view that this node holds to other versions by updategrams and boosters."""
+    from headwater.sharing.node import Node
+    from headwater.sharing.versions import parse_versions
+
+    sharing = Node.open(catalog)
+    sharing.hold(view)
+    done = sharing.advance(view, parse_versions(to) if to else None)
+    if as_json:
+        print_json(
+            {
+                "view": view,
+                "first": dict(done.first),
+                "last": dict(done.last),
+                "inserted": _size(done.updategram and done.updategram.inserted),
+                "deleted": _size(done.updategram and done.updategram.deleted),
+                "boosters": list(done.boosters),
+                "copies": list(done.copies),
+            }
+        )
+        return
+    if done.updategram is None:
+        console().print(f"[bold green]✓[/] {view} stays at ({done.last})")
+        return
+    used = f"{len(done.boosters)} boosters" if done.boosters else "no booster"
+    asked = f", copies of {', '.join(done.copies)}" if done.copies else ""
+    net = done.updategram.net
+    console().print(
+        f"[bold green]✓[/] {view} is at ({done.last}), was at ({done.first}): "
+        f"+{_size(net.positive())} -{_size(-net.negative())} rows, {used}{asked}"
+    )
+
+
+def _size(rows: Any) -> int:
+    return sum(count for _, count in rows.items()) if rows is not None else 0
+
+
+@app.command("query")
+def query(
+    name: Annotated[str, typer.Argument(help="A view's or a base relation's name.")],
+    catalog: CatalogOption = Path("share"),
+    at: Annotated[
+        str, typer.Option("--at", help="A version vector of the past, RELATION=N,...")
+    ] = "",
+    limit: Annotated[int, typer.Option(help="Show at most so many rows.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Read a view or a relation as this node knows it, now or at earlier versions."""
+    from headwater.sharing.node import Node
+    from headwater.sharing.versions import parse_versions
+
+    found = Node.open(catalog).query(name, parse_versions(at) if at else None)
+    if as_json:
+        _print_rows_json(found)
+    else:
+        _print_rows(found, limit)
+
+
+def _print_rows_json(found: Contents) -> None:
+    from headwater.algebra.values import to_json
+
+    print_json({"name": found.subject, "versions": dict(found.versions)})
+    for row, count in found.rows.sorted_items():
+        values = dict(zip(found.schema.names, map(to_json, row), strict=True))
+        print_json({"count": count, "row": values})
+
+
+def _print_rows(found: Contents, limit: int) -> None:
+    rows = [row for row, count in found.rows.sorted_items() for _ in range(count)]
+    print_table(
+        "",
+        list(found.schema.names),
+        ([escape("NULL" if v is None else str(v)) for v in row] for row in rows[:limit]),
+    )
+    more = f"; the first {limit} are shown" if len(rows) > limit else ""
+    console().print(
+        f"{len(rows):,} rows of {found.subject} at ({found.versions}){more}", markup=False
+    )
+
+
+def _counted(counts: Any) -> str:
+    items: Iterable[tuple[str, int]] = counts.items()
+    return ", ".join(_plural(kind, number) for kind, number in items if number)
+
+
+def _plural(kind: str, number: int) -> str:
+    if number == 1 or kind == "contents":
+        return f"{number} {kind}"
+    return f"{number:,} {kind}s"

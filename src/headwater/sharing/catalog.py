@@ -1,0 +1,355 @@
+"""The catalog: everything that a node knows, in a folder, by what it is about.
+
+Nodes, relations, views with their version vectors, updategrams, boosters. It is read from the
+objects themselves whenever it is opened: there is no second list that could disagree with
+them. Only the first two lines of a file are read for that; rows are read, and their checksum
+verified, when an object is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import HeadwaterError, InputError
+from headwater.sharing.booster import Booster
+from headwater.sharing.contents import Contents
+from headwater.sharing.definitions import Definition
+from headwater.sharing.encoding import KINDS, Manifest, address_of, decode, encode
+from headwater.sharing.entries import Item, NodeEntry, RelationEntry
+from headwater.sharing.errors import (
+    ConflictError,
+    DamagedObjectError,
+    ForeignObjectError,
+    UnknownNameError,
+)
+from headwater.sharing.store import Envelope, ObjectStore, local_folder
+from headwater.sharing.updategram import Updategram
+from headwater.sharing.validation import Known
+from headwater.sharing.versions import Interval, Versions
+
+NODE_FILE = "node.json"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object as the catalog lists it, without its rows."""
+
+    address: str
+    maker: str
+    manifest: Manifest
+
+    @property
+    def kind(self) -> str:
+        kind: str = self.manifest["kind"]
+        return kind
+
+    @property
+    def rows(self) -> int:
+        rows: int = self.manifest["rows"]
+        return rows
+
+
+@dataclass(frozen=True)
+class ListedUpdategram(Listed):
+    subject: str
+    first: Versions
+    last: Versions
+
+
+@dataclass(frozen=True)
+class ListedContents(Listed):
+    subject: str
+    versions: Versions
+
+
+@dataclass(frozen=True)
+class ListedBooster(Listed):
+    view: Definition
+    interval: Interval
+    of: tuple[str, ...]
+    versions: Versions
+    through: Versions
+
+
+class Catalog:
+    """The objects that one node has. `create` and `open` make it."""
+
+    def __init__(self, store: ObjectStore, description: dict[str, Any]) -> None:
+        self.store = store
+        self.description = description
+        self.known = Known()
+        self._listed: dict[str, Listed] = {}
+        self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
+        self._between: dict[tuple[str, Versions, Versions], list[ListedUpdategram]] = {}
+        self.refresh()
+
+    @classmethod
+    def create(
+        cls, folder: Path | str, node: str, system: str, *, durable: bool = True, **more: Any
+    ) -> Catalog:
+        """Make the catalog of a new node in a folder."""
+        place = local_folder(folder, "catalog")
+        for what, name in (("node", node), ("system", system)):
+            if not name or not name.isprintable():
+                raise InputError(f"'{name}' is no name for a {what}.", "Give it a name.")
+        if (place / NODE_FILE).exists():
+            raise InputError(f"{place} is a catalog already.", "Open it, or choose another folder.")
+        store = ObjectStore(place, durable=durable)
+        store.make()
+        with store.locked():
+            description = {"node": node, "system": system, **more}
+            store.write(NODE_FILE, json.dumps(description, indent=1).encode())
+        catalog = cls(store, description)
+        catalog.add(NodeEntry(node))
+        return catalog
+
+    @classmethod
+    def open(cls, folder: Path | str, *, durable: bool = True) -> Catalog:
+        place = local_folder(folder, "catalog")
+        description = _read_description(place)
+        store = ObjectStore(place, durable=durable)
+        store.make()
+        store.remove_leftovers()
+        return cls(store, description)
+
+    def describe(self, **changes: Any) -> None:
+        """Change what the node says about itself; what others have changed meanwhile stays."""
+        with self.store.locked():
+            self.description = _read_description(self.store.folder) | changes
+            self.store.write(NODE_FILE, json.dumps(self.description, indent=1).encode())
+
+    @property
+    def node(self) -> str:
+        node: str = self.description["node"]
+        return node
+
+    @property
+    def system(self) -> str:
+        system: str = self.description["system"]
+        return system
+
+    # Reading
+
+    def refresh(self) -> None:
+        """Take note of objects that others have put here."""
+        new = []
+        for address in sorted(self.store.addresses() - self._listed.keys()):
+            envelope, manifest = self.store.head(address)
+            new.append(self._listed_of(address, envelope.maker, manifest))
+        new.sort(key=lambda listed: KINDS.index(listed.kind))
+        for listed in new:
+            if listed.kind in ("node", "relation", "view"):
+                self._take_in(listed)
+            self._note(listed)
+
+    def _take_in(self, listed: Listed) -> None:
+        try:
+            self.known.admit(self.load(listed.address), listed.maker)
+        except (ForeignObjectError, ConflictError) as error:
+            raise type(error)(
+                f"{self.store.path(listed.address)} does not belong here: {error.message}",
+                "Somebody has put it there; delete the file.",
+            ) from None
+
+    def _listed_of(self, address: str, maker: str, manifest: Manifest) -> Listed:
+        try:
+            return _listed(address, maker, manifest)
+        except (KeyError, TypeError, ValueError, HeadwaterError):
+            raise DamagedObjectError(
+                f"The shared object {self.store.path(address)} is damaged: its second line cannot "
+                "be read.",
+                "Delete the file and get another copy from a node that has it.",
+            ) from None
+
+    def _note(self, listed: Listed) -> None:
+        if isinstance(listed, ListedUpdategram):
+            between = listed.subject, listed.first, listed.last
+            self._between.setdefault(between, []).append(listed)
+        self._listed[listed.address] = listed
+        self._by_kind[listed.kind].append(listed)
+
+    def __iter__(self) -> Iterator[Listed]:
+        return (listed for kind in KINDS for listed in self._by_kind[kind])
+
+    def __contains__(self, address: str) -> bool:
+        return address in self._listed
+
+    def addresses(self) -> set[str]:
+        return set(self._listed)
+
+    def updategrams(self, subject: str) -> list[ListedUpdategram]:
+        found = self._by_kind["updategram"]
+        return [u for u in found if isinstance(u, ListedUpdategram) and u.subject == subject]
+
+    def boosters(self, changed: str | None = None) -> list[ListedBooster]:
+        return [
+            b
+            for b in self._by_kind["booster"]
+            if isinstance(b, ListedBooster) and changed in (None, b.interval.relation)
+        ]
+
+    def contents(self, subject: str) -> list[ListedContents]:
+        found = self._by_kind["contents"]
+        return [c for c in found if isinstance(c, ListedContents) and c.subject == subject]
+
+    def load(self, address: str) -> Item:
+        """An object with its rows, after its checksum has been verified."""
+        _, content = self.store.read(address)
+        return decode(content)
+
+    def load_updategram(self, listed: ListedUpdategram) -> Updategram:
+        item = self.load(listed.address)
+        assert isinstance(item, Updategram)
+        return item
+
+    def load_booster(self, listed: ListedBooster) -> Booster:
+        item = self.load(listed.address)
+        assert isinstance(item, Booster)
+        return item
+
+    def load_contents(self, listed: ListedContents) -> Contents:
+        item = self.load(listed.address)
+        assert isinstance(item, Contents)
+        return item
+
+    # What there is
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted(self.known.nodes)
+
+    @property
+    def relations(self) -> dict[str, RelationEntry]:
+        return self.known.relations
+
+    @property
+    def views(self) -> dict[str, Definition]:
+        return self.known.views
+
+    def relation(self, name: str) -> RelationEntry:
+        if name not in self.relations:
+            known = ", ".join(sorted(self.relations)) or "none"
+            raise UnknownNameError(
+                f"There is no relation {name} in this catalog.", f"There are: {known}."
+            )
+        return self.relations[name]
+
+    def view(self, name: str) -> Definition:
+        if name not in self.views:
+            known = ", ".join(sorted(self.views)) or "none"
+            raise UnknownNameError(
+                f"There is no view {name} in this catalog.", f"There are: {known}."
+            )
+        return self.views[name]
+
+    def newest(self, relation: str) -> int:
+        """The highest version of a relation that any object here knows."""
+        versions = [updategram.last[relation] for updategram in self.updategrams(relation)]
+        versions += [contents.versions[relation] for contents in self.contents(relation)]
+        return max(versions, default=0)
+
+    # Writing
+
+    def add(self, item: Item, maker: str | None = None) -> str:
+        """Publish an object, once it has been found to fit; its address."""
+        return self.add_all([(item, maker or self.node)])[0]
+
+    def add_all(self, items: Iterable[tuple[Item, str]]) -> list[str]:
+        """Publish objects with their makers: all, or, if one does not fit, none."""
+        arrival = Arrival(self)
+        for item, maker in items:
+            content = encode(item)
+            arrival.take(item, Envelope(self.system, maker, address_of(content)), content)
+        arrival.keep()
+        return [envelope.address for envelope, _ in arrival.ready]
+
+    def keep(self, known: Known, ready: Iterable[tuple[Envelope, bytes]]) -> None:
+        """Store objects that have been found to fit."""
+        for envelope, content in ready:
+            self.store.add(envelope, content)
+        self.known = known
+        for envelope, content in ready:
+            if envelope.address not in self._listed:
+                manifest = json.loads(content.partition(b"\n")[0])
+                self._note(self._listed_of(envelope.address, envelope.maker, manifest))
+
+    def same(self, updategram: Updategram) -> list[Updategram]:
+        """The updategrams at hand between the same versions."""
+        listed = self._between.get((updategram.subject, updategram.first, updategram.last), ())
+        return [self.load_updategram(entry) for entry in listed]
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    try:
+        description: dict[str, Any] = json.loads((folder / NODE_FILE).read_text())
+        if not all(isinstance(description[name], str) for name in ("node", "system")):
+            raise ValueError("it has no names of node and system")
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder} is not a catalog of shared objects.",
+            "Name the folder of a node, or make one.",
+        ) from None
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(
+            f"{folder / NODE_FILE} cannot be read: {error}.", "Put the file right."
+        ) from None
+    return description
+
+
+class Arrival:
+    """Objects on their way into a catalog: each is judged as if those before it were in already."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known = catalog.known.copy()
+        self._updategrams: dict[tuple[str, Versions, Versions], list[Updategram]] = {}
+        self.ready: list[tuple[Envelope, bytes]] = []
+
+    def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
+        """Judge an object; an error leaves it out."""
+        self._known.admit(item, envelope.maker, self._same)
+        if isinstance(item, Updategram):
+            between = item.subject, item.first, item.last
+            self._updategrams.setdefault(between, []).append(item)
+        self.ready.append((envelope, content))
+
+    def _same(self, item: Updategram) -> list[Updategram]:
+        arrived = self._updategrams.get((item.subject, item.first, item.last), [])
+        return [*self._catalog.same(item), *arrived]
+
+    def keep(self) -> None:
+        """Let them in, all of them."""
+        self._catalog.keep(self._known, self.ready)
+
+
+def _listed(address: str, maker: str, manifest: Manifest) -> Listed:
+    match manifest["kind"]:
+        case "updategram":
+            first, last = Versions(manifest["first"]), Versions(manifest["last"])
+            return ListedUpdategram(address, maker, manifest, manifest["subject"], first, last)
+        case "contents":
+            versions = Versions(manifest["versions"])
+            return ListedContents(address, maker, manifest, manifest["subject"], versions)
+        case "booster":
+            return ListedBooster(
+                address,
+                maker,
+                manifest,
+                _definition(json.dumps(manifest["view"])),
+                Interval(manifest["changed"], manifest["first"], manifest["last"]),
+                tuple(manifest["of"]),
+                Versions(manifest["versions"]),
+                Versions(manifest["through"]),
+            )
+    return Listed(address, maker, manifest)
+
+
+@lru_cache(maxsize=1024)
+def _definition(text: str) -> Definition:
+    """Boosters of one view share its definition, which is then read once."""
+    return Definition.from_json(json.loads(text))

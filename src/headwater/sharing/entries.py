@@ -1,0 +1,38 @@
+"""What a catalog knows beside data: nodes, base relations with their owners, and views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headwater.algebra.schema import Relation
+from headwater.sharing.booster import Booster
+from headwater.sharing.contents import Contents
+from headwater.sharing.definitions import Definition
+from headwater.sharing.updategram import Updategram
+
+
+@dataclass(frozen=True)
+class NodeEntry:
+    """A node of the system."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class RelationEntry:
+    """A base relation; its changes originate at one node, the owner."""
+
+    relation: Relation
+    owner: str
+
+
+@dataclass(frozen=True)
+class ViewEntry:
+    """A view that somebody publishes."""
+
+    definition: Definition
+
+
+Item: TypeAlias = NodeEntry | RelationEntry | ViewEntry | Contents | Updategram | Booster
+"""Everything that can be stored and exchanged."""

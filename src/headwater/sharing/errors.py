@@ -1,0 +1,47 @@
+"""What can be wrong with shared objects, by kind, so that a program can tell them apart."""
+
+from __future__ import annotations
+
+from headwater.errors import HeadwaterError, InputError
+
+
+class SharingError(HeadwaterError):
+    """Something about shared objects is wrong; nothing has been applied."""
+
+
+class PreconditionError(SharingError):
+    """A rule was given objects to which it does not apply."""
+
+
+class GapError(SharingError):
+    """There is no way from one version to another: an updategram is missing, or they overlap."""
+
+
+class MissingBoosterError(SharingError):
+    """Neither a booster nor a copy is at hand for a relation that a join needs."""
+
+
+class MissingContentsError(SharingError):
+    """Nobody has published the rows to start from."""
+
+
+class MisfitError(SharingError):
+    """An updategram does not fit the rows to which it is applied."""
+
+
+class DamagedObjectError(SharingError):
+    """A stored object is not what its address says, or cannot be read."""
+
+
+class ForeignObjectError(SharingError):
+    """An object belongs to another system, or to a node, relation or view that is not known."""
+
+
+class ConflictError(SharingError):
+    """Two objects say different things about one matter."""
+
+
+class UnknownNameError(SharingError, InputError):
+    """The catalog has no relation or view of a name."""
+
+    exit_code = 2

@@ -1,0 +1,146 @@
+"""From one version to another: which updategrams lead there, forwards and backwards.
+
+Versions are places and updategrams are ways between them, which can be gone in both directions.
+A way is as short as possible. With it, contents of any version give those of any other that
+can be reached (section 1.2 of the paper: queries about previous versions).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from headwater.sharing.catalog import Catalog, ListedUpdategram
+from headwater.sharing.contents import Contents
+from headwater.sharing.errors import GapError, MissingContentsError
+from headwater.sharing.updategram import Updategram, composed
+from headwater.sharing.versions import Interval, Versions
+
+Step = tuple[ListedUpdategram, bool]
+"""An updategram, and whether it is gone ahead or back."""
+
+
+def updategram_between(
+    catalog: Catalog, subject: str, first: Versions, last: Versions, *, forwards: bool = False
+) -> Updategram:
+    """The composition of the updategrams that lead from one version to another; GapError if none.
+
+    With `forwards`, only along versions that increase: what is touched then lies in between.
+    """
+    steps = _way(catalog.updategrams(subject), first, last, forwards)
+    if steps is None:
+        raise gap(catalog, subject, first, last)
+    assert steps, "the versions differ"
+    return _composed(catalog, steps)
+
+
+def _composed(catalog: Catalog, steps: Iterable[Step]) -> Updategram:
+    loaded = ((catalog.load_updategram(listed), ahead) for listed, ahead in steps)
+    return composed([step if ahead else step.inverse() for step, ahead in loaded])
+
+
+def relation_between(catalog: Catalog, relation: str, first: int, last: int) -> Updategram:
+    """Of a base relation, along increasing versions, or the inverse of such a way."""
+    low, high = Versions({relation: min(first, last)}), Versions({relation: max(first, last)})
+    found = updategram_between(catalog, relation, low, high, forwards=True)
+    return found if first < last else found.inverse()
+
+
+def reachable(catalog: Catalog, relation: str, first: int) -> list[int]:
+    """The versions to which updategrams lead forwards from one, the highest first."""
+    seen, edges = {first}, catalog.updategrams(relation)
+    waiting = deque(seen)
+    while waiting:
+        here = waiting.popleft()
+        for edge in edges:
+            if edge.first[relation] == here and edge.last[relation] not in seen:
+                seen.add(edge.last[relation])
+                waiting.append(edge.last[relation])
+    return sorted(seen - {first}, reverse=True)
+
+
+def _way(
+    edges: Iterable[ListedUpdategram], first: Versions, last: Versions, forwards: bool
+) -> list[Step] | None:
+    """The fewest steps, each with whether it is gone ahead; of equal ways one with few rows."""
+    leaving: dict[Versions, list[tuple[Versions, Step]]] = {}
+    for edge in sorted(edges, key=lambda edge: (edge.rows, edge.address)):
+        leaving.setdefault(edge.first, []).append((edge.last, (edge, True)))
+        if not forwards:
+            leaving.setdefault(edge.last, []).append((edge.first, (edge, False)))
+    ways: dict[Versions, list[Step]] = {first: []}
+    waiting = deque([first])
+    while waiting:
+        here = waiting.popleft()
+        if here == last:
+            return ways[here]
+        for there, step in leaving.get(here, ()):
+            if there not in ways:
+                ways[there] = [*ways[here], step]
+                waiting.append(there)
+    return None
+
+
+def gap(catalog: Catalog, subject: str, first: Versions, last: Versions) -> GapError:
+    """Why there is no way, in words."""
+    there = catalog.updategrams(subject)
+    if not there:
+        return GapError(
+            f"There is no updategram of {subject}.", "Exchange with a node that has some."
+        )
+    if len(first) != 1:
+        return GapError(
+            f"No updategrams of {subject} lead from ({first}) to ({last}).",
+            "Exchange with a node that has them.",
+        )
+    (name,) = first
+    low, high = sorted((first[name], last[name]))
+    reached = max([low, *(n for n in reachable(catalog, subject, low) if n <= high)])
+    beyond = [Interval(name, u.first[name], u.last[name]) for u in there if u.last[name] > reached]
+    overlapping = [i for i in beyond if i.first < reached]
+    words = f"{subject} cannot be taken from version {low} to {high}: "
+    if any(i.first == reached for i in beyond):
+        words += f"no updategram ends at {high}."
+    elif overlapping:
+        words += (
+            f"updategrams lead up to {reached}, and the next, {overlapping[0].first} to "
+            f"{overlapping[0].last}, overlaps what is there instead of going on from it."
+        )
+    elif beyond:
+        following = min(i.first for i in beyond)
+        words += f"updategrams lead up to {reached}, and the next starts at {following}."
+    else:
+        words += f"updategrams lead up to {reached} only."
+    return GapError(words, "Exchange with a node that has what is missing; nothing was applied.")
+
+
+def contents_at(
+    catalog: Catalog, subject: str, versions: Versions, held: Contents | None = None
+) -> Contents:
+    """A relation or view at a version, from contents of any version and updategrams.
+
+    `held` is what the node itself has; else the nearest published contents are taken.
+    """
+    if held is not None and held.versions == versions:
+        return held
+    starts = [listed.versions for listed in catalog.contents(subject)]
+    starts += [held.versions] if held is not None else []
+    if not starts:
+        raise MissingContentsError(
+            f"Nobody here has rows of {subject}, of any version.",
+            "Exchange with a node that publishes its contents.",
+        )
+    edges = catalog.updategrams(subject)
+    ways = [
+        (start, way) for start in starts if (way := _way(edges, start, versions, False)) is not None
+    ]
+    if not ways:
+        raise gap(catalog, subject, starts[-1], versions)
+    start, way = min(ways, key=lambda item: sum(1 + step.rows for step, _ in item[1]))
+    if held is not None and held.versions == start:
+        found = held
+    else:
+        found = catalog.load_contents(
+            next(listed for listed in catalog.contents(subject) if listed.versions == start)
+        )
+    return found.after(_composed(catalog, way)) if way else found

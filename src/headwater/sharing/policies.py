@@ -1,0 +1,134 @@
+"""Policies: when a node takes changes into its views, and which boosters it publishes.
+
+Plain data, kept with the node. The paper leaves policies to each node (sections 1 and 2.1):
+eagerly at update time, lazily at query time, a hybrid of both, or by a schedule. What follows
+from a policy is decided by `is_due` and `Boosters.wants`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from headwater.errors import InputError
+
+Moment: TypeAlias = Literal["update", "query", "tick"]
+"""Something new was published or has arrived; a view is asked for; somebody looks at a clock."""
+
+
+@dataclass(frozen=True)
+class Eager:
+    """Views follow as soon as updategrams are there."""
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """Views follow when they are asked for."""
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """Up to so many waiting rows are taken in at once; more wait until the view is asked for."""
+
+    most_rows: int = 1000
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """Views follow when they are so old, asked for or not; in between they are as they are."""
+
+    every_s: float = 86_400.0
+
+
+Propagation: TypeAlias = Eager | Lazy | Hybrid | Periodic
+
+
+@dataclass(frozen=True)
+class Boosters:
+    """Which boosters a node publishes: for these views (`*` for all), up to a size.
+
+    A node can make boosters of relations that it holds, for every updategram that it knows.
+    """
+
+    views: tuple[str, ...] = ()
+    most_rows: int | None = None
+
+    def wants(self, view: str) -> bool:
+        return "*" in self.views or view in self.views
+
+    def admits(self, rows: int) -> bool:
+        return self.most_rows is None or rows <= self.most_rows
+
+
+Granularity: TypeAlias = Literal["transaction", "run"]
+"""Whether a warehouse publishes an updategram for each transaction, or one for each publication."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a node does of its own accord."""
+
+    propagation: Propagation = Lazy()
+    boosters: Boosters = Boosters()
+    granularity: Granularity = "run"
+
+
+def is_due(propagation: Propagation, moment: Moment, waiting_rows: int, age_s: float) -> bool:
+    """Whether a view is to take in what waits for it, at such a moment."""
+    match propagation:
+        case Eager():
+            return True
+        case Lazy():
+            return moment == "query"
+        case Hybrid(most_rows):
+            return moment == "query" or waiting_rows <= most_rows
+        case Periodic(every_s):
+            return age_s >= every_s
+
+
+# As JSON
+
+_KINDS: dict[str, type[Propagation]] = {
+    "eager": Eager,
+    "lazy": Lazy,
+    "hybrid": Hybrid,
+    "periodic": Periodic,
+}
+PROPAGATIONS = tuple(_KINDS)
+
+
+def policy_to_json(policy: Policy) -> dict[str, Any]:
+    kind = next(name for name, made in _KINDS.items() if isinstance(policy.propagation, made))
+    return {
+        "propagation": {"kind": kind, **asdict(policy.propagation)},
+        "boosters": {
+            "views": list(policy.boosters.views),
+            "most_rows": policy.boosters.most_rows,
+        },
+        "granularity": policy.granularity,
+    }
+
+
+def policy_from_json(json: Any) -> Policy:
+    """Read what `policy_to_json` writes; InputError in words when it is not that."""
+    try:
+        given = dict(json["propagation"])
+        propagation = propagation_of(given.pop("kind"), **given)
+        boosters = Boosters(tuple(json["boosters"]["views"]), json["boosters"]["most_rows"])
+        granularity = json["granularity"]
+        if granularity not in ("transaction", "run"):
+            raise ValueError(granularity)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"The policy of the node cannot be read: {error!r}.", "Set it anew."
+        ) from None
+    return Policy(propagation, boosters, granularity)
+
+
+def propagation_of(kind: str, **values: Any) -> Propagation:
+    """By its name; InputError names those that there are."""
+    if kind not in _KINDS:
+        raise InputError(
+            f"There is no policy '{kind}'.", f"Choose one of {', '.join(PROPAGATIONS)}."
+        )
+    return _KINDS[kind](**values)

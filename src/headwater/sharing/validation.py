@@ -1,0 +1,187 @@
+"""Whether an object may enter a catalog: who made it, what it is about, and that it fits the rest.
+
+That its bytes are whole and canonical has been seen before (`store`, `encoding`). Updates of base
+relations originate in one place, so their updategrams are the owner's only; boosters, views and
+their updategrams may come from every node of the system. Nothing is signed: this keeps out damage
+and mistakes, not a node that lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headwater.algebra.rows import Rows, show_row
+from headwater.algebra.schema import Schema
+from headwater.sharing.booster import Booster
+from headwater.sharing.contents import Contents
+from headwater.sharing.definitions import Definition
+from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
+from headwater.sharing.errors import ConflictError, ForeignObjectError
+from headwater.sharing.updategram import Updategram
+from headwater.sharing.versions import Versions
+
+Same = Callable[[Updategram], list[Updategram]]
+"""The updategrams at hand of the same subject between the same versions."""
+
+
+@dataclass
+class Known:
+    """What a catalog knows, against which a new object is judged."""
+
+    nodes: set[str] = field(default_factory=set)
+    relations: dict[str, RelationEntry] = field(default_factory=dict)
+    views: dict[str, Definition] = field(default_factory=dict)
+
+    def copy(self) -> Known:
+        return Known(set(self.nodes), dict(self.relations), dict(self.views))
+
+    def admit(self, item: Item, maker: str, same: Same = lambda item: []) -> None:
+        """Take note of an object, or raise ForeignObjectError or ConflictError."""
+        if isinstance(item, NodeEntry):
+            if item.name != maker:
+                raise ForeignObjectError(
+                    f"Node {maker} says who {item.name} is.", "Every node speaks for itself."
+                )
+            self.nodes.add(item.name)
+            return
+        if maker not in self.nodes:
+            raise ForeignObjectError(
+                f"An object was made by {maker}, which is no node that is known here.",
+                "Exchange with a node that knows it, or with itself.",
+            )
+        match item:
+            case RelationEntry():
+                self._admit_relation(item, maker)
+            case ViewEntry(definition):
+                self._admit_view(definition)
+            case Contents():
+                self._check_contents(item, maker)
+            case Updategram():
+                self._check_updategram(item, maker, same)
+            case Booster():
+                self._check_booster(item)
+
+    # What there is
+
+    def _admit_relation(self, entry: RelationEntry, maker: str) -> None:
+        name = entry.relation.name
+        if entry.owner != maker:
+            raise ForeignObjectError(
+                f"Node {maker} describes {name}, which belongs to {entry.owner}.",
+                "A relation is described by its owner.",
+            )
+        if self.relations.setdefault(name, entry) != entry:
+            known = self.relations[name]
+            raise ConflictError(
+                f"Relation {name} of {entry.owner} is not the one that is known here, of "
+                f"{known.owner}: their descriptions differ.",
+                "Relations have one owner and keep their columns; name a new one differently.",
+            )
+        if name in self.views:
+            raise ConflictError(f"{name} is a view and a relation.", "Rename one of them.")
+
+    def _admit_view(self, definition: Definition) -> None:
+        self._check_relations(definition)
+        if self.views.setdefault(definition.name, definition) != definition:
+            raise ConflictError(
+                f"View {definition.name} is defined in two ways.", "Rename one of them."
+            )
+        if definition.name in self.relations:
+            raise ConflictError(
+                f"{definition.name} is a view and a relation.", "Rename one of them."
+            )
+
+    def _check_relations(self, definition: Definition) -> None:
+        for relation in definition.known:
+            known = self.relations.get(relation.name)
+            if known is None:
+                raise ForeignObjectError(
+                    f"View {definition.name} reads {relation.name}, which is not known here.",
+                    "Exchange with the owner of the relation, or with a node that knows it.",
+                )
+            if known.relation != relation:
+                raise ConflictError(
+                    f"View {definition.name} reads {relation.name} with other columns or another "
+                    "key than it has here.",
+                    "Define the view over the relation as its owner publishes it.",
+                )
+
+    # What it holds and how it changes
+
+    def _shape(self, subject: str, versions: Versions, maker: str) -> Schema:
+        """The columns of a relation or view; refuses versions of other relations."""
+        if subject in self.relations:
+            entry, needed = self.relations[subject], {subject}
+            if entry.owner != maker:
+                raise ForeignObjectError(
+                    f"Node {maker} publishes {subject}, which belongs to {entry.owner}.",
+                    "Rows and changes of a base relation come from its owner only.",
+                )
+            schema = entry.relation.schema
+        elif subject in self.views:
+            needed = set(self.views[subject].relations)
+            schema = self.views[subject].schema
+        else:
+            raise ForeignObjectError(
+                f"There is no relation or view {subject} here.",
+                "Exchange with a node that knows it first.",
+            )
+        if set(versions) != needed:
+            raise ForeignObjectError(
+                f"An object of {subject} has versions of {', '.join(versions) or 'nothing'}.",
+                f"It needs versions of {', '.join(sorted(needed))}.",
+            )
+        return schema
+
+    def _check_contents(self, item: Contents, maker: str) -> None:
+        schema = self._shape(item.subject, item.versions, maker)
+        _require_columns(item.subject, item.schema, schema)
+        _require_counts(item.subject, item.rows)
+
+    def _check_updategram(self, item: Updategram, maker: str, same: Same) -> None:
+        schema = self._shape(item.subject, item.first, maker)
+        _require_columns(item.subject, item.schema, schema)
+        _require_counts(item.subject, item.inserted, item.deleted)
+        if item.first == item.last or not item.first.precedes(item.last):
+            raise ForeignObjectError(
+                f"An updategram of {item.subject} goes from ({item.first}) to ({item.last}).",
+                "What is published leads from a version to a later one.",
+            )
+        for other in same(item):
+            if other.net != item.net:
+                raise ConflictError(
+                    f"Two updategrams of {item.subject} from ({item.first}) to ({item.last}) say "
+                    "different things.",
+                    "One of them is wrong: find out which, and delete it at every node.",
+                )
+
+    def _check_booster(self, item: Booster) -> None:
+        self._check_relations(item.view)
+        _require_counts(", ".join(item.of), item.rows)
+        if item.interval.first >= item.interval.last:
+            raise ForeignObjectError(
+                f"A booster is for {item.interval}.", "An interval leads to a later version."
+            )
+        if item.view.joined([(item.of, item.rows)]) != item.rows:
+            raise ForeignObjectError(
+                f"{str(item).capitalize()} has rows that cannot occur in that view.",
+                "It does not belong to this view: get another copy.",
+            )
+
+
+def _require_columns(subject: str, given: Schema, needed: Schema) -> None:
+    if given != needed:
+        raise ForeignObjectError(
+            f"An object of {subject} has the columns {', '.join(given.names)}.",
+            f"{subject} has {', '.join(needed.names)}.",
+        )
+
+
+def _require_counts(subject: str, *parts: Rows) -> None:
+    for rows in parts:
+        for row, _ in rows.negative().items():
+            raise ForeignObjectError(
+                f"An object of {subject} has the row {show_row(row)} less than no times.",
+                "Nothing like that can be published.",
+            )

@@ -1,0 +1,123 @@
+"""`headwater share` on the command line: what it prints, and what it says of mistakes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.sharing import Node
+from headwater.sharing.policies import Hybrid, Periodic
+from tests.cli.commands import failing, headwater, quick
+from tests.sharing.genes import V1, owners, rename
+
+
+@pytest.fixture
+def genes(tmp_path: Path) -> Path:
+    """N1 to N3 know each other and V1; Genes is at 4, and there is a booster for that."""
+    n1, n2, _ = owners(tmp_path)
+    n1.define("V1", V1)
+    rename(n1)
+    n2.exchange(n1)
+    n2.boost(["V1"])
+    return tmp_path
+
+
+def lines(*arguments: str) -> list[dict[str, object]]:
+    done = quick("share", *arguments, "--json")
+    assert done.code == 0
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_objects_are_listed_for_people_and_for_machines(genes: Path) -> None:
+    shown = quick("share", "list", "-c", str(genes / "N2"))
+    assert "node N2 of the system genes" in shown.out
+    assert ["Genes", "N1", "1", "4"] in [line.split() for line in shown.out.splitlines()]
+    assert "Variants 7, for Genes 3 to 4 in view V1" in " ".join(shown.out.split())
+    found = lines("list", "-c", str(genes / "N2"))
+    kinds = [item["kind"] for item in found]
+    assert {"node", "relation", "view", "contents", "updategram", "booster", "held"} == set(kinds)
+    (booster,) = lines("list", "-c", str(genes / "N2"), "--kind", "booster")
+    assert (booster["changed"], booster["of"], booster["rows"]) == ("Genes", ["Variants"], 1)
+
+
+def test_a_new_node_takes_everything_and_follows(genes: Path) -> None:
+    here = str(genes / "N9")
+    taken, given = lines("exchange", str(genes / "N2"), "-c", here, "--node", "N9")
+    assert (taken["from"], taken["to"], taken["refused"]) == ("N2", "N9", {})
+    assert taken["taken"] == {"node": 3, "relation": 3, "view": 1, "contents": 3,
+                              "updategram": 1, "booster": 1}  # fmt: skip
+    assert given["taken"] == {"node": 1}
+    about, *rows = lines("query", "V1", "-c", here, "--at", "Genes=3,Variants=7")
+    assert about == {"name": "V1", "versions": {"Genes": 3, "Variants": 7}}
+    assert [row["count"] for row in rows] == [1, 1]
+    Node.open(here).hold("V1", {"Genes": 3, "Variants": 7})
+    (done,) = lines("advance", "V1", "-c", here)
+    assert (done["last"], done["inserted"], done["copies"]) == ({"Genes": 4, "Variants": 7}, 1, [])
+    assert "V1 stays at (Genes 4, Variants 7)" in quick("share", "advance", "V1", "-c", here).out
+    shown = quick("share", "query", "V1", "-c", here, "--limit", "1").out
+    assert "2 rows of V1 at (Genes 4, Variants 7); the first 1 are shown" in shown
+
+
+def test_a_policy_is_set_from_the_command_line(genes: Path) -> None:
+    for text, policy in (("hybrid:5", Hybrid(5)), ("periodic:60", Periodic(60.0))):
+        quick("share", "exchange", str(genes / "N2"), "-c", str(genes / "N1"), "--policy", text)
+        assert Node.open(genes / "N1").policy.propagation == policy
+
+
+def test_bad_objects_are_skipped_if_that_is_wanted(genes: Path) -> None:
+    n1 = Node.open(genes / "N1")
+    (listed,) = n1.catalog.updategrams("Genes")
+    path = n1.catalog.store.path(listed.address)
+    path.write_bytes(path.read_bytes().replace(b"AFKAP", b"AFKAQ"))
+    taken, _ = lines("exchange", str(genes / "N1"), "-c", str(genes / "N3"), "--skip-bad")
+    assert list(taken["refused"]) == [listed.address]  # type: ignore[call-overload]
+    again = quick("share", "exchange", str(genes / "N1"), "-c", str(genes / "N3"), "--skip-bad")
+    assert f"✗ {listed.address[:12]}: The shared object {path} is damaged" in again.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "-c", "nowhere"], "is not a catalog of shared objects"),
+        (["list", "--kind", "thing", "-c", "N1"], "There is no kind 'thing'"),
+        (["query", "V9", "-c", "N1"], "There is no relation V9"),
+        (["query", "V1", "-c", "N1", "--at", "Genes"], "is not a version of a relation"),
+        (["query", "V1", "-c", "N1", "--at", "Other=3"], "does not read Other"),
+        (["advance", "V9", "-c", "N1"], "There is no view V9"),
+        (["exchange", "N2", "-c", "N1", "--policy", "often"], "There is no policy 'often'"),
+        (["exchange", "N2", "-c", "N1", "--policy", "eager:3"], "--policy eager:3: cannot be read"),
+        (["exchange", "N2", "-c", "N8"], "There is no node in N8 yet. Name it with --node"),
+        (["exchange", "s3://bucket", "-c", "N1"], "object stores are not supported"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    genes: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(genes)
+    found = failing(monkeypatch, capsys, "share", *arguments)
+    assert found.code == 2
+    assert message in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_what_is_missing_is_exit_code_1(
+    genes: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = failing(
+        monkeypatch, capsys, "share", "query", "Genes", "-c", str(genes / "N1"), "--at", "Genes=9"
+    )
+    assert found.code == 1
+    assert "updategrams lead up to 4 only" in found.err
+
+
+def test_sharing_starts_neither_spark_nor_delta() -> None:
+    heavy = "('pyspark', 'pyarrow', 'deltalake')"
+    check = f"import sys, headwater.sharing; sys.exit(any(m in sys.modules for m in {heavy}))"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+    assert headwater("share", "--help").code == 0
