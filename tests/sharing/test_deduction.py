@@ -97,6 +97,11 @@ def test_a_view_that_reads_a_relation_twice_cannot_be_shared() -> None:
         Definition.parse("V", "SELECT x.a FROM P AS x JOIN P AS y ON x.a = y.b", [P])
 
 
+def test_a_sum_of_selects_cannot_be_shared() -> None:
+    with pytest.raises(UnsupportedViewError, match="View V is a UNION ALL"):
+        Definition.parse("V", "SELECT a FROM P UNION ALL SELECT b FROM P", [P])
+
+
 # Against every row of a small domain
 
 VALUES = {INT: (0, 1, 2, 3, None), TEXT: ("u", "v", None)}

@@ -15,7 +15,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT, TEXT, from_json
 from headwater.cli.example import make_project
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import HeadwaterError, InputError, UnsupportedViewError
 from headwater.pipeline.project import Project
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import Node, SharingError, Versions
@@ -160,6 +160,36 @@ def test_what_cannot_be_published_is_refused(world: World, tmp_path: Path) -> No
     with pytest.raises(SharingError, match="convergent"):
         publish_warehouse(node.catalog, world.warehouse)
     assert {listed.kind for listed in node.catalog} == {"node"}
+
+
+def test_a_view_that_cannot_be_shared_is_left_out_unless_it_is_named(
+    world: World, tmp_path: Path, spark: SparkSession
+) -> None:
+    column = R.schema.columns[0]
+    schema = R.schema.only([column.name])
+    stored = {"columns": [[c.name, str(c.type)] for c in R.schema.columns], "key": []}
+    part = f"SELECT {column.name} FROM {R.name}"
+    world.warehouse.create(
+        "twice",
+        schema,
+        {
+            "view": "twice",
+            "select": f"{part} UNION ALL {part}",
+            "columns": [],
+            "relations": {R.name: stored},  # type: ignore[dict-item]
+        },
+        {"x": Reached(0, {}, ())},
+        local_frame(spark, Rows.empty(schema)),
+        algorithm="sweep",
+        level="strong",
+        runner="test",
+    )
+    node = Node.create(tmp_path / "n", "N", durable=False)
+    done = publish_warehouse(node.catalog, world.warehouse)
+    assert list(done.vectors) == ["v"]
+    assert "is a UNION ALL" in done.left_out["twice"]
+    with pytest.raises(UnsupportedViewError, match="is a UNION ALL"):
+        publish_warehouse(node.catalog, world.warehouse, ["twice"])
 
 
 def test_transactions_that_are_gone_from_the_change_log_are_missed(

@@ -89,12 +89,21 @@ def publish(
     done = publish_project(opened, sharing, views or None)
     if as_json:
         vectors = {name: dict(vector) for name, vector in done.vectors.items()}
-        print_json({"node": sharing.name, "published": done.counts, "views": vectors})
+        print_json(
+            {
+                "node": sharing.name,
+                "published": done.counts,
+                "views": vectors,
+                "left_out": done.left_out,
+            }
+        )
         return
     shown = _counted(done.counts) or "nothing new"
     console().print(f"[bold green]✓[/] {escape(sharing.name)}: {shown}")
     for name, vector in done.vectors.items():
         console().print(f"  {name} is published up to ({vector})", markup=False)
+    for name, reason in done.left_out.items():
+        console().print(f"  {name} is left out: {reason}", markup=False)
 
 
 @app.command("list")

@@ -51,6 +51,11 @@ class Definition:
         return found
 
     def _check(self, view: View) -> None:
+        if len(view.joins) > 1:
+            raise UnsupportedViewError(
+                f"View {self.name} is a UNION ALL.",
+                "Updategrams and boosters are for views of one SELECT: make each part a view.",
+            )
         (join,) = view.joins
         names = [occurrence.relation.name for occurrence in join.occurrences]
         if twice := sorted({name for name in names if names.count(name) > 1}):

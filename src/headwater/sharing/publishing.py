@@ -22,7 +22,7 @@ from typing import Any
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql import parse_view
-from headwater.errors import InputError
+from headwater.errors import InputError, UnsupportedViewError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition, columns_from_json
@@ -46,6 +46,8 @@ class Publication:
     vectors: dict[str, Versions] = field(default_factory=dict)
     updategrams: list[Updategram] = field(default_factory=list)
     """Of base relations, those that are new."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Views that cannot be shared, and why; only if all views were to be published."""
 
     def note(self, kind: str, count: int = 1) -> None:
         if count:
@@ -70,7 +72,8 @@ def publish_warehouse(
 ) -> Publication:
     """Publish what views and their relations did since the last time.
 
-    One updategram for each, or with `each_transaction` one for each transaction and commit.
+    One updategram for each, or with `each_transaction` one for each transaction and commit. If no
+    views are named, those that cannot be shared are left out.
     """
     tables = [warehouse.view(name) for name in views or warehouse.view_names()]
     if not tables:
@@ -78,6 +81,8 @@ def publish_warehouse(
     with catalog.store.locked():
         catalog.refresh()
         done = Publication()
+        if views is None:
+            tables = [table for table in tables if _can_be_shared(table, done)]
         definitions = _definitions(catalog, warehouse, tables)
         items: list[Item] = [
             RelationEntry(relation, catalog.node)
@@ -126,6 +131,17 @@ def _definitions(
     }
     narrow |= {name: entry.relation for name, entry in catalog.relations.items()}
     return {table.name: _definition(table, narrow) for table in tables}
+
+
+def _can_be_shared(table: ViewTable, done: Publication) -> bool:
+    """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
+    stored = table.definition
+    try:
+        Definition.parse(table.name, str(stored["select"]), _stored_relations(stored))
+    except UnsupportedViewError as error:
+        done.left_out[table.name] = str(error)
+        return False
+    return True
 
 
 def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> Definition:
