@@ -185,11 +185,14 @@ def rings_bench(
     traffic = [measure_traffic(name, items) for name in COMPARED for items in sizes]
     if plot is not None:
         lines: dict[str, list[tuple[float, float]]] = {}
-        for found in traffic:
-            quiet = lines.setdefault(f"{found.algorithm}, far apart", [])
-            quiet.append((found.items, found.quiet_messages))
-            busy = lines.setdefault(f"{found.algorithm}, at once", [])
-            busy.append((found.items, found.busy_messages))
+        for name in COMPARED:
+            mine = [found for found in traffic if found.algorithm == name]
+            quiet = [(float(found.items), found.quiet_messages) for found in mine]
+            busy = [(float(found.items), found.busy_messages) for found in mine]
+            if quiet == busy:
+                lines[f"{name}, either"] = quiet
+            else:
+                lines |= {f"{name}, far apart": quiet, f"{name}, at once": busy}
         axes = ("items n", "messages per update")
         line_chart(plot, "Messages of the Rings protocols, SWEEP and Strobe", axes, lines)
     if as_json:

@@ -43,6 +43,8 @@ def line_chart(
         axis.set_yscale("log")
     else:
         axis.set_ylim(bottom=0)
+        if all(x == int(x) for points in lines.values() for x, _ in points):
+            axis.xaxis.get_major_locator().set_params(integer=True)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False)
