@@ -58,7 +58,9 @@ def to_arrow(rows: Rows) -> pyarrow.Table:
 def from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
     """The signed rows of a table as `to_arrow` makes it."""
     counts: dict[Row, int] = defaultdict(int)
-    for row, count in zip(_rows(table, schema), table.column(len(schema)).to_pylist(), strict=True):
+    for row, count in zip(
+        row_values(table, schema), table.column(len(schema)).to_pylist(), strict=True
+    ):
         counts[row] += count
     return Rows(schema, counts)
 
@@ -66,7 +68,7 @@ def from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
 def plain_from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
     """The rows of a table without counts, each as often as it is there."""
     counts: dict[Row, int] = defaultdict(int)
-    for row in _rows(table, schema):
+    for row in row_values(table, schema):
         counts[row] += 1
     return Rows(schema, counts)
 
@@ -75,7 +77,8 @@ _AMBIGUOUS = frozenset({"float", "timestamp_tz"})
 """Types of which Arrow may give a value that is not canonical; all others stay as they were."""
 
 
-def _rows(table: pyarrow.Table, schema: Schema) -> Iterable[Row]:
+def row_values(table: pyarrow.Table, schema: Schema) -> Iterable[Row]:
+    """The rows of a table's first columns, in canonical form."""
     if not len(schema):
         return [()] * table.num_rows
     columns = []

@@ -18,7 +18,7 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
 from headwater.algebra.rows import Equality, Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, Type
-from headwater.frames.arrow import COUNT, arrow_type, from_arrow, to_arrow
+from headwater.frames.arrow import COUNT, arrow_type, from_arrow, row_values, to_arrow
 
 FEW = 1_000
 """Up to this many rows a dictionary is as fast as Arrow's columns, or faster."""
@@ -94,7 +94,7 @@ class Columns(Rows):
     def distinct(self, columns: Sequence[str]) -> set[Row]:
         names = [_place(self.schema.positions[name]) for name in columns]
         found = self._merge().select(names).group_by(names).aggregate([])
-        return set(zip(*(found[name].to_pylist() for name in names), strict=True))
+        return set(row_values(found.select(names), self.schema.only(columns)))
 
     def _merge(self) -> pyarrow.Table:
         """Every row in one place, with a count that is not zero."""
