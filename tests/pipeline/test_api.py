@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import headwater
 from headwater.cli.example import make_project
 from headwater.errors import InputError
 from headwater.pipeline.project import Project
+from headwater.pipeline.runner import Runner
+from headwater.pipeline.verify import verify_view
 
 
 @pytest.fixture
@@ -69,3 +72,19 @@ def test_a_run_ends_when_it_is_told_to(project: Project, spark: SparkSession) ->
     project.run(spark=spark, stop=stop)
     with pytest.raises(InputError, match="There is no view 'nothing'"):
         project.view("nothing")
+
+
+def test_a_view_whose_sources_never_changed_is_verified_beside_a_runner(
+    project: Project, spark: SparkSession
+) -> None:
+    runner = Runner(project, lambda: spark)
+    runner.start()
+    try:
+        deadline = time.monotonic() + 120
+        while not runner.has_reached({}):
+            assert time.monotonic() < deadline, "the views were not loaded in time"
+            runner.supervise()
+            time.sleep(0.1)
+        assert verify_view(project, "order_lines", spark).holds
+    finally:
+        runner.stop()

@@ -213,7 +213,7 @@ def _beside_runner(source: Source, warehouse: Warehouse, names: list[str], reade
         deadline = time.monotonic() + _LOG_WAIT_S
         while True:
             log.scan()
-            if log.position is not None and load.within(log.position):
+            if load.within(log.position):
                 return load, log
             if time.monotonic() > deadline:
                 raise HeadwaterError(

@@ -141,8 +141,11 @@ class Load(Protocol):
         """A reader of the same state for other processes; None where only this one can read."""
         ...
 
-    def within(self, position: Position) -> bool:
-        """Whether a log that was read up to `position` holds all that is in the snapshot."""
+    def within(self, position: Position | None) -> bool:
+        """Whether a log that was read up to `position` holds all that is in the snapshot.
+
+        None: nothing of it was read, which is all there is where nothing has happened yet.
+        """
         ...
 
     def close(self) -> None: ...

@@ -72,7 +72,9 @@ class PostgresLoad:
     def snapshot(self) -> XidSnapshot:
         return self._seen
 
-    def within(self, position: Position) -> bool:
+    def within(self, position: Position | None) -> bool:
+        if position is None:
+            return False  # a question leaves a mark, and then there is a position
         if "lsn" in position:
             return parse_lsn(str(position["lsn"])) >= self._until
         return XidSnapshot.parse(str(position["snapshot"])).contains(self._seen)

@@ -73,8 +73,8 @@ class SqliteLoad:
     def remote(self, relation: str, part: int) -> None:
         """SQLite cannot show one state to several processes."""
 
-    def within(self, position: Position) -> bool:
-        seq = position["seq"]
+    def within(self, position: Position | None) -> bool:
+        seq = 0 if position is None else position["seq"]
         return isinstance(seq, int) and seq >= self._seq
 
     def close(self) -> None:
