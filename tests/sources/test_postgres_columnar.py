@@ -19,7 +19,7 @@ from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import BOOL, DATE, INT, TEXT, Row, decimal_type
 from headwater.errors import SourceError
 from headwater.frames.columns import Columns
-from headwater.sources.postgres.columnar import MANY, rows_of_messages
+from headwater.sources.postgres.columnar import MANY, rows_of_csv, rows_of_messages
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.pgoutput import UNCHANGED, Datum
 from headwater.sources.postgres.snapshot import LogPosition
@@ -97,6 +97,13 @@ def image(**changed: Datum) -> tuple[Datum, ...]:
 )
 def test_what_columns_cannot_hold_is_left_to_the_reader_of_rows(message: bytes) -> None:
     assert rows_of_messages([message], TABLE) is None
+
+
+def test_a_row_larger_than_what_is_read_at_once_is_left_to_the_reader_of_rows() -> None:
+    note = TABLE.by_name["note"]
+    schema = Schema.of([("note", TEXT)])
+    assert rows_of_csv(b"x" * 100 + b"\n", [note], schema) is not None
+    assert rows_of_csv(b"x" * 10_000_000 + b"\n" + b"y\n", [note], schema) is None
 
 
 KINDS = Schema.of(

@@ -51,21 +51,21 @@ def rows_of_csv(text: bytes, columns: Sequence[TableColumn], schema: Schema) -> 
     if not text:
         fields = zip(names, (arrow_type(kind) for kind in schema.types), strict=True)
         return Columns.of_plain(schema, pyarrow.schema(fields).empty_table())
-    table = pyarrow.csv.read_csv(
-        pyarrow.BufferReader(text),
-        pyarrow.csv.ReadOptions(column_names=names, block_size=1 << 22),
-        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pyarrow.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
     try:
+        table = pyarrow.csv.read_csv(
+            pyarrow.BufferReader(text),
+            pyarrow.csv.ReadOptions(column_names=names, block_size=1 << 22),
+            pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pyarrow.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
         arrays = [_values(c, texts) for c, texts in zip(columns, table.columns, strict=True)]
     except pyarrow.ArrowInvalid:
-        return None
+        return None  # also for a row that is larger than a block
     return Columns.of_plain(schema, pyarrow.Table.from_arrays(arrays, names))
 
 
