@@ -58,6 +58,21 @@ class LostConnectionError(SourceError):
     """A source cannot be reached right now; trying again later may help."""
 
 
+class BrokenLogError(SourceError):
+    """A source's log cannot be followed from here on; only a repair of the source helps.
+
+    The hint names `headwater repair SOURCE`, which sets the source up again and loads its views
+    anew.
+    """
+
+    def __init__(self, source: str, message: str) -> None:
+        super().__init__(
+            f"Source {source}: {message}",
+            f"Run 'headwater repair {source}': it sets the source up again and loads its views "
+            "anew; until then readers keep the last state.",
+        )
+
+
 class EngineError(HeadwaterError):
     """An engine under Headwater (Spark, the warehouse) failed."""
 

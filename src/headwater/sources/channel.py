@@ -241,7 +241,7 @@ class Channel:
             return
         read_at = time.monotonic()
         if self._history is not None:
-            kept = [item for item in logged if not isinstance(item, Marked)]
+            kept = [item for item in logged if isinstance(item, Committed | Progressed)]
             self._history.record(self._end + 1, kept)
         with self._changed:
             for item in logged:

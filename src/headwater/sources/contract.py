@@ -39,11 +39,35 @@ class Committed:
     `stamp` is what snapshots know it by. The transaction's id is unique in its source and the
     same when it is read again. Only relations that were asked for are in it; one that
     touches none of them is not reported.
+
+    Where a source cannot tell several transactions apart it reports them as one, and `begins`
+    is the first stamp in it: an answer whose snapshot holds that one and not the last lies
+    between them, and is asked again.
     """
 
     transaction: Transaction
     position: Position
     stamp: int
+    begins: int | None = None
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Here the log has a gap: what became of some columns is not known from it.
+
+    A TRUNCATE, a rewritten column, a table that was not watched for a while. No view that uses
+    one of these columns may pass this place: it is to be loaded anew behind it. All others
+    go on.
+
+    `columns` has them by relation (`source.name`), None for a whole relation; `columns` itself
+    None is everything of this source. `stamp` is what snapshots know the moment by, None where
+    the log does not say; it then lies before every snapshot that is taken after it was read.
+    """
+
+    columns: Mapping[str, frozenset[str] | None] | None
+    reason: str
+    position: Position
+    stamp: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +84,7 @@ class Progressed:
     position: Position
 
 
-Logged: TypeAlias = Committed | Marked | Progressed
+Logged: TypeAlias = Committed | Broken | Marked | Progressed
 
 
 class Snapshot(Protocol):
