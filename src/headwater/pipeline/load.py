@@ -157,10 +157,11 @@ def open_fitting(
 ) -> tuple[Load, int]:
     """A load whose snapshot splits the channel's order, and the last number that is in it."""
     for _ in range(_FITTING_TRIES):
+        known = feed.channel.end
         load = feed.channel.source.open_load(names, readers)
         try:
             feed.channel.catch_up()
-            number = subscription.split(load.snapshot)
+            number = subscription.split(load.snapshot, known)
         except BaseException:
             load.close()
             raise

@@ -78,8 +78,16 @@ class Project:
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
-        """Every source; no connection is opened."""
-        return {n: s.open(n, self.folder) for n, s in self.settings.sources.items()}
+        """Every source; no connection is opened.
+
+        What is made at a source is named for the warehouse, which gets its name here if it has
+        none yet.
+        """
+        return self.open_sources(_owner(self.warehouse))
+
+    def open_sources(self, owner: str) -> dict[str, Source]:
+        """Every source, with the logs that belong to the warehouse of this name."""
+        return {n: s.open(n, self.folder, owner) for n, s in self.settings.sources.items()}
 
     def relations(self, views: Iterable[str] | None = None) -> tuple[Relation, ...]:
         """What the sources of these views, or of all, say about their relations."""
@@ -147,9 +155,19 @@ class Project:
 
 
 def open_source(folder: str | Path, name: str) -> Source:
-    """One source of a project; nothing else in the project need be right."""
+    """One source of a project; no other source and no view need be right."""
     path = Path(folder) / FILE
-    return source_settings(path, read_document(path), name).open(name, Path(folder))
+    document = read_document(path)
+    found = source_settings(path, document, name)
+    warehouse = (Path(folder) / warehouse_settings(path, document).path).absolute()
+    return found.open(name, Path(folder), _owner(warehouse))
+
+
+def _owner(warehouse: Path) -> str:
+    from headwater.warehouse.identity import owner_of
+    from headwater.warehouse.warehouse import OWN
+
+    return owner_of(warehouse / OWN)
 
 
 # Reading

@@ -55,10 +55,10 @@ class SqliteSettings(_SourceSettings):
         """What its relations are called in views."""
         return tuple(self.relations)
 
-    def open(self, name: str, project: Path) -> Source:
+    def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.sqlite import SqliteSource
 
-        return SqliteSource(name, project / self.path, self.relations, self.keys)
+        return SqliteSource(name, project / self.path, self.relations, self.keys, owner=owner)
 
 
 class PostgresSettings(_SourceSettings):
@@ -84,7 +84,7 @@ class PostgresSettings(_SourceSettings):
 
         return tuple(split_name(relation)[1] for relation in self.relations)
 
-    def open(self, name: str, project: Path) -> Source:
+    def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.postgres import PostgresSource
 
         return PostgresSource(
@@ -94,6 +94,7 @@ class PostgresSettings(_SourceSettings):
             self.keys,
             limit_s=self.limit_s,
             replication=self.changes == "replication",
+            owner=owner,
         )
 
 
