@@ -25,6 +25,7 @@ from deltalake.exceptions import DeltaError
 
 from headwater.errors import EngineError, FencedError
 from headwater.warehouse.commits import APP, Action
+from headwater.warehouse.durable import sync_folder, write_file
 
 OLDEST = "_oldest_version"
 """The file that says which versions' log entries may have been deleted: those before its own."""
@@ -241,25 +242,3 @@ class DeltaLog:
             yield path
         finally:
             path.unlink(missing_ok=True)
-
-
-def write_file(path: Path, content: bytes | memoryview, *, durable: bool) -> None:
-    """Write a new file; what is durable is on the disk when this returns."""
-    with path.open("xb", buffering=0) as file:
-        remaining = memoryview(content)
-        while remaining:
-            remaining = remaining[file.write(remaining) or 0 :]
-        if durable:
-            os.fsync(file.fileno())
-
-
-def sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(path: Path) -> None:
-    sync_file(path)

@@ -22,7 +22,8 @@ from headwater.errors import InputError
 from headwater.frames.arrow import arrow_schema
 from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
 from headwater.warehouse.commits import Action, Base, Commit
-from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
+from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.durable import make_folder, sync_folder, write_file
 from headwater.warehouse.files import write_spark
 from headwater.warehouse.netting import repeated
 from headwater.warehouse.vectors import Vector
@@ -226,20 +227,19 @@ class Warehouse:
         self._throw_away(folder)
 
     def _move(self, folder: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent, durable=self.durable)
         folder.rename(target)
         if self.durable:
             sync_folder(target.parent)
 
     def _throw_away(self, folder: Path) -> None:
         if folder.exists():
-            self._trash.mkdir(parents=True, exist_ok=True)
             self._move(folder, self._trash / uuid.uuid4().hex)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Folders are moved by one process at a time."""
-        self._staging.mkdir(parents=True, exist_ok=True)
+        make_folder(self._staging, durable=self.durable)
         with (self.path / OWN / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
