@@ -14,7 +14,7 @@ from pathlib import Path
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.errors import HeadwaterError, InputError
-from headwater.pipeline.project import Project
+from headwater.pipeline.project import Project, known_owner
 from headwater.pipeline.settings import ProjectError
 from headwater.pipeline.view_files import ViewFile
 from headwater.sources.contract import Source
@@ -61,12 +61,13 @@ def inspect(folder: Path) -> Inspection:
     except InputError as error:
         found.problems.append(error)
         return found
-    found.sources = [_source(source, found.problems) for source in project.sources.values()]
+    sources = project.open_sources(known_owner(project.warehouse))
+    found.sources = [_source(source, found.problems) for source in sources.values()]
     views = [view for name in project.view_files for view in _view(project, name, found)]
     for source in found.sources:
         if source.relations and (wanted := probes(views, source.name)):
             with _noting(found.problems):
-                missing = project.sources[source.name].missing_indexes(wanted)
+                missing = sources[source.name].missing_indexes(wanted)
                 source.missing_indexes = tuple(missing)
     return found
 

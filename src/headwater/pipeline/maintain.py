@@ -30,6 +30,7 @@ from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.gaps import GapError, concerns
 from headwater.pipeline.progress import Progress, ranges
 from headwater.protocol.effects import Add, Apply, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
@@ -113,18 +114,6 @@ class _Received:
 def identity(source: str, number: int) -> str:
     """What a transaction is called towards the manager: no two of all sources are alike."""
     return f"{source}:{number}"
-
-
-class GapError(HeadwaterError):
-    """A source's log has a gap that this view may not pass; it is to be loaded anew behind it."""
-
-    def __init__(self, view: str, broken: Broken) -> None:
-        super().__init__(
-            f"View {view} cannot go on: {broken.reason}",
-            f"Load it anew: headwater reload {view}; until then readers keep its last state.",
-        )
-        self.reason = broken.reason
-        self.is_repair = broken.columns is None
 
 
 class Maintainer:
@@ -314,20 +303,11 @@ class Maintainer:
 
     def _pass(self, delivery: Delivery, broken: Broken) -> None:
         """Pass a gap in a source's log, if it is none of this view's."""
-        if self._concerns(broken):
+        if concerns(broken, self.plan.view):
             raise GapError(self.name, broken)
         assert self.progress is not None
         self.progress.reflect(delivery.source, delivery.number, delivery.position, concerns=False)
         self._unnoted += 1
-
-    def _concerns(self, broken: Broken) -> bool:
-        if broken.columns is None:
-            return True
-        for relation, columns in broken.columns.items():
-            used = self._schemas.get(relation)
-            if used is not None and (columns is None or not columns.isdisjoint(used.names)):
-                return True
-        return False
 
     def _take(self, delivery: Delivery, writer: ViewWriter) -> None:
         event = delivery.event

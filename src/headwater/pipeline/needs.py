@@ -9,14 +9,16 @@ with, for which no source need be asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql import parse_view
 from headwater.algebra.values import Json, parse_type
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError
-from headwater.pipeline.project import Project
+from headwater.errors import HeadwaterError, SourceError
+from headwater.pipeline.project import Project, open_source
 from headwater.sources.contract import Source
 from headwater.warehouse.warehouse import Warehouse
 
@@ -45,6 +47,26 @@ def needed_columns(
 def narrowed(source: Source, columns: Columns) -> Source:
     """A source of which only these columns are read; all of a relation that no view uses."""
     return source.narrowed(columns) if columns else source
+
+
+def narrowed_sources(project: Project, warehouse: Warehouse) -> dict[str, Source]:
+    """Every source of a project as a runner reads it."""
+    relations = {}
+    for name, source in project.sources.items():
+        with suppress(SourceError):  # whoever needs it is told when it is opened
+            relations[name] = source.relations().values()
+    columns = needed_columns(project, warehouse, relations)
+    return {name: narrowed(source, columns.get(name, {})) for name, source in project.sources.items()}
+
+
+def source_to_set_up(folder: str | Path, name: str) -> Source:
+    """A source with the columns that views need; with all of them if that cannot be told."""
+    source = open_source(folder, name)
+    try:
+        project = Project.open(folder)
+        return narrowed_sources(project, Warehouse(project.warehouse))[name]
+    except HeadwaterError:
+        return source
 
 
 def stored_view(stored: Mapping[str, Json]) -> View:

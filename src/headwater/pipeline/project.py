@@ -6,7 +6,8 @@ the sources know, the columns of their tables, is asked for by `relations`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +27,12 @@ from headwater.pipeline.settings import (
     read_document,
     read_settings,
     source_settings,
+    warehouse_settings,
 )
 from headwater.pipeline.view_files import Definition, ViewFile, read_view_file
 from headwater.sources.contract import Source
 from headwater.sources.settings import SourceSettings
+from headwater.warehouse.identity import owner_of
 
 if TYPE_CHECKING:
     import threading
@@ -164,10 +167,23 @@ def open_source(folder: str | Path, name: str) -> Source:
 
 
 def _owner(warehouse: Path) -> str:
-    from headwater.warehouse.identity import owner_of
-    from headwater.warehouse.warehouse import OWN
+    return owner_of(warehouse / "_headwater")
 
-    return owner_of(warehouse / OWN)
+
+def known_owner(warehouse: Path) -> str:
+    """The name of a warehouse, for one who may change nothing; empty if it has none yet."""
+    internal = warehouse / "_headwater"
+    return owner_of(internal) if internal.is_dir() else ""
+
+
+def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """What changes when somebody writes to a project's files."""
+    found = set()
+    for path in (folder / FILE, *(folder / VIEWS).glob("*.sql")):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((path.name, status.st_mtime_ns, status.st_size))
+    return frozenset(found)
 
 
 # Reading
@@ -234,6 +250,7 @@ def _check_using(file: ViewFile, settings: Settings) -> None:
 class _RelationShape(TypedDict):
     columns: list[list[str]]
     key: list[str]
+    used: list[str]
 
 
 class _Shape(TypedDict):
@@ -247,7 +264,7 @@ def definition_json(definition: Definition) -> dict[str, Json]:
     """What is kept with a view's table, to notice when it no longer fits.
 
     The level, the algorithm and how often it is refreshed and published are not in it: these
-    may change at any time.
+    may change at any time. So may the columns of a relation that the view does not use.
     """
     view = definition.view
     return {
@@ -255,7 +272,11 @@ def definition_json(definition: Definition) -> dict[str, Json]:
         "select": normalised(definition.file.select),
         "columns": _columns(view.schema),
         "relations": {
-            relation.name: {"columns": _columns(relation.schema), "key": list(relation.key)}
+            relation.name: {
+                "columns": _columns(relation.schema),
+                "key": list(relation.key),
+                "used": list(view.used_columns[relation.name]),
+            }
             for relation in view.relations
         },
     }
@@ -293,7 +314,8 @@ def _relations_differ(
             f"{', '.join(sorted(before))} when it was loaded."
         )
     for name in now:
-        was, is_now = before[name], now[name]
+        used = now[name]["used"]
+        was, is_now = _only(before[name], used), _only(now[name], used)
         if found := _columns_differ(name, was["columns"], is_now["columns"], f"view {view}"):
             return found
         if was["key"] != is_now["key"]:
@@ -302,6 +324,13 @@ def _relations_differ(
                 f"when view {view} was loaded."
             )
     return None
+
+
+def _only(relation: _RelationShape, used: Collection[str]) -> _RelationShape:
+    """A relation without what a view does not look at, in an order that does not matter."""
+    key = relation["key"] if set(relation["key"]) <= set(used) else []
+    columns = sorted(column for column in relation["columns"] if column[0] in used)
+    return {"columns": columns, "key": key, "used": sorted(used)}
 
 
 def _columns_differ(

@@ -89,6 +89,12 @@ def waiting_requests(folder: Path) -> list[Request]:
     return found
 
 
+def forget_requests(folder: Path) -> None:
+    """Remove what an earlier runner and its commands left behind."""
+    for path in (folder / "requests").glob("*"):
+        path.unlink(missing_ok=True)
+
+
 def answer(folder: Path, request: Request, *failures: HeadwaterError) -> None:
     """Tell the command that waits how it went."""
     path, answered = _paths(folder, request.id)

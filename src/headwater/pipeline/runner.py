@@ -37,7 +37,8 @@ from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.describe import describe_feed, describe_view
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import load_view
-from headwater.pipeline.maintain import GapError, Maintainer, Obtained, Plan
+from headwater.pipeline.gaps import GapError
+from headwater.pipeline.maintain import Maintainer, Obtained, Plan
 from headwater.pipeline.needs import Columns, narrowed, needed_columns
 from headwater.pipeline.project import (
     Project,
@@ -46,7 +47,7 @@ from headwater.pipeline.project import (
     file_signature,
 )
 from headwater.pipeline.repair import begin_anew, repair_source
-from headwater.pipeline.requests import Request, answer, waiting_requests
+from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.settings import FILE
 from headwater.pipeline.upkeep import Upkeep, Upkept, reached
 from headwater.sources.channel import Deliver
@@ -100,7 +101,8 @@ class ViewStatus:
 class Runner:
     """Runs one project. `start`, then `supervise` from time to time, then `stop`.
 
-    `only` restricts it to some views, of which `anew` are loaded anew.
+    `only` restricts it to some views, of which `anew` are loaded anew. The source `repair` is set up
+    again before anything else.
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class Runner:
         watch: Callable[[str, str, float], None] | None = None,
         only: Iterable[str] | None = None,
         anew: Collection[str] = (),
+        repair: str | None = None,
     ) -> None:
         self.project = project
+        self._to_repair = repair
         self.warehouse = Warehouse(project.warehouse)
         self._all = only is None
         wanted = project.view_files if only is None else only
@@ -141,6 +145,9 @@ class Runner:
         self.lease.acquire()
         try:
             self.warehouse.remove_leftovers()
+            forget_requests(self.warehouse.internal)
+            if self._to_repair is not None:
+                self._set_up_again(self._to_repair)
             for status in self.views.values():
                 self._bring_up(status)
         except BaseException:
@@ -190,6 +197,9 @@ class Runner:
         self._cancel_jobs()
         for maintainer in maintainers:
             maintainer.join(_STOP_S)
+        for status in self.views.values():
+            if status.maintainer is not None and status.maintainer.failure is not None:
+                self._note_end(status, status.maintainer.failure)
         for feed in self.feeds.values():
             feed.close()
         if self._upkeep is not None:
@@ -219,6 +229,18 @@ class Runner:
         if maintainer is None or maintainer.progress is None:
             return False
         return maintainer.progress.has_reached(targets)
+
+    def _note_end(self, status: ViewStatus, failure: HeadwaterError) -> None:
+        """A view that ended badly while everything was being stopped."""
+        if status.state == "loading":
+            status.state = "waiting"  # its load was cancelled
+        elif not isinstance(failure, LostConnectionError):
+            status.stop(failure)
+
+    @property
+    def loading(self) -> list[str]:
+        """The views that have no table yet, or are being loaded anew."""
+        return [s.name for s in self.views.values() if s.state == "loading" or s.anew]
 
     @property
     def failures(self) -> list[HeadwaterError]:
@@ -399,8 +421,11 @@ class Runner:
 
     def _read(self, source: str, view: View) -> None:
         """Have a source read, with the columns of a view and of all the others."""
-        wanted = {r.short_name: set(view.used_columns[r.name]) for r in view.relations
-                  if r.source == source}  # fmt: skip
+        wanted = {
+            relation.short_name: set(view.used_columns[relation.name])
+            for relation in view.relations
+            if relation.source == source
+        }
         feed = self.feeds.get(source)
         if feed is not None and feed.channel.is_over:
             feed.close()
@@ -525,11 +550,14 @@ class Runner:
         if feed is not None:
             feed.close()
         self._forget_relations()
-        narrow = narrowed(self.project.sources[source], self._all_columns(source))
-        repair_source(narrow, ChangeLog(self.warehouse.changes, source), self.lease)
+        self._set_up_again(source)
         self._reload(views, request)
         if not views:
             answer(self.warehouse.internal, request)
+
+    def _set_up_again(self, source: str) -> None:
+        narrow = narrowed(self.project.sources[source], self._all_columns(source))
+        repair_source(narrow, ChangeLog(self.warehouse.changes, source), self.lease)
 
     def _report(self, status: ViewStatus) -> None:
         """Answer who waits for a view's load, once no other view is waited for."""

@@ -153,6 +153,13 @@ class RunSettings(_Section):
         PositiveInt,
         Field(description="How many transactions are in work at once for a COMPLETE view."),
     ] = 4
+    gaps: Annotated[
+        Literal["reload", "stop"],
+        Field(
+            description="What a view does that meets a gap in a source's log, such as a TRUNCATE: "
+            "it is loaded anew by itself (COMPLETE views never are), or stops."
+        ),
+    ] = "reload"
 
 
 class Settings(_Section):
@@ -231,6 +238,13 @@ def read_settings(path: Path, document: Document, problems: Problems) -> Setting
                 sources[name] = source_settings(path, document, name)
     problems += _alike(path, sources)
     return Settings(**sections, sources=sources)
+
+
+def warehouse_settings(path: Path, document: Document) -> WarehouseSettings:
+    """The settings of the warehouse; nothing else is looked at."""
+    found = document.get("warehouse", {})
+    model = WarehouseSettings
+    return _valid(model.model_validate, found, f"{path}: warehouse", model)
 
 
 def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:

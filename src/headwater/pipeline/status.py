@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from headwater.pipeline.project import Project
@@ -22,11 +23,15 @@ def describe(project: Project) -> dict[str, Any]:
         log.scan()
     existing = warehouse.view_names()
     views = {
-        name: _view(warehouse, name, existing, logs, live.get("views", {}).get(name, {}))
+        name: _view(warehouse, name, existing, live.get("views", {}).get(name, {}))
         for name in {**project.view_files, **dict.fromkeys(existing)}
     }
+    for name in existing:
+        if name not in project.view_files:
+            views[name]["state"] = "no file"
     return {
         "runner": runner,
+        "trouble": live.get("trouble"),
         "views": views,
         "sources": {
             source: {
@@ -54,7 +59,6 @@ def _view(
     warehouse: Warehouse,
     name: str,
     existing: list[str],
-    logs: dict[str, ChangeLog],
     live: dict[str, Any],
 ) -> dict[str, Any]:
     if name not in existing:
@@ -73,10 +77,15 @@ def _view(
             source: {"number": reached.number, "position": reached.position}
             for source, reached in commit.vector.items()
         },
-        "lag": {
-            source: max(0, logs[source].end - reached.number)
-            for source, reached in commit.vector.items()
-            if source in logs
-        },
+        "lag": live.get("lag") or dict.fromkeys(commit.vector),
         "tail": {"files": tail.files, "rows": tail.rows, "commits": tail.commits},
     }
+
+
+def troubles(found: Mapping[str, Any]) -> list[str]:
+    """What is wrong, a sentence each."""
+    told = [found["trouble"]] if found.get("trouble") else []
+    told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
+    told += [f"{name}: {view['message']}" for name, view in found["views"].items()
+             if view.get("message")]  # fmt: skip
+    return list(dict.fromkeys(told))

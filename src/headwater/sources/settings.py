@@ -58,7 +58,7 @@ class SqliteSettings(_SourceSettings):
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.sqlite import SqliteSource
 
-        return SqliteSource(name, project / self.path, self.relations, self.keys, owner=owner)
+        return SqliteSource(name, project / self.path, self.relations, self.keys)
 
 
 class PostgresSettings(_SourceSettings):
@@ -94,7 +94,6 @@ class PostgresSettings(_SourceSettings):
             self.keys,
             limit_s=self.limit_s,
             replication=self.changes == "replication",
-            owner=owner,
         )
 
 
