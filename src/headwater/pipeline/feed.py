@@ -51,7 +51,7 @@ class Feed:
         log.open(lease.epoch, lease.check)
         self.channel = Channel(
             source,
-            log.position,
+            log.position or None,
             end=log.end,
             history=self,
             lift=lift,
@@ -161,7 +161,7 @@ class Feed:
     def _acknowledge(self, at_once: bool) -> None:
         position = self.log.position
         now = time.monotonic()
-        if position is None or position == self._acknowledged:
+        if not position or position == self._acknowledged:
             return
         if now < self._acknowledge_at and not at_once:
             return
@@ -184,12 +184,6 @@ class Feed:
 def _condensed(records: Sequence[Record]) -> list[Record]:
     """Without progress that something later contains."""
     return [r for r in records[:-1] if not isinstance(r, Progress)] + list(records[-1:])
-
-
-def _rows(record: Record) -> int:
-    if not isinstance(record, Change):
-        return 1
-    return sum(len(update.delta) for update in record.transaction.updates)
 
 
 def _record(number: int, item: Numbered | Progressed) -> Record:

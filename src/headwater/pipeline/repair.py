@@ -7,22 +7,30 @@ log still do not fit each other, and it is repaired again.
 
 from __future__ import annotations
 
+from headwater.errors import BrokenLogError
 from headwater.sources.contract import Source
 from headwater.warehouse.changes import Break, ChangeLog
 from headwater.warehouse.lease import Lease
 
 
-def repair_source(source: Source, log: ChangeLog, lease: Lease) -> None:
-    """Set a source up again; no view may be reading it."""
+def repair_source(source: Source, log: ChangeLog, lease: Lease, after: int) -> None:
+    """Set a source up again; no view may be reading it. `after` is how far the views have come."""
     source.teardown()
     source.setup()
-    begin_anew(log, lease, f"source {source.name} was repaired, so its log begins anew.")
+    begin_anew(log, lease, f"source {source.name} was repaired, so its log begins anew.", after)
 
 
-def begin_anew(log: ChangeLog, lease: Lease, reason: str) -> None:
-    """Note that what follows in the source's log has no connection to what was read before."""
-    log.open(lease.epoch, lease.check)
+def begin_anew(log: ChangeLog, lease: Lease, reason: str, after: int = 0) -> None:
+    """Note that what follows in the source's log has no connection to what was read before.
+
+    The empty position is where a log begins after its setup. A change log that is damaged is
+    begun anew too, behind `after`, to which the views have come.
+    """
     try:
-        log.append([Break(log.end + 1, None, reason, None)])
+        log.open(lease.epoch, lease.check)
+    except BrokenLogError:
+        log.open_anew(after, lease.epoch, lease.check)
+    try:
+        log.append([Break(log.end + 1, None, reason, {})])
     finally:
         log.close()

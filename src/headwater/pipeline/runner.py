@@ -445,7 +445,7 @@ class Runner:
         narrow = narrowed(self.project.sources[source], columns)
         described = {r.name: r for r in narrow.relations().values()}
         log.scan()
-        if log.position is not None and not reached(self.warehouse, source):
+        if log.position and not reached(self.warehouse, source):
             self._begin_anew_if_useless(narrow, log)
         feed = Feed(narrow, log, self.lease, self.engine.lift)
         feed.start()
@@ -557,7 +557,8 @@ class Runner:
 
     def _set_up_again(self, source: str) -> None:
         narrow = narrowed(self.project.sources[source], self._all_columns(source))
-        repair_source(narrow, ChangeLog(self.warehouse.changes, source), self.lease)
+        after = max(reached(self.warehouse, source), default=0)
+        repair_source(narrow, ChangeLog(self.warehouse.changes, source), self.lease, after)
 
     def _report(self, status: ViewStatus) -> None:
         """Answer who waits for a view's load, once no other view is waited for."""

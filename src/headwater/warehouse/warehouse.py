@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,33 @@ class Warehouse:
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
             )
         return self._table(name)
+
+    def put(
+        self,
+        name: str,
+        schema: Schema,
+        definition: Mapping[str, Json],
+        vector: Vector,
+        contents: DataFrame,
+        *,
+        algorithm: str,
+        level: str,
+        runner: str,
+        key: Sequence[str] = (),
+    ) -> ViewTable:
+        """Load a view: a new one, or in place of what it had, which is one more version of it."""
+        load = self.view(name).replace if name in self.view_names() else partial(self.create, name)
+        load(
+            schema=schema,
+            definition=definition,
+            vector=vector,
+            contents=contents,
+            algorithm=algorithm,
+            level=level,
+            runner=runner,
+            key=key,
+        )
+        return self.view(name)
 
     def create(
         self,
