@@ -47,17 +47,20 @@ def run(
 def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
     """Run until told to stop, or until everything is reflected; shows how it goes."""
     from headwater.cli.live import show
+    from headwater.errors import StoppedError
     from headwater.pipeline import api
 
     stop = threading.Event()
     try:
         with _stopped_by_signals(stop), show(runner, as_json) as look:
-            api.keep_running(runner, once, stop, look)
+            undone = api.keep_running(runner, once, stop, look)
     finally:
         if as_json:
             print_json({"event": "stopped", **runner.describe()})
         else:
             _print_stopped(runner)
+    if undone:
+        raise StoppedError(f"Stopped before {undone}.", "The next run goes on from there.")
 
 
 def _print_stopped(runner: Runner) -> None:
@@ -100,10 +103,9 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
     Exits with 0 if all is well, 1 if something is wrong, 3 if no runner is at work.
     """
-    from headwater.pipeline.project import Project
-    from headwater.pipeline.status import describe, troubles
+    from headwater.pipeline.status import describe_folder, troubles
 
-    found = describe(Project.open(project))
+    found = describe_folder(project)
     wrong = troubles(found)
     if as_json:
         print_json({**found, "troubles": wrong})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError, StoppedError
+from headwater.errors import HeadwaterError
 from headwater.frames.session import spark_session
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
@@ -60,11 +60,11 @@ def run_project(
 
 def keep_running(
     runner: Runner, once: bool, stop: threading.Event, look: Callable[[], None] = lambda: None
-) -> None:
+) -> str:
     """Run until told to stop; `look` is called several times a second.
 
-    Raises why views stand still at the end, if some do, and StoppedError if it was told to stop
-    before everything was done that had been asked for.
+    Raises why views stand still at the end, if some do. Returns what had been asked for and was
+    not done when it was told to stop; nothing, if all was.
     """
     runner.start()
     finished = False
@@ -81,9 +81,9 @@ def keep_running(
         runner.stop()
     if runner.failures:
         raise _all_of(runner.failures)
-    if not finished and (once or loading):
-        what = f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
-        raise StoppedError(f"Stopped before {what}.", "The next run goes on from there.")
+    if finished or not (once or loading):
+        return ""
+    return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
 
 
 def _all_of(failures: Sequence[HeadwaterError]) -> HeadwaterError:

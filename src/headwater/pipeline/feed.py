@@ -186,6 +186,12 @@ def _condensed(records: Sequence[Record]) -> list[Record]:
     return [r for r in records[:-1] if not isinstance(r, Progress)] + list(records[-1:])
 
 
+def _rows(record: Record) -> int:
+    if not isinstance(record, Change):
+        return 1
+    return sum(len(update.delta) for update in record.transaction.updates)
+
+
 def _record(number: int, item: Numbered | Progressed) -> Record:
     match item:
         case Committed(transaction, position, stamp, begins):

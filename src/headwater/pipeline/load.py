@@ -62,9 +62,7 @@ def load_view(
     for left in reversed(range(_TRIES)):
         subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
         try:
-            table = _load(
-                plan, feeds, warehouse, spark(), runner, subscriptions, described, report
-            )
+            table = _load(plan, feeds, warehouse, spark(), runner, subscriptions, described, report)
             return Obtained(table, subscriptions)
         except BaseException as error:
             for subscription in subscriptions.values():

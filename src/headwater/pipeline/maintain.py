@@ -111,6 +111,11 @@ class _Received:
         return identity(self.source, self.number)
 
 
+def _begun_anew(source: str, after: int) -> Broken:
+    reason = f"the change log of {source} begins behind transaction {after}, to which it has come."
+    return Broken(None, reason, {})
+
+
 def identity(source: str, number: int) -> str:
     """What a transaction is called towards the manager: no two of all sources are alike."""
     return f"{source}:{number}"
@@ -269,6 +274,8 @@ class Maintainer:
         self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number
+            if after < feed.log.first - 1:
+                raise GapError(self.name, _begun_anew(source, after))
             if source in self._subscriptions:
                 self._subscriptions[source].resume(after)
             else:

@@ -56,7 +56,9 @@ def narrowed_sources(project: Project, warehouse: Warehouse) -> dict[str, Source
         with suppress(SourceError):  # whoever needs it is told when it is opened
             relations[name] = source.relations().values()
     columns = needed_columns(project, warehouse, relations)
-    return {name: narrowed(source, columns.get(name, {})) for name, source in project.sources.items()}
+    return {
+        name: narrowed(source, columns.get(name, {})) for name, source in project.sources.items()
+    }
 
 
 def source_to_set_up(folder: str | Path, name: str) -> Source:

@@ -74,6 +74,14 @@ class Project:
         problems.raise_any()
         return cls(folder, settings, files, needs)
 
+    @classmethod
+    def without_views(cls, folder: str | Path) -> Project:
+        """A project of which only the settings are looked at."""
+        folder, problems = Path(folder), Problems()
+        settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
+        problems.raise_any()
+        return cls(folder, settings, {}, {})
+
     @property
     def warehouse(self) -> Path:
         """The folder of the warehouse."""

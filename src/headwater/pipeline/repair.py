@@ -7,7 +7,6 @@ log still do not fit each other, and it is repaired again.
 
 from __future__ import annotations
 
-from headwater.errors import BrokenLogError
 from headwater.sources.contract import Source
 from headwater.warehouse.changes import Break, ChangeLog
 from headwater.warehouse.lease import Lease
@@ -23,13 +22,10 @@ def repair_source(source: Source, log: ChangeLog, lease: Lease, after: int) -> N
 def begin_anew(log: ChangeLog, lease: Lease, reason: str, after: int = 0) -> None:
     """Note that what follows in the source's log has no connection to what was read before.
 
-    The empty position is where a log begins after its setup. A change log that is damaged is
-    begun anew too, behind `after`, to which the views have come.
+    The empty position is where a log begins after its setup. The change log is begun anew too,
+    behind `after`, to which the views have come: it may be damaged, and nobody needs it.
     """
-    try:
-        log.open(lease.epoch, lease.check)
-    except BrokenLogError:
-        log.open_anew(after, lease.epoch, lease.check)
+    log.open_anew(after, lease.epoch, lease.check)
     try:
         log.append([Break(log.end + 1, None, reason, {})])
     finally:

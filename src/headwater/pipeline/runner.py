@@ -36,8 +36,8 @@ from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.describe import describe_feed, describe_view
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.load import load_view
 from headwater.pipeline.gaps import GapError
+from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained, Plan
 from headwater.pipeline.needs import Columns, narrowed, needed_columns
 from headwater.pipeline.project import (
@@ -101,8 +101,8 @@ class ViewStatus:
 class Runner:
     """Runs one project. `start`, then `supervise` from time to time, then `stop`.
 
-    `only` restricts it to some views, of which `anew` are loaded anew. The source `repair` is set up
-    again before anything else.
+    `only` restricts it to some views, of which `anew` are loaded anew. The source `repair` is set
+    up again before anything else.
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class Runner:
         self._files_trouble = ""
         self._stopping = False
         self._status_at = 0.0
+        self._told: list[tuple[str, str]] = []
 
     def start(self) -> None:
         """Take the lease and bring up what can be; InputError if a view's file does not fit."""
@@ -180,9 +181,10 @@ class Runner:
                 raise feed.failure
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
-        if time.monotonic() >= self._status_at:
+        states = [(status.name, status.state) for status in self.views.values()]
+        if time.monotonic() >= self._status_at or states != self._told:
             self._write_status()
-            self._status_at = time.monotonic() + _SUPERVISE_S
+            self._status_at, self._told = time.monotonic() + _SUPERVISE_S, states
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
@@ -464,7 +466,9 @@ class Runner:
     def _begin_anew_if_useless(self, source: Source, log: ChangeLog) -> None:
         """A log that its source cannot go on from, and that no view needs, is no obstacle."""
         try:
-            source.open_monitor(log.position, Reader(self.lease.warehouse, self.lease.epoch)).close()
+            source.open_monitor(
+                log.position, Reader(self.lease.warehouse, self.lease.epoch)
+            ).close()
         except LostConnectionError:
             raise
         except SourceError as error:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from headwater.errors import InputError
 from headwater.pipeline.project import Project
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.warehouse import Warehouse
+
+
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """How a project stands, also if its view files have mistakes, which are told."""
+    try:
+        return describe(Project.open(folder))
+    except InputError as error:
+        project = Project.without_views(folder)  # raises if it is not the views
+        return {**describe(project), "trouble": str(error)}
 
 
 def describe(project: Project) -> dict[str, Any]:
@@ -27,7 +38,7 @@ def describe(project: Project) -> dict[str, Any]:
         for name in {**project.view_files, **dict.fromkeys(existing)}
     }
     for name in existing:
-        if name not in project.view_files:
+        if project.view_files and name not in project.view_files:
             views[name]["state"] = "no file"
     return {
         "runner": runner,

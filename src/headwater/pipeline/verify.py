@@ -29,9 +29,9 @@ from headwater.frames.frame import Frame
 from headwater.frames.session import named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.gaps import concerns
 from headwater.pipeline.load import read_frame
 from headwater.pipeline.needs import narrowed_sources
-from headwater.pipeline.gaps import concerns
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
