@@ -25,7 +25,7 @@ from headwater.sources.contract import (
     Source,
     as_it_is,
 )
-from headwater.warehouse.changes import Change, ChangeLog, Progress, Record
+from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, Record
 from headwater.warehouse.lease import Lease
 
 _PROGRESS_S = 0.5
@@ -100,7 +100,9 @@ class Feed:
         records: list[Record] = []
         for item in logged:
             if isinstance(item, Committed):
-                records.append(Change(first, item.transaction, item.position, item.stamp))
+                records.append(
+                    Change(first, item.transaction, item.position, item.stamp, item.begins)
+                )
                 first += 1
             else:
                 records.append(Progress(item.position))
@@ -117,8 +119,7 @@ class Feed:
             self._changed.notify_all()
 
     def recall(self, after: int, most: int) -> Sequence[Committed]:
-        found = islice(self.log.read(after), most)
-        return [Committed(c.transaction, c.position, c.stamp) for c in found]
+        return [_committed(found) for found in islice(self.log.read(after), most)]
 
     def holds(self, number: int) -> bool:
         return self.log.end >= number
@@ -182,7 +183,12 @@ def _condensed(records: Sequence[Record]) -> list[Record]:
     return [r for r in records[:-1] if isinstance(r, Change)] + list(records[-1:])
 
 
+def _committed(found: Change | Break) -> Committed:
+    assert isinstance(found, Change), "no gap is recorded yet"
+    return Committed(found.transaction, found.position, found.stamp, found.begins)
+
+
 def _rows(record: Record) -> int:
-    if isinstance(record, Progress):
+    if not isinstance(record, Change):
         return 1
     return sum(len(update.delta) for update in record.transaction.updates)

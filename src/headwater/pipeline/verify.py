@@ -33,7 +33,7 @@ from headwater.pipeline.load import read_frame
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
-from headwater.warehouse.changes import Change, ChangeLog
+from headwater.warehouse.changes import Break, Change, ChangeLog
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.warehouse import Warehouse
@@ -129,6 +129,14 @@ def corrections(
     above = frozenset(reached.also)
     for change in log.read(max(log.first - 1, reached.number - _LOOK_BACK, 0)):
         in_view = change.number <= reached.number or change.number in above
+        if isinstance(change, Break):
+            if not in_view:
+                raise HeadwaterError(
+                    f"The change log of {log.source} has a gap at number {change.number}, which "
+                    f"the view has not passed: {change.reason}",
+                    "Verify it once it has passed, or has been loaded anew (headwater reload).",
+                )
+            continue
         in_load = load.snapshot.includes(change.stamp)
         if in_load and not in_view:
             back.append(change)
