@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
-from headwater.warehouse.delta_log import DataFile, OvertakenError
+from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, read_spark, write_spark
+from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.states import ViewState
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _fold_into_plain(
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                view.plain.snapshot(version).write_checkpoint()
+                view.plain.write_checkpoint(view.plain.snapshot(version))
             return commit
     except OvertakenError:
         pass

@@ -28,9 +28,10 @@ from headwater.warehouse.commits import (
     source_app,
 )
 from headwater.warehouse.compaction import compact
-from headwater.warehouse.delta_log import DeltaLog, Snapshot
+from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.files import read_arrow
 from headwater.warehouse.folding import fold
+from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
