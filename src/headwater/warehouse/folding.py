@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwater.frames.expressions import spark_schema
@@ -30,7 +31,14 @@ MANY_SMALL_FILES = 16
 """So many small files of a plain table are rewritten together with the next fold."""
 
 
-def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | None:
+@dataclass(frozen=True)
+class Unfolded:
+    """Why a tail cannot be folded now; it may be later, when more has been committed."""
+
+    reason: str
+
+
+def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | Unfolded | None:
     commit = _fold_into_plain(view, view.at(), spark, runner)
     remove_folded(view)
     return commit
@@ -38,13 +46,17 @@ def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | None:
 
 def _fold_into_plain(
     view: ViewTable, state: ViewState, spark: SparkSession, runner: str
-) -> Commit | None:
+) -> Commit | Unfolded | None:
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
     patch = state.patch(spark)
     below_zero, names = patch.touched(state.plain_frame_with_files(spark))
     if below_zero:
-        return None
+        return Unfolded(
+            f"The plain table of {view.name} stays at version {state.base.number}: at version "
+            f"{state.number} some rows have a count below zero. They should be made up for soon; "
+            f"if not, 'headwater reload {view.name}' helps."
+        )
     old = _files_to_rewrite(state, names)
     changed = patch.applied_to(
         read_spark(spark, view.plain.folder, old, spark_schema(view.schema))
