@@ -244,7 +244,7 @@ def test_what_a_later_segment_shows_to_be_missing_is_an_error(tmp_path: Path) ->
     assert log.end == 4
     for search in (log.read(), log.read(1), between(log, 0, 4)):
         with pytest.raises(BrokenLogError, match=f"lacks transaction 2, which should be in {path}"):
-            list(search())
+            list(search)
     assert numbers(list(log.read(2))) == [3, 4]
 
 

@@ -17,6 +17,7 @@ import typer
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.cli.sources import ProjectOption, SourceArgument
+from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.pipeline.bulk_read import Tally
@@ -323,11 +324,14 @@ def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
     """Bring a view's plain table up to its newest commit, now."""
     from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
+    from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
     table = Warehouse(opened.warehouse).view(view)
     commit = table.fold(session_of(opened)(), "headwater fold") if table.tail().rows else None
+    if isinstance(commit, Unfolded):
+        raise HeadwaterError(commit.reason)
     if as_json:
         print_json({"view": view, "folded": commit is not None})
     elif commit is None:
