@@ -1,8 +1,9 @@
 """Views from SQL: a SELECT over relations that are joined, selected from and projected, or
 several such SELECTs with UNION ALL between them.
 
-Reads Spark's dialect with sqlglot, double quotes around names. What a view cannot be is refused with the clause, its
-line and its column, rather than read as something else. Splits conditions into conjuncts.
+Reads Spark's dialect with sqlglot, with double quotes around names. What a view cannot be is
+refused with the clause, its line and its column, rather than read as something else. Splits
+conditions into conjuncts.
 """
 
 from __future__ import annotations

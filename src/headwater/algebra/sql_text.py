@@ -1,7 +1,8 @@
 """The text of a view's SQL: its tokens, its names, and where in it something stands.
 
-The dialect is Spark's, except that double quotes enclose names, as in standard SQL. sqlglot notes where names, literals and function names start, but not clauses; those are
-found among the tokens. Errors made here carry a line and a column, both from 1.
+The dialect is Spark's, except that double quotes enclose names, as in standard SQL. sqlglot
+notes where names, literals and function names start, but not clauses; those are found among the
+tokens. Errors made here carry a line and a column, both from 1.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class QuotedName(str):
 
 def means(name: str, other: str) -> bool:
     """Whether a name that was written may mean what is called `other`."""
-    return name == other or not isinstance(name, QuotedName) and name.lower() == other.lower()
+    return name == other or (not isinstance(name, QuotedName) and name.lower() == other.lower())
 
 
 class SqlText:

@@ -25,6 +25,7 @@ from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import InputError, SqlError
 from headwater.pipeline.settings import did_you_mean, parse_duration
+from headwater.warehouse.columns import check_columns
 
 LEVELS = {
     "CONVERGENCE": Level.CONVERGENT,
@@ -74,6 +75,10 @@ class ViewFile:
     def define(self, relations: Iterable[Relation]) -> Definition:
         """The view over these relations."""
         view = self._placed(lambda: parse_view(self._padded, tuple(relations), self.name))
+        try:
+            check_columns(self.name, view.schema)
+        except InputError as error:
+            raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
         return Definition(self, replace(view, sql=self.select))
 
     @property
