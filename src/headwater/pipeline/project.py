@@ -199,7 +199,11 @@ def _source_of(
     try:
         return find_relation(table.name, table.source, known).source
     except RefusalError as error:
-        raise InputError(f"{place}: {error}", f"{error.hint} They are listed in {FILE}.") from None
+        raise InputError(
+            f"{place}: {error}",
+            f"{error.hint} They are listed in {FILE}; 'headwater check' says which of "
+            "them the sources do not have.",
+        ) from None
 
 
 def _check_using(file: ViewFile, settings: Settings) -> None:
