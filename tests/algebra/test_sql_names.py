@@ -147,3 +147,15 @@ def test_what_is_never_closed_is_found(opened: str) -> None:
 def test_the_tables_of_a_query_keep_whether_they_are_quoted() -> None:
     (table,) = tables_of('SELECT 1 AS n FROM "shop"."Odd Table"')
     assert (table.source, table.name, table.column) == ("shop", "Odd Table", 20)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("X'0'", "line 1, column 8: X'...' needs two digits for each byte."),
+        ("X'zz'", "line 1, column 8: X'...' has something else than digits."),
+        ("CAST(id AS DECIMAL(x))", "line 1, column 13: DECIMAL takes numbers of digits."),
+    ],
+)
+def test_a_constant_that_is_none_is_refused_in_words(written: str, words: str) -> None:
+    assert refusal(f"SELECT {written} AS x FROM cases").startswith(words)

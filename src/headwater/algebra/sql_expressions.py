@@ -116,6 +116,8 @@ def _literal(t: Translator, node: exp.Literal) -> Expression:
 
 
 def _hex(t: Translator, node: exp.HexString) -> Expression:
+    if len(node.name) % 2:
+        raise RefusalError("X'...' needs two digits for each byte.", "Write for example X'00ff'.")
     return Literal(bytes.fromhex(node.name), BYTES)
 
 

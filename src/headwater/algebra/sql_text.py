@@ -36,6 +36,7 @@ _VISIBLE = re.compile(r"[^\n]")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 _CLOSED = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _PREFIX = re.compile(r"(?<![\w.])([EeNnBb]|[Uu]&)$")
+_NO_HEX = re.compile(r"\b[Xx]'(?![0-9A-Fa-f]*')")
 _JOIN_WORDS = re.compile(
     "NATURAL|LEFT|RIGHT|FULL|OUTER|SEMI|ANTI|INNER|CROSS|ASOF|STRAIGHT_JOIN|JOIN", re.IGNORECASE
 )
@@ -89,6 +90,9 @@ class SqlText:
         opened = re.search(r"['\"`]|/\*|\$\w*\$", rest)
         if opened and opened[0].startswith("$"):
             return self._dollar(opened.start())
+        if opened is None and (digits := _NO_HEX.search(self.sql)):
+            hint = "Write for example X'00ff'."
+            return self.error_at(digits.start(), "X'...' has something else than digits.", hint)
         if opened is None:
             return self.error_at(0, "this text cannot be divided into words.", "Check its quotes.")
         return self.error_at(

@@ -7,7 +7,7 @@ into for the views that it names. What is wrong with it is one sentence, with li
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sqlglot import Token, TokenType, exp
@@ -33,13 +33,17 @@ _NOISE = re.compile(
 
 
 def query_views(
-    project: Project, spark: SparkSession, query: str, limit: int
+    project: Project, session: Callable[[], SparkSession], query: str, limit: int
 ) -> tuple[list[str], list[tuple[object, ...]], bool]:
-    """Column names, at most `limit` rows, and whether there are more."""
+    """Column names, at most `limit` rows, and whether there are more.
+
+    Spark is started only for a query that may be one.
+    """
     from headwater.frames.failures import SPARK_ERRORS
 
     text = SqlText(query)
     statement = _parsed(text)
+    spark = session()
     prepared = _registered(project, spark, text, statement)
     try:
         with named(spark, "sql"):
