@@ -183,7 +183,7 @@ def sql(
     query: Annotated[str, typer.Argument(help="A SELECT over views; VERSION AS OF n works too.")],
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
-    limit: Annotated[int, typer.Option(help="Show at most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
 ) -> None:
     """Query views through Spark, as they are now or as they were."""
     from headwater.pipeline.api import session_of
@@ -191,7 +191,7 @@ def sql(
     from headwater.pipeline.queries import query_views
 
     opened = Project.open(project)
-    names, rows, more = query_views(opened, session_of(opened)(), query, limit)
+    names, rows, more = query_views(opened, session_of(opened), query, limit)
     if as_json:
         for row in rows:
             print_json(dict(zip(names, map(_json, row), strict=True)))

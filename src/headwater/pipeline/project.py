@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql import TableName, normalised
 from headwater.algebra.sql_names import closest_first, find_relation
-from headwater.algebra.sql_text import RefusalError
+from headwater.algebra.sql_text import RefusalError, means
 from headwater.algebra.values import Json
 from headwater.errors import InputError
 from headwater.pipeline.choice import Choice, ForcedError, choose, resolve
@@ -233,7 +233,7 @@ def _source_of(
     file: ViewFile, table: TableName, sources: Iterable[str], known: Sequence[Relation]
 ) -> str:
     place = f"{file.path}:{table.line}:{table.column}"
-    if table.source and table.source.lower() not in {source.lower() for source in sources}:
+    if table.source and not any(means(table.source, source) for source in sources):
         listed = closest_first(table.source, sources) or "none"
         raise InputError(
             f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
@@ -241,7 +241,11 @@ def _source_of(
     try:
         return find_relation(table.name, table.source, known).source
     except RefusalError as error:
-        raise InputError(f"{place}: {error}", f"{error.hint} They are listed in {FILE}.") from None
+        raise InputError(
+            f"{place}: {error}",
+            f"{error.hint} They are listed in {FILE}; 'headwater check' says which of "
+            "them the sources do not have.",
+        ) from None
 
 
 def _check_using(file: ViewFile, settings: Settings) -> None:
