@@ -223,7 +223,6 @@ def test_tables_that_cannot_be_used_are_refused_with_a_remedy(harness: PostgresH
     for names, told in [
         (["loose"], r"column n of type numeric .*ALTER COLUMN n TYPE numeric\(38,10\)"),
         (["odd"], "column j of type jsonb"),
-        (["made"], "column m: generated"),
         (["seen"], "is a view"),
         (["fleeting"], "SET LOGGED"),
         (["a", "s.a"], r"public\.a and s\.a are both called a"),
@@ -234,9 +233,20 @@ def test_tables_that_cannot_be_used_are_refused_with_a_remedy(harness: PostgresH
             harness.source(names).relations()
     with pytest.raises(SourceError, match="names the column nope"):
         harness.source(["a"], keys={"a": ["nope"]}).relations()
+    writer.execute("ALTER TABLE a ALTER part SET NOT NULL, ADD UNIQUE (part)")
     assert harness.source(["a"], keys={"a": ["part"]}).relations()["a"].key == ("part",)
     with pytest.raises(InputError, match="lower-case letters"):
         harness.source(["a"], slot="Not A Slot")
+
+
+def test_a_column_that_cannot_be_read_is_left_out_and_said(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TABLE made (n int, m int GENERATED ALWAYS AS (n + 1) STORED, j jsonb)")
+    source = harness.source(["made"])
+    assert source.relations()["made"].schema == Schema.of([("n", INT)])
+    told = source.cautions()
+    assert any("column m: generated" in sentence for sentence in told)
+    assert any("column j of type jsonb" in sentence for sentence in told)
 
 
 def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> None:
