@@ -90,7 +90,7 @@ def read_tables(
         wanted = {
             "schemas": [schema for schema, _ in split],
             "names": [table for _, table in split],
-            "path": _search_path(connection),
+            "path": search_path(connection),
         }
         found = {int(row[-1]): row for row in connection.execute(_TABLES, wanted)}
         oids = [row[0] for row in found.values()]
@@ -161,7 +161,13 @@ def _table(
     if left_out and not described:
         raise left_out[0]
     return Table(
-        oid, schema, name, identity, tuple(described), tuple(key), left_out=tuple(map(str, left_out))
+        oid,
+        schema,
+        name,
+        identity,
+        tuple(described),
+        tuple(key),
+        left_out=tuple(map(str, left_out)),
     )
 
 
@@ -220,7 +226,7 @@ def _check_key(
         )
 
 
-def _search_path(connection: Connection) -> list[str]:
+def search_path(connection: Connection) -> list[str]:
     """Where the role's own search path looks for a table without a schema."""
     connection.execute(b"RESET search_path")
     try:
