@@ -128,7 +128,8 @@ class Channel:
         self._history = history
         self._changed = threading.Condition()
         self._end = end
-        self._stamps: deque[int] = deque()  # of the last transactions: what answers are placed by
+        # Of the last transactions: what answers are placed by.
+        self._stamps: deque[tuple[int, ...]] = deque()
         self._held: deque[_Held] = deque()  # of these, the last ones whole
         self._held_rows = 0
         self._markers: dict[str, None] = {}
@@ -251,10 +252,10 @@ class Channel:
 
     def _put(self, item: Logged, read_at: float) -> None:
         match item:
-            case Committed(position=position, stamp=stamp):
+            case Committed(position=position, stamps=stamps):
                 self._end += 1
                 held = _Held(item, read_at)
-                self._stamps.append(stamp)
+                self._stamps.append(stamps)
                 self._held.append(held)
                 self._held_rows += held.rows
                 self.read_position = position
@@ -302,7 +303,7 @@ class Channel:
         """Have the stamps of all transactions behind a number again."""
         known = self._end - len(self._stamps)
         if after < known:
-            recalled = [item.stamp for item in self._recall(after, known - after)]
+            recalled = [item.stamps for item in self._recall(after, known - after)]
             assert len(recalled) == known - after
             self._stamps.extendleft(reversed(recalled))
 
@@ -311,7 +312,8 @@ class Channel:
         before = min(number, _RECEIVED_BEFORE)
         if self._history is None or not before:
             return ()
-        return [item.stamp for item in self._history.recall(number - before, before)]
+        recalled = self._history.recall(number - before, before)
+        return [stamp for item in recalled for stamp in item.stamps]
 
     # For subscriptions, without the lock
 
@@ -392,14 +394,20 @@ class Subscription:
     def split(self, snapshot: Snapshot) -> int | None:
         """The number of the last transaction that is in a snapshot; None if it does not fit.
 
+        It does not fit inside of transactions that were reported as one.
+
         Everything in the snapshot must have been read: see `Channel.catch_up`.
         """
         channel = self._channel
         with channel._changed:
             at = self.cursor - (channel._end - len(channel._stamps) + 1)
-            inside = [snapshot.includes(stamp) for stamp in islice(channel._stamps, at, None)]
-        count = sum(inside)
-        return self.cursor + count - 1 if all(inside[:count]) else None
+            inside = [
+                {snapshot.includes(stamp) for stamp in stamps}
+                for stamps in islice(channel._stamps, at, None)
+            ]
+        count = inside.count({True})
+        fits = all(held == {at < count} for at, held in enumerate(inside))
+        return self.cursor + count - 1 if fits else None
 
     def resume(self, after: int) -> None:
         """Begin to receive what follows a number that is not before the paused place."""
@@ -477,7 +485,7 @@ class Subscription:
                     )
                 )
                 with channel._changed:
-                    self._recent.append(committed.stamp)
+                    self._recent.extend(committed.stamps)
                     self.cursor += 1
                     channel._trim()
 

@@ -42,13 +42,21 @@ class Committed:
 
     Where a source cannot tell several transactions apart it reports them as one, and `begins`
     is the first stamp in it: an answer whose snapshot holds that one and not the last lies
-    between them, and is asked again.
+    between them, and is asked again. Where not even their order is known, `others` has the
+    stamps of all but one of them, and an answer must hold all of `stamps` or none.
     """
 
     transaction: Transaction
     position: Position
     stamp: int
     begins: int | None = None
+    others: tuple[int, ...] = ()
+
+    @property
+    def stamps(self) -> tuple[int, ...]:
+        """What a snapshot must hold together, or not at all."""
+        first = () if self.begins is None else (self.begins,)
+        return (*first, *self.others, self.stamp)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot
 from headwater.sources.postgres.triggers import (
     TriggerInstallation,
     TriggerMonitor,
-    check_reachable,
     marker_statement,
 )
 from headwater.sources.postgres.types import Table
@@ -63,8 +62,11 @@ class PostgresSource:
         limit_s: float = 3600.0,
         watch_s: float = 30.0,
         replication: bool = True,
+        owner: str = "",
     ) -> None:
         default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())[:_LONGEST_NAME]
+        if owner:
+            default = f"{default[: _LONGEST_NAME - len(owner) - 1]}_{owner}"
         slot = slot or default
         if not re.fullmatch(rf"[a-z0-9_]{{1,{_LONGEST_NAME}}}", slot):
             raise InputError(
@@ -79,7 +81,7 @@ class PostgresSource:
         self._used: Mapping[str, Collection[str]] = {}
         self._slot = slot
         self._replication = Installation(self._access, publication or default, slot)
-        self._triggers = None if replication else TriggerInstallation(self._access, slot)
+        self._triggers = None if replication else TriggerInstallation(self._access, slot, owner)
 
     def __repr__(self) -> str:
         return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
@@ -161,9 +163,9 @@ class PostgresSource:
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         with self._kept() as connection:
             tables = self._tables(connection)
-            locate = self._locator(connection, tables)
             wanted = {split_name(name)[1] for name in relations}
             chosen = {name: table for name, table in tables.items() if name in wanted}
+            locate = self._locator(connection, chosen)
             return PostgresLoad(self._access, connection, chosen, readers, locate)
 
     @property
@@ -172,7 +174,7 @@ class PostgresSource:
 
     def _locator(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
         if self._triggers is not None:
-            self._triggers.check(connection, tables.values())
+            self._triggers.check_watched(connection, list(tables.values()))
             return lambda snapshot, _: {"snapshot": str(snapshot)}
         confirmed = self._replication.check(connection, tables.values())
         return lambda snapshot, until: LogPosition(confirmed, snapshot, until).json()
@@ -180,10 +182,7 @@ class PostgresSource:
     def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
         with self._kept() as connection:
             tables = self._tables(connection)
-            acknowledged = triggers.check(connection, tables.values())
-            at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
-            check_reachable(self._access, at, acknowledged)
-            return TriggerMonitor(triggers, connection, tables, at)
+            return TriggerMonitor(triggers, connection, tables, after, self._watch_s)
 
     def _evict(self, reader: Reader | None) -> None:
         """End the connection of an earlier epoch of this reader that still holds the slot."""
