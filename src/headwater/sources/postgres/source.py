@@ -30,6 +30,7 @@ from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.setup import Installation, altered, application_name
 from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot
 from headwater.sources.postgres.triggers import (
+    MERGED,
     TriggerInstallation,
     TriggerMonitor,
     marker_statement,
@@ -126,6 +127,24 @@ class PostgresSource:
     def teardown(self) -> None:
         with self._access.connect() as connection:
             self._installation.remove(connection)
+
+    def other_logs(self) -> Mapping[str, int]:
+        """The logs of other warehouses at this source, by owner, with their bytes."""
+        if self._triggers is None:
+            return {}
+        with self._access.connect() as connection:
+            return self._triggers.other_logs(connection)
+
+    def remove_log(self, owner: str) -> None:
+        """Remove the log of a warehouse that is no more."""
+        if self._triggers is not None:
+            with self._access.connect() as connection:
+                self._triggers.remove_log(connection, owner)
+
+    @property
+    def limits(self) -> str:
+        """What cannot be promised of this source; empty where nothing is limited."""
+        return "" if self._triggers is None else MERGED
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         if self._triggers is not None:

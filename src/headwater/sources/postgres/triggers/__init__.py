@@ -7,5 +7,6 @@ transactions, `setup` makes and removes it, `watch` notices what was changed beh
 
 from headwater.sources.postgres.triggers.monitor import TriggerMonitor, marker_statement
 from headwater.sources.postgres.triggers.setup import TriggerInstallation
+from headwater.sources.postgres.triggers.units import MERGED
 
-__all__ = ["TriggerInstallation", "TriggerMonitor", "marker_statement"]
+__all__ = ["MERGED", "TriggerInstallation", "TriggerMonitor", "marker_statement"]

@@ -50,6 +50,7 @@ from headwater.sources.postgres.types import Table, TableColumn, read_value
 _POLL_S = 0.02
 _CLEAN_S = 1.0
 _CLEAN_ROWS = 10_000
+_FAR_XIDS, _FAR_S = 10, 0.5  # more than our own statements take, or we would go on for ever
 _BEGIN = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _POLL = """
 SELECT xid::text::int8, seen::text, relation::int8, shape, old, new, note FROM {log}
@@ -117,7 +118,8 @@ class TriggerMonitor:
         self._connection = connection
         self._source = installation.access.source
         state = installation.check(connection, tables.values(), seek=after is not None)
-        self._at = self._start(after, state)
+        self._at = self._told = self._start(after, state)
+        self._told_at = time.monotonic()
         self._shapes, self._bodies = state.shapes, state.bodies
         self._watched = [_watched(table, state) for table in tables.values()]
         self._noticed: list[tuple[XidSnapshot, dict[str, Seen | None]]] = []
@@ -169,16 +171,16 @@ class TriggerMonitor:
                     [after["token"]],
                 ).fetchone()
             )
-        if known is None or at.xmax > now.xmax:
-            raise BrokenLogError(
-                self._source,
-                "the database was set back to an earlier state, or replaced by another.",
-            )
         if not at.contains(state.acknowledged):
             raise BrokenLogError(
                 self._source,
                 "its log was cleaned beyond the position; what lies between was acknowledged and "
                 "is gone.",
+            )
+        if known is None or at.xmax > now.xmax:
+            raise BrokenLogError(
+                self._source,
+                "the database was set back to an earlier state, or replaced by another.",
             )
         return at
 
@@ -200,7 +202,8 @@ class TriggerMonitor:
             gaps = self._look(now) if rows or time.monotonic() >= self._next_watch else {}
         entries = [_Entry(*row) for row in rows]
         marks = [entry.note for entry in entries if self._is_mark(entry)]
-        if not gaps and not marks and all(entry.relation is None for entry in entries):
+        changed = any(entry.relation is not None for entry in entries)
+        if not gaps and not marks and not changed and not self._is_far(now):
             self._at = now
             return []
         self._learn_shapes(entries)
@@ -209,7 +212,8 @@ class TriggerMonitor:
         logged: list[Logged] = [
             Broken({name: columns}, reason, position) for name, (columns, reason) in gaps.items()
         ]
-        self._at = now
+        self._at = self._told = now
+        self._told_at = time.monotonic()
         try:
             for item in self._changes(entries, now, token):
                 logged.append(item)
@@ -227,6 +231,10 @@ class TriggerMonitor:
         return entry.relation is None and (entry.note or "").startswith(
             f"{self._installation.name}/"
         )
+
+    def _is_far(self, now: XidSnapshot) -> bool:
+        """Whether much has happened elsewhere since a position was last told."""
+        return now.xmax - self._told.xmax > _FAR_XIDS and time.monotonic() - self._told_at > _FAR_S
 
     def _leave_token(self) -> str:
         token = uuid.uuid4().hex
@@ -342,8 +350,10 @@ class TriggerMonitor:
 
 
 def _watched(table: Table, state: State) -> _Watched:
+    """Columns that are used may have gone since the table was last seen."""
     _, seen = state.tables[quoted(table)]
-    return _Watched(table, frozenset(column.name for column in table.wanted), seen)
+    every = {*table.by_name, *(columns_of(seen) if seen else ())}
+    return _Watched(table, frozenset(every if table.used is None else table.used), seen)
 
 
 def _position(at: XidSnapshot, token: str) -> Position:

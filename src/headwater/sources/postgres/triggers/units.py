@@ -18,6 +18,11 @@ from dataclasses import dataclass, replace
 
 from headwater.sources.postgres.snapshot import XidSnapshot
 
+MERGED = (
+    "triggers do not see the order of commits, so transactions that commit at the same moment may "
+    "be shown as one step"
+)
+
 
 @dataclass(frozen=True)
 class Unit:
