@@ -333,7 +333,9 @@ def test_a_plain_table_that_cannot_be_renewed_is_told_and_the_view_goes_on(
     with monkeypatch.context() as broken, supervised(shop, spark) as running:
         broken.setattr(ViewTable, "fold", fail)
         with writing(shop, "stock"):
-            running.wait_until(lambda: bool(running.runner.describe()["views"]["by_item"]["message"]))
+            running.wait_until(
+                lambda: bool(running.runner.describe()["views"]["by_item"]["message"])
+            )
             running.wait_for_more_commits(["by_item"], 2)
         found = running.runner.describe()["views"]["by_item"]
         assert found["message"] == "The plain table could not be renewed: no memory"

@@ -171,7 +171,7 @@ def test_a_gap_has_a_number_of_its_own_in_the_order(tmp_path: Path) -> None:
 
 
 def test_merged_transactions_keep_their_first_stamp(tmp_path: Path) -> None:
-    merged = replace(change(1), begins=7)
+    merged = replace(change(1), others=(7,))
     opened(tmp_path).append([merged])
     assert list(ChangeLog(tmp_path, "s").read()) == [merged]
 

@@ -194,8 +194,8 @@ def _rows(record: Record) -> int:
 
 def _record(number: int, item: Numbered | Progressed) -> Record:
     match item:
-        case Committed(transaction, position, stamp, begins):
-            return Change(number, transaction, position, stamp, begins)
+        case Committed(transaction, position, stamp, others):
+            return Change(number, transaction, position, stamp, others)
         case Broken(columns, reason, position, broken_stamp):
             return Break(number, columns, reason, position, broken_stamp)
         case Progressed(position):
@@ -204,7 +204,7 @@ def _record(number: int, item: Numbered | Progressed) -> Record:
 
 def _numbered(record: Change | Break) -> Numbered:
     match record:
-        case Change(_, transaction, position, stamp, begins):
-            return Committed(transaction, position, stamp, begins)
+        case Change(_, transaction, position, stamp, others):
+            return Committed(transaction, position, stamp, others)
         case Break(_, columns, reason, position, broken_stamp):
             return Broken(columns, reason, position, broken_stamp)

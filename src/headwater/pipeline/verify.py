@@ -141,7 +141,7 @@ def corrections(
             if in_view and change.columns is None:
                 back, forth = [], []  # what came before has no connection with what is read now
             continue
-        held = {load.snapshot.includes(s) for s in (change.stamp, change.begins) if s is not None}
+        held = {load.snapshot.includes(stamp) for stamp in (change.stamp, *change.others)}
         if len(held) == 2:
             raise LostConnectionError(
                 f"Source {log.source}: what was read lies between transactions that its log has "

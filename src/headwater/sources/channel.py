@@ -81,7 +81,7 @@ def stamps_of(item: Numbered) -> Stamps:
         if item.columns is None:
             return None
         return () if item.stamp is None else (item.stamp,)
-    return (item.stamp,) if item.begins is None else (item.begins, item.stamp)
+    return item.stamps
 
 
 class History(Protocol):

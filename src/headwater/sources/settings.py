@@ -86,7 +86,7 @@ class SqliteSettings(_SourceSettings):
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.sqlite import SqliteSource
 
-        return SqliteSource(name, project / self.path, self.relations, self.keys)
+        return SqliteSource(name, project / self.path, self.relations, self.keys, owner=owner)
 
 
 class PostgresSettings(_SourceSettings):
@@ -122,6 +122,7 @@ class PostgresSettings(_SourceSettings):
             self.keys,
             limit_s=self.limit_s,
             replication=self.changes == "replication",
+            owner=owner,
         )
 
 

@@ -40,14 +40,14 @@ Place: TypeAlias = dict[str, Json]
 class Change:
     """A transaction with its number, its stamp, and the source's position after it.
 
-    Where the source could not tell several transactions apart, `begins` is the first stamp.
+    Where the source could not tell several transactions apart, `others` has further stamps.
     """
 
     number: int
     transaction: Transaction
     position: Place
     stamp: int
-    begins: int | None = None
+    others: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def _payload(record: Record) -> bytes:
                     for (name, rows), body in zip(deltas.items(), bodies, strict=True)
                 ],
             }
-            if record.begins is not None:
-                header["begins"] = record.begins
+            if record.others:
+                header["others"] = record.others
         case Break():
             header |= {
                 "number": record.number,
@@ -287,7 +287,7 @@ def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
         Transaction(header["id"], tuple(updates), (source,), (source,)),
         header["position"],
         header["stamp"],
-        header.get("begins"),
+        tuple(header.get("others", ())),
     )
 
 

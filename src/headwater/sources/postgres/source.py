@@ -18,6 +18,7 @@ from headwater.sources.contract import (
     Lift,
     Load,
     Monitor,
+    OtherLog,
     Position,
     Reader,
     Wrapper,
@@ -36,18 +37,16 @@ from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
 from headwater.sources.postgres.retention import (
-    OtherLog,
     Retained,
     other_logs,
     remove_log,
     retained,
 )
 from headwater.sources.postgres.setup import Installation, altered, application_name
-from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers import (
+    MERGED,
     TriggerInstallation,
     TriggerMonitor,
-    check_reachable,
     marker_statement,
 )
 from headwater.sources.postgres.types import Table
@@ -100,7 +99,8 @@ class PostgresSource:
         self._is_asked = threading.Event()
         """That the catalog is looked at before the next marker is passed on."""
         self._replication = Installation(self._access, publication or default, slot, owner)
-        self._triggers = None if replication else TriggerInstallation(self._access, slot)
+        self._trigger_logs = TriggerInstallation(self._access, slot, owner)
+        self._triggers = None if replication else self._trigger_logs
 
     def __repr__(self) -> str:
         return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
@@ -174,14 +174,22 @@ class PostgresSource:
             return retained(self._access, connection, self._slot)
 
     def other_logs(self) -> Sequence[OtherLog]:
-        """The logs that other warehouses keep in this database, used or forgotten."""
         with self._access.connect() as connection:
-            return other_logs(self._access, connection, self._slot)
+            found = {
+                log.owner: log.retained.size_bytes
+                for log in other_logs(self._access, connection, self._slot)
+            }
+            found |= self._trigger_logs.other_logs(connection)
+        return [OtherLog(owner, size_bytes) for owner, size_bytes in found.items()]
 
     def remove_log(self, owner: str) -> None:
-        """Remove what another warehouse has set up here."""
         with self._access.connect() as connection:
             remove_log(self._access, connection, owner)
+            self._trigger_logs.remove_log(connection, owner)
+
+    @property
+    def limits(self) -> str:
+        return "" if self._triggers is None else MERGED
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         if self._triggers is not None:
@@ -253,7 +261,7 @@ class PostgresSource:
 
     def _locator(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
         if self._triggers is not None:
-            self._triggers.check(connection, tables.values())
+            self._triggers.check_watched(connection, list(tables.values()))
             return lambda snapshot, _: {"snapshot": str(snapshot)}
         confirmed = self._replication.check(connection, is_fresh=True)
         self._replication.check_tables(connection, tables.values())
@@ -262,10 +270,7 @@ class PostgresSource:
     def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
         with self._kept() as connection:
             tables = self._tables(connection)
-            acknowledged = triggers.check(connection, tables.values())
-            at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
-            check_reachable(self._access, at, acknowledged)
-            return TriggerMonitor(triggers, connection, tables, at)
+            return TriggerMonitor(triggers, connection, tables, after, self._watch_s)
 
     def _evict(self, reader: Reader | None) -> None:
         """End the connection of an earlier epoch of this reader that still holds the slot."""

@@ -345,8 +345,8 @@ class SqliteMonitor:
             return [Progressed(position)]
         name = self._place.name
         transaction = Transaction(f"{name}:{border}", tuple(updates), (name,), (name,))
-        begins = self._at + 1 if self._at + 1 < border else None
-        return [Committed(transaction, position, border, begins)]
+        first = (self._at + 1,) if self._at + 1 < border else ()
+        return [Committed(transaction, position, border, first)]
 
     def _update(self, logged: tuple[Stored, ...]) -> list[Update]:
         """The change in one row of the log: none if it is of no interest."""
