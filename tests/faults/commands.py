@@ -30,7 +30,7 @@ LIMIT_S = 180.0
 """Longer than any command takes on a busy machine: who reaches it hangs."""
 
 
-class Fault(AssertionError):
+class FaultError(AssertionError):
     """What Headwater may not do: be wrong, silent, without remedy, or without end."""
 
 
@@ -45,9 +45,9 @@ class Outcome:
     def check(self) -> Outcome:
         """Words, not tracebacks; and words where it failed."""
         if "Traceback (most recent call last)" in self.said:
-            raise Fault(f"{self.command} showed a traceback:\n{self.said}")
+            raise FaultError(f"{self.command} showed a traceback:\n{self.said}")
         if self.code and not self.said.strip():
-            raise Fault(f"{self.command} failed with {self.code} and did not say why")
+            raise FaultError(f"{self.command} failed with {self.code} and did not say why")
         return self
 
 
@@ -63,7 +63,7 @@ def headwater(folder: Path, *arguments: str) -> Outcome:
             pass
         case HeadwaterError() as error:
             code, said = error.exit_code, f"{said}\nheadwater: {error}"
-        case Fault() as fault:
+        case FaultError() as fault:
             raise fault
         case error:
             said += "".join(traceback.format_exception(error))
@@ -78,7 +78,7 @@ def _limited(command: str) -> Iterator[None]:
         with tempfile.TemporaryFile("w+") as file:
             faulthandler.dump_traceback(file)
             file.seek(0)
-            raise Fault(f"{command} did not end within {LIMIT_S:.0f} s:\n{file.read()}")
+            raise FaultError(f"{command} did not end within {LIMIT_S:.0f} s:\n{file.read()}")
 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S, 10.0)
@@ -144,7 +144,7 @@ class Child:
             self.send(signal.SIGUSR1)  # it says where its threads are
             time.sleep(1)
             self.kill()
-            raise Fault(f"{self.command} did not end within {LIMIT_S:.0f} s:\n{self.said}")
+            raise FaultError(f"{self.command} did not end within {LIMIT_S:.0f} s:\n{self.said}")
         return Outcome(self.command, self.process.exitcode, self.said).check()
 
     def wait_until(self, condition: Callable[[], bool], limit_s: float) -> bool:

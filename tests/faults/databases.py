@@ -1,6 +1,6 @@
 """The databases of a round: a SQLite file, and a PostgreSQL database read by log or by triggers.
 
-Everything here is done as an application or an administrator would, by plain drivers, and nothing of
+Everything here is done as an application or an administrator would, by plain drivers; nothing of
 Headwater's is used.
 """
 
@@ -33,7 +33,6 @@ class Database(ABC):
 
     kind: ClassVar[str]
     dialect: ClassVar[str]
-    errors: ClassVar[tuple[type[Exception], ...]]
 
     def __init__(self, source: str, schema: Schema) -> None:
         self.source = source
@@ -116,8 +115,8 @@ class Session(ABC):
     def begin(self) -> None: ...
 
     def is_refusal(self, error: Exception) -> bool:
-        """Whether the database refused what was asked; anything else is not expected."""
-        return isinstance(error, self.refusals) and "headwater" not in str(error)
+        """Whether the database refused what was asked; what Headwater made there never does."""
+        return isinstance(error, self.refusals) and "_headwater_" not in str(error)
 
     def attempt(self, statements: Sequence[Statement]) -> bool:
         return self.apply(Transaction(tuple(statements))) == len(statements)

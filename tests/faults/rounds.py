@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from headwater.sources.postgres.embedded import PostgresServer
-from tests.faults.commands import Fault
-from tests.faults.steps import ACTIONS
+from tests.faults.commands import FaultError
+from tests.faults.steps import applications, running, sources, tables, view_files, warehouse
+from tests.faults.steps.action import ACTIONS
+from tests.faults.tally import Tally
 from tests.faults.world import World
 
 Step = tuple[str, int]
 """An action's name and the seed of its choices."""
 Server = Callable[[], PostgresServer]
-
-
-@dataclass
-class Tally:
-    """How often each action was followed by what."""
-
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def note(self, actions: Sequence[str], outcome: str) -> None:
-        self.outcomes.update((action, outcome) for action in dict.fromkeys(actions))
-
-    def __str__(self) -> str:
-        columns = sorted({outcome for _, outcome in self.outcomes})
-        lines = [f"{'':36}" + "".join(f"{column:>12}" for column in columns)]
-        for action in ACTIONS:
-            counts = [self.outcomes[action, column] for column in columns]
-            if any(counts):
-                lines.append(f"{action:36}" + "".join(f"{count:12,}" for count in counts))
-        return "\n".join(lines)
+ROOMS = (applications, running, view_files, tables, sources, warehouse)
+"""Where the actions are; each puts its own into the table."""
 
 
 def random_steps(seed: int, off: frozenset[str] = frozenset()) -> list[Step]:
@@ -48,39 +31,32 @@ def random_steps(seed: int, off: frozenset[str] = frozenset()) -> list[Step]:
 
 
 def play(seed: int, steps: Sequence[Step], server: Server, tally: Tally | None = None) -> None:
-    """One round; a Fault tells what went wrong, and what was said before."""
-    tally = tally or Tally()
-    # A short path: the database's and the warehouse's own names make it long enough.
+    """One round; a FaultError tells what went wrong, and what was said before."""
     with tempfile.TemporaryDirectory(prefix="faults") as folder:
-        world = World.make(Path(folder), Random(seed), server)
+        world = World.make(Path(folder), Random(seed), server, tally or Tally())
         try:
-            _play(world, seed, steps, tally)
-        except Fault as fault:
-            raise Fault("\n".join([str(fault), "What was said:", *world.history])) from fault
+            _play(world, seed, steps)
+        except FaultError as fault:
+            raise FaultError("\n".join([str(fault), "What was said:", *world.history])) from fault
         finally:
             world.close()
 
 
-def _play(world: World, seed: int, steps: Sequence[Step], tally: Tally) -> None:
+def _play(world: World, seed: int, steps: Sequence[Step]) -> None:
     for source in world.databases:
         world.command("setup", source)
     world.run()
-    since: list[str] = []
     for name, step_seed in steps:
         world.note(f"-- {name}")
-        if ACTIONS[name].do(world, Random(step_seed)) is False:
-            tally.note([name], "not possible")
-            continue
-        since.append(name)
-    stopped = bool(world.reasons)
-    ACTIONS["sources_come_back"].do(world, Random(seed))
+        done = ACTIONS[name].do(world, Random(step_seed)) is not False
+        world.tally.took(name, done)
     world.note("-- the end")
+    sources.sources_come_back(world, Random(seed))
     world.settle(Random(seed))
-    tally.note(since, "put right" if stopped and len(world.history) else "right")
 
 
 def shrink(seed: int, steps: Sequence[Step], server: Server, tries: int = 60) -> list[Step]:
-    """Fewer steps that still end in a fault: halves are left out, then quarters, then single ones."""
+    """Fewer steps that still end in a fault: halves are left out, then quarters, then each."""
     kept = list(steps)
     size = max(1, len(kept) // 2)
     while tries and kept:
@@ -101,7 +77,7 @@ def fails(seed: int, steps: Sequence[Step], server: Server) -> str:
     """The fault that a round ends in; empty if it ends well."""
     try:
         play(seed, steps, server)
-    except Fault as fault:
+    except FaultError as fault:
         return str(fault)
     return ""
 

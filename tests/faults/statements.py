@@ -41,7 +41,9 @@ def random_transaction(random: Random, schema: Schema, dialect: str) -> Transact
 
 def random_statement(random: Random, schema: Schema, dialect: str) -> Statement:
     table = random.choice(list(schema.tables.values()))
-    make = random.choice([_insert, _insert, _insert, _replace, _update, _update, _change_key, _delete])
+    make = random.choice(
+        [_insert, _insert, _insert, _replace, _update, _update, _change_key, _delete]
+    )
     return make(random, table, dialect)
 
 
@@ -49,7 +51,9 @@ def _insert(random: Random, table: Table, dialect: str) -> Statement:
     rows = random.choice([1, 1, 3])
     values = [random_value(random, c) for _ in range(rows) for c in table.columns]
     places = ", ".join(["(" + ", ".join("?" for _ in table.columns) + ")"] * rows)
-    return Statement(f"INSERT INTO {quoted(table.name)} ({_names(table)}) VALUES {places}", (*values,))
+    return Statement(
+        f"INSERT INTO {quoted(table.name)} ({_names(table)}) VALUES {places}", (*values,)
+    )
 
 
 def _replace(random: Random, table: Table, dialect: str) -> Statement:
@@ -84,7 +88,9 @@ def _change_key(random: Random, table: Table, dialect: str) -> Statement:
     first = quoted(table.columns[0].name)
     step = random.choice(["+ 1", "- 1", "+ 6", "* -1"])
     limit = random.randint(0, 6)
-    return Statement(f"UPDATE {quoted(table.name)} SET {first} = {first} {step} WHERE {first} >= {limit}")
+    return Statement(
+        f"UPDATE {quoted(table.name)} SET {first} = {first} {step} WHERE {first} >= {limit}"
+    )
 
 
 def _delete(random: Random, table: Table, dialect: str) -> Statement:
@@ -108,18 +114,22 @@ def many_rows(random: Random, table: Table, dialect: str) -> Statement:
             chosen.append("?" if dialect == "sqlite" else f"CAST(? AS {column.declared})")
             values.append(random_value(random, column))
     columns = ", ".join(chosen)
-    series = f"generate_series({first}, {first + MANY - 1}) AS s(n)"
-    lead = ""
+    last = first + MANY - 1
+    lead, series = "", f"generate_series({first}, {last}) AS s(n)"
     if dialect == "sqlite":
-        lead = f"WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {first + MANY - 1}) "
-        series = "s"
-    text = f"{lead}INSERT INTO {quoted(table.name)} ({_names(table)}) SELECT {columns} FROM {series}"
+        numbers = f"SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {last}"
+        lead, series = f"WITH RECURSIVE s(n) AS ({numbers}) ", "s"
+    text = (
+        f"{lead}INSERT INTO {quoted(table.name)} ({_names(table)}) SELECT {columns} FROM {series}"
+    )
     return Statement(text, tuple(values))
 
 
 def fewer_rows(table: Table) -> Statement:
     """Takes away what `many_rows` brought."""
-    return Statement(f"DELETE FROM {quoted(table.name)} WHERE {quoted(table.columns[0].name)} >= 100")
+    return Statement(
+        f"DELETE FROM {quoted(table.name)} WHERE {quoted(table.columns[0].name)} >= 100"
+    )
 
 
 def _condition(random: Random, table: Table) -> tuple[str, tuple[Value, ...]]:

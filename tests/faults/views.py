@@ -207,7 +207,9 @@ def _random_part(
             equalities += random.sample(pairs, min(len(pairs), random.choice([1, 1, 2])))
         occurrences.append(Occurrence(alias, source, table.name))
         places += own
-    conditions = [c for place in places if random.random() < 0.12 and (c := _condition(random, place))]
+    conditions = [
+        c for place in places if random.random() < 0.12 and (c := _condition(random, place))
+    ]
     if kinds is None:
         wanted = random.sample(places, min(len(places), random.randint(1, 5)))
     else:

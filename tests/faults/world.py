@@ -15,11 +15,12 @@ from deltalake import DeltaTable
 
 from headwater.sources.postgres.embedded import PostgresServer
 from headwater.warehouse.warehouse import Warehouse
-from tests.faults.commands import Fault, Outcome, headwater
+from tests.faults.commands import FaultError, Outcome, headwater
 from tests.faults.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.faults.oracle import Bag, difference, expected
 from tests.faults.schemas import Schema, random_schema
 from tests.faults.statements import random_transaction
+from tests.faults.tally import Tally
 from tests.faults.views import View, random_view
 
 KINDS = ("sqlite", "postgres by log", "postgres by triggers")
@@ -35,17 +36,26 @@ class World:
     databases: dict[str, Database]
     views: dict[str, View]
     settings: dict[str, str]
+    tally: Tally
     reasons: list[str] = field(default_factory=list)
     """What was done since everything was right that Headwater may answer by stopping."""
+    lasting: list[str] = field(default_factory=list)
+    """What it may come to notice only later."""
+    breaks: int = 0
+    """How many reasons there ever were."""
     undo: list[Callable[[], None]] = field(default_factory=list)
     """What an operator would put right by hand, where a message says so."""
-    others: list[Path] = field(default_factory=list)
-    """Other projects over the same databases."""
+    removed: dict[str, tuple[View, int]] = field(default_factory=dict)
+    """Views whose files are gone, and how many reasons there were then."""
+    clone: World | None = None
+    """Somebody else's project over the same databases."""
     history: list[str] = field(default_factory=list)
     """What was said, for whoever has to understand a failure."""
 
     @classmethod
-    def make(cls, folder: Path, random: Random, server: Callable[[], PostgresServer]) -> World:
+    def make(
+        cls, folder: Path, random: Random, server: Callable[[], PostgresServer], tally: Tally
+    ) -> World:
         chosen = random.choices(KINDS, (4, 3, 3), k=random.choice([1, 1, 2]))
         databases: dict[str, Database] = {}
         for source, kind in zip(("one", "two"), chosen, strict=False):
@@ -56,7 +66,8 @@ class World:
             for name in ("v1", "v2", "v3")[: random.randint(1, 3)]
         }
         settings = {"retention": random.choice(["1 day", "1 second"])}
-        world = cls(folder, databases, views, settings)
+        world = cls(folder, databases, views, settings, tally)
+        tally.begin()
         world._populate(random)
         world.write_project()
         return world
@@ -88,7 +99,11 @@ class World:
         lines += ["[spark]", 'master = "local[2]"']
         for source, database in self.databases.items():
             relations = [_relation(name, database) for name in database.schema.names()]
-            lines += [f"[sources.{source}]", *database.settings(), f"relations = {json.dumps(relations)}"]
+            lines += [
+                f"[sources.{source}]",
+                *database.settings(),
+                f"relations = {json.dumps(relations)}",
+            ]
         (self.folder / "headwater.toml").write_text("\n".join(lines))
         (self.folder / "views").mkdir(exist_ok=True)
         for view in self.views.values():
@@ -99,11 +114,21 @@ class World:
         (self.folder / "views" / f"{view.name}.sql").write_text(view.file())
 
     def remove_view(self, name: str) -> None:
-        del self.views[name]
+        self.removed[name] = self.views.pop(name), self.breaks
         (self.folder / "views" / f"{name}.sql").unlink()
 
     def new_view(self, random: Random, name: str) -> View:
         return random_view(random, name, self.schemas)
+
+    def may_stop(self, reason: str, lasting: bool = False) -> None:
+        """Something was done that Headwater may answer by stopping, now or later."""
+        self.breaks += 1
+        (self.lasting if lasting else self.reasons).append(reason)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is nothing that Headwater could stop for."""
+        return not self.reasons and not self.lasting
 
     # Commands
 
@@ -118,8 +143,8 @@ class World:
     def command(self, *arguments: str) -> bool:
         """A command that ought to work, unless something stands in its way."""
         outcome = self.headwater(*arguments)
-        if outcome.code and not self.reasons:
-            raise Fault(f"{outcome.command} failed, and nothing was wrong: {outcome.said}")
+        if outcome.code and self.is_sound:
+            raise FaultError(f"{outcome.command} failed, and nothing was wrong: {outcome.said}")
         return outcome.code == 0
 
     # Judging
@@ -129,11 +154,13 @@ class World:
         outcome = self.headwater("run", "--once")
         if outcome.code == 0:
             self.compare()
+            self.tally.right()
             self.reasons.clear()
             self.undo.clear()
             return True
-        if not self.reasons:
-            raise Fault(f"it stopped, and nothing was wrong: {outcome.said}")
+        if self.is_sound:
+            raise FaultError(f"it stopped, and nothing was wrong: {outcome.said}")
+        self.tally.stopped()
         return False
 
     def settle(self, random: Random) -> None:
@@ -145,7 +172,7 @@ class World:
             said.append(self.history[-1])
             self.carry_out_remedies(said[-1], random, again=len(said) > 2)
         listed = "\n  ".join(said)
-        raise Fault(f"the remedies did not help:\n  {listed}")
+        raise FaultError(f"the remedies did not help:\n  {listed}")
 
     def carry_out_remedies(self, said: str, random: Random, again: bool) -> None:
         """Do what a message says; what it says in words is known here as `undo`."""
@@ -168,10 +195,10 @@ class World:
         """Every view is what the databases say."""
         for name, view in self.views.items():
             if not view.fits(self.schemas):
-                raise Fault(f"{name} names what is gone, and nothing was said: {view.file()}")
+                raise FaultError(f"{name} names what is gone, and nothing was said: {view.file()}")
             wrong = difference(self.shown(name), expected(view, self.databases))
             if wrong:
-                raise Fault(f"{name} is wrong, and nothing was said: {wrong}")
+                raise FaultError(f"{name} is wrong, and nothing was said: {wrong}")
 
     def shown(self, name: str) -> Bag:
         """A view as Headwater's reader shows it."""
