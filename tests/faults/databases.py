@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import psycopg
 
 from headwater.sources.postgres.embedded import PostgresServer
+from tests.faults.commands import FaultError
 from tests.faults.schemas import Schema, Table, Value, create_table, quoted
 from tests.faults.statements import Statement, Transaction
 
@@ -114,9 +115,10 @@ class Session(ABC):
     @abstractmethod
     def begin(self) -> None: ...
 
-    def is_refusal(self, error: Exception) -> bool:
-        """Whether the database refused what was asked; what Headwater made there never does."""
-        return isinstance(error, self.refusals) and "_headwater_" not in str(error)
+    def check(self, error: Exception) -> None:
+        """Applications hear only what the database has against their statements."""
+        if not isinstance(error, self.refusals) or "_headwater_" in str(error):
+            raise FaultError(f"an application's statement failed: {error}") from error
 
     def attempt(self, statements: Sequence[Statement]) -> bool:
         return self.apply(Transaction(tuple(statements))) == len(statements)
@@ -134,8 +136,7 @@ class Session(ABC):
             self._say("COMMIT" if transaction.commits else "ROLLBACK")
         except Exception as error:
             self._say("ROLLBACK")
-            if not self.is_refusal(error):
-                raise
+            self.check(error)
             return 0
         return done if transaction.commits else 0
 
@@ -144,8 +145,7 @@ class Session(ABC):
         try:
             self.execute(statement)
         except Exception as error:
-            if not self.is_refusal(error):
-                raise
+            self.check(error)
             self._say("ROLLBACK TO SAVEPOINT s")
             self._say("RELEASE SAVEPOINT s")
             return 0

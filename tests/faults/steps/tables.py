@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from tests.faults.commands import FaultError
 from tests.faults.databases import Database
 from tests.faults.schemas import KINDS, Column, Table, create_table, quoted, random_column
 from tests.faults.steps.action import (
@@ -34,12 +35,25 @@ def _column(world: World, random: Random, used: bool) -> tuple[Database, Table, 
     return random.choice(found) if found else None
 
 
-def _altered(database: Database, table: Table, *statements: str) -> bool:
+def _alter(database: Database, table: Table, *statements: str) -> bool:
     """Whether the database took it; the table is then as told."""
     if database.schema.triggers or not database.attempt(*statements):
         return False
     database.schema.tables[table.name] = table
     return True
+
+
+def _alter_used(
+    world: World, reason: str, database: Database, table: Table, *statements: str
+) -> bool:
+    """The same for a column that views use: a trigger that names it may be in the way."""
+    try:
+        done = _alter(database, table, *statements)
+    except FaultError:
+        return False
+    if done:
+        world.may_stop(reason)
+    return done
 
 
 @action(3)
@@ -52,7 +66,7 @@ def add_a_column(world: World, random: Random) -> bool | None:
     if any(c.name == column.name for c in table.columns):
         return False
     text = f"ALTER TABLE {quoted(table.name)} ADD COLUMN {quoted(column.name)} {column.declared}"
-    return _altered(database, table.with_column(column), text)
+    return _alter(database, table.with_column(column), text)
 
 
 @action(3)
@@ -62,7 +76,7 @@ def drop_an_unused_column(world: World, random: Random) -> bool | None:
         return False
     database, table, column = found
     text = f"ALTER TABLE {quoted(table.name)} DROP COLUMN {quoted(column.name)}"
-    return _altered(database, table.without(column.name), text)
+    return _alter(database, table.without(column.name), text)
 
 
 @action(2)
@@ -73,7 +87,7 @@ def rename_an_unused_column(world: World, random: Random) -> bool | None:
     database, table, column = found
     name = f"renamed {random.randint(0, 99)}"
     text = f"ALTER TABLE {quoted(table.name)} RENAME COLUMN {quoted(column.name)} TO {quoted(name)}"
-    return _altered(database, table.renamed(column.name, name), text)
+    return _alter(database, table.renamed(column.name, name), text)
 
 
 @action(1)
@@ -87,7 +101,7 @@ def retype_an_unused_column(world: World, random: Random) -> bool | None:
     columns = tuple(changed if c.name == column.name else c for c in table.columns)
     if column.kind in ("bytes", "float", "decimal"):
         return False
-    return _altered(database, replace(table, columns=columns), text)
+    return _alter(database, replace(table, columns=columns), text)
 
 
 @action(2)
@@ -98,10 +112,8 @@ def drop_a_used_column(world: World, random: Random) -> bool | None:
         return False
     database, table, column = found
     text = f"ALTER TABLE {quoted(table.name)} DROP COLUMN {quoted(column.name)}"
-    if not _altered(database, table.without(column.name), text):
-        return False
-    world.may_stop(f"column {column.name} was dropped")
-    return None
+    reason = f"column {column.name} was dropped"
+    return _alter_used(world, reason, database, table.without(column.name), text)
 
 
 @action(2)
@@ -112,10 +124,8 @@ def rename_a_used_column(world: World, random: Random) -> bool | None:
     database, table, column = found
     name = f"renamed {random.randint(0, 99)}"
     text = f"ALTER TABLE {quoted(table.name)} RENAME COLUMN {quoted(column.name)} TO {quoted(name)}"
-    if not _altered(database, table.renamed(column.name, name), text):
-        return False
-    world.may_stop(f"column {column.name} was renamed")
-    return None
+    reason = f"column {column.name} was renamed"
+    return _alter_used(world, reason, database, table.renamed(column.name, name), text)
 
 
 @action(2)
@@ -126,16 +136,14 @@ def drop_and_add_a_used_column(world: World, random: Random) -> bool | None:
         return False
     database, table, column = found
     name = quoted(table.name)
-    done = _altered(
+    return _alter_used(
+        world,
+        f"column {column.name} was dropped and added",
         database,
         table.without(column.name).with_column(column),
         f"ALTER TABLE {name} DROP COLUMN {quoted(column.name)}",
         f"ALTER TABLE {name} ADD COLUMN {quoted(column.name)} {column.declared}",
     )
-    if not done:
-        return False
-    world.may_stop(f"column {column.name} was dropped and added")
-    return None
 
 
 @action(2)
@@ -150,10 +158,8 @@ def recompute_a_used_column(world: World, random: Random) -> bool | None:
     text = (
         f"ALTER TABLE {quoted(table.name)} ALTER COLUMN {name} TYPE {column.declared} USING {using}"
     )
-    if not _altered(database, table, text):
-        return False
-    world.may_stop(f"column {column.name} was recomputed")
-    return None
+    reason = f"column {column.name} was recomputed"
+    return _alter_used(world, reason, database, table, text)
 
 
 @action(2)
