@@ -1,4 +1,4 @@
-"""The databases of a round: a SQLite file, and a PostgreSQL database read by log or by triggers.
+"""What a round does with a database, of whatever kind.
 
 Everything here is done as an application or an administrator would, by plain drivers; nothing of
 Headwater's is used.
@@ -7,26 +7,16 @@ Headwater's is used.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import shutil
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, ClassVar
 
-import psycopg
-
-from headwater.sources.postgres.embedded import PostgresServer
 from tests.faults.commands import FaultError
 from tests.faults.schemas import Schema, Table, Value, create_table, quoted
 from tests.faults.statements import Statement, Transaction
-
-_NUMBERS = itertools.count(1)
-_RETRIES_S = 60
 
 
 class Database(ABC):
@@ -88,6 +78,10 @@ class Database(ABC):
 
     @abstractmethod
     def up(self) -> None: ...
+
+    @abstractmethod
+    def move(self) -> None:
+        """Give it another name or place."""
 
     @abstractmethod
     def remember(self) -> None:
@@ -155,192 +149,6 @@ class Session(ABC):
     def _say(self, text: str) -> None:
         with contextlib.suppress(sqlite3.OperationalError):  # it has rolled back by itself
             self.execute(Statement(text))
-
-
-# SQLite
-
-
-class SqliteSession(Session):
-    refusals = (sqlite3.IntegrityError, sqlite3.OperationalError)
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-    def execute(self, statement: Statement) -> None:
-        self.connection.execute(statement.text, [_stored(v) for v in statement.values])
-
-    def select(self, query: str) -> list[tuple[Any, ...]]:
-        return self.connection.execute(query).fetchall()
-
-    def begin(self) -> None:
-        self.connection.execute("BEGIN IMMEDIATE")
-
-
-class SqliteDatabase(Database):
-    kind = "sqlite"
-    dialect = "sqlite"
-
-    def __init__(self, source: str, schema: Schema, folder: Path, pragmas: Sequence[str]) -> None:
-        super().__init__(source, schema)
-        self.path = folder / f"{source}.db"
-        self._pragmas = pragmas
-        self._copy = folder / f"{source}.copy"
-
-    def settings(self) -> list[str]:
-        return ['kind = "sqlite"', f'path = "{self.path}"']
-
-    @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
-        connection = sqlite3.connect(self.path, timeout=_RETRIES_S, isolation_level=None)
-        try:
-            for pragma in self._pragmas:
-                connection.execute(f"PRAGMA {pragma}")
-            yield SqliteSession(connection)
-        finally:
-            connection.close()
-
-    def down(self) -> None:
-        """The file is away for a while, with its log."""
-        for file in self._files(self.path):
-            file.rename(file.with_name(f"away {file.name}"))
-
-    def up(self) -> None:
-        for file in self._files(self.path.with_name(f"away {self.path.name}")):
-            file.rename(file.with_name(file.name.removeprefix("away ")))
-
-    def remember(self) -> None:
-        self._copy.unlink(missing_ok=True)
-        source, target = sqlite3.connect(self.path), sqlite3.connect(self._copy)
-        try:
-            source.backup(target)
-        finally:
-            source.close()
-            target.close()
-
-    def restore(self) -> None:
-        for file in self._files(self.path):
-            file.unlink()
-        shutil.copy(self._copy, self.path)
-
-    def close(self) -> None:
-        pass
-
-    def _files(self, path: Path) -> list[Path]:
-        every = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
-        return [file for file in every if file.exists()]
-
-
-def _stored(value: Value) -> Any:
-    match value:
-        case Decimal():
-            return float(value)
-        case datetime():
-            return value.isoformat(" ")
-        case date():
-            return value.isoformat()
-        case _:
-            return value
-
-
-# PostgreSQL
-
-
-class PostgresSession(Session):
-    refusals = (
-        psycopg.errors.IntegrityError,
-        psycopg.errors.DataError,
-        psycopg.errors.TriggeredDataChangeViolation,
-        psycopg.errors.StatementTooComplex,
-        psycopg.errors.DependentObjectsStillExist,
-        psycopg.errors.FeatureNotSupported,
-        psycopg.errors.DatatypeMismatch,
-        psycopg.errors.ObjectInUse,
-    )
-
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self.connection = connection
-
-    def execute(self, statement: Statement) -> None:
-        if not statement.values:
-            self.connection.execute(statement.text.encode())
-            return
-        text = statement.text.replace("%", "%%").replace("?", "%s")
-        self.connection.execute(text.encode(), list(statement.values))
-
-    def select(self, query: str) -> list[tuple[Any, ...]]:
-        return self.connection.execute(query.encode()).fetchall()
-
-    def begin(self) -> None:
-        self.connection.execute("BEGIN")
-
-
-class PostgresDatabase(Database):
-    dialect = "postgres"
-
-    def __init__(
-        self, source: str, schema: Schema, server: PostgresServer, by_triggers: bool
-    ) -> None:
-        super().__init__(source, schema)
-        self.server = server
-        self.by_triggers = by_triggers
-        self.name = f"f{os.getpid()}_{next(_NUMBERS)}"
-        self.dsn = server.dsn(self.name)
-        self._copy = f"{self.name}_copy"
-        server.execute(f"CREATE DATABASE {self.name} TEMPLATE template0")
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return "postgres by triggers" if self.by_triggers else "postgres by log"
-
-    def settings(self) -> list[str]:
-        changes = "triggers" if self.by_triggers else "replication"
-        return ['kind = "postgres"', f'dsn = "{self.dsn}"', f'changes = "{changes}"']
-
-    @contextlib.contextmanager
-    def session(self) -> Iterator[Session]:
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute("SET timezone = 'UTC'")
-            yield PostgresSession(connection)
-
-    def down(self) -> None:
-        """Nobody is let in for a while, and who was in is sent away."""
-        self.server.execute(
-            f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS false", self._send_away(self.name)
-        )
-
-    def up(self) -> None:
-        self.server.execute(f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS true")
-
-    def remember(self) -> None:
-        self.server.execute(
-            self._send_away(self.name),
-            f"DROP DATABASE IF EXISTS {self._copy}",
-            f"CREATE DATABASE {self._copy} TEMPLATE {self.name}",
-        )
-
-    def restore(self) -> None:
-        self._drop(self.name)
-        self.server.execute(
-            self._send_away(self._copy), f"CREATE DATABASE {self.name} TEMPLATE {self._copy}"
-        )
-
-    def close(self) -> None:
-        self._drop(self.name)
-        self._drop(self._copy)
-
-    def _drop(self, name: str) -> None:
-        self.server.execute(
-            self._send_away(name),
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            f" WHERE database = '{name}'",
-            f"DROP DATABASE IF EXISTS {name}",
-        )
-
-    def _send_away(self, name: str) -> str:
-        return (
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            f" WHERE datname = '{name}' AND pid <> pg_backend_pid()"
-        )
 
 
 def canonical(value: Any, kind: str) -> Value:

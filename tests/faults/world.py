@@ -16,9 +16,11 @@ from deltalake import DeltaTable
 from headwater.sources.postgres.embedded import PostgresServer
 from headwater.warehouse.warehouse import Warehouse
 from tests.faults.commands import FaultError, Outcome, headwater
-from tests.faults.databases import Database, PostgresDatabase, SqliteDatabase
+from tests.faults.databases import Database
 from tests.faults.oracle import Bag, difference, expected
+from tests.faults.postgres_database import PostgresDatabase, WholePostgresDatabase, own_server
 from tests.faults.schemas import Schema, random_schema
+from tests.faults.sqlite_database import SqliteDatabase
 from tests.faults.statements import random_transaction
 from tests.faults.tally import Tally
 from tests.faults.views import View, random_view
@@ -59,7 +61,7 @@ class World:
         chosen = random.choices(KINDS, (4, 3, 3), k=random.choice([1, 1, 2]))
         databases: dict[str, Database] = {}
         for source, kind in zip(("one", "two"), chosen, strict=False):
-            databases[source] = _database(random, source, kind, folder, server)
+            databases[source] = _database(random, source, kind, folder, server, len(chosen) == 1)
         schemas = {source: database.schema for source, database in databases.items()}
         views = {
             name: random_view(random, name, schemas)
@@ -212,7 +214,12 @@ class World:
 
 
 def _database(
-    random: Random, source: str, kind: str, folder: Path, server: Callable[[], PostgresServer]
+    random: Random,
+    source: str,
+    kind: str,
+    folder: Path,
+    server: Callable[[], PostgresServer],
+    alone: bool,
 ) -> Database:
     if kind == "sqlite":
         schema = random_schema(random, "sqlite")
@@ -220,9 +227,12 @@ def _database(
             f"foreign_keys = {random.choice([0, 1])}",
             f"recursive_triggers = {random.choice([0, 0, 1])}",
         ]
-        return SqliteDatabase(source, schema, folder, pragmas)
+        return SqliteDatabase(source, schema, folder, pragmas, random.random() < 0.5)
     schema = random_schema(random, "postgres")
-    return PostgresDatabase(source, schema, server(), by_triggers=kind.endswith("triggers"))
+    by_triggers = kind.endswith("triggers")
+    if alone and random.random() < 0.15:
+        return WholePostgresDatabase(source, schema, own_server(), by_triggers)
+    return PostgresDatabase(source, schema, server(), by_triggers)
 
 
 def _relation(name: str, database: Database) -> str:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from tests.faults.databases import Database, PostgresDatabase, SqliteDatabase
+from tests.faults.databases import Database
+from tests.faults.postgres_database import PostgresDatabase
 from tests.faults.schemas import Table
+from tests.faults.sqlite_database import SqliteDatabase
 from tests.faults.statements import random_transaction
 from tests.faults.world import World
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
+from headwater.cli.main import app
 from tests.faults.commands import Child, FaultError
 from tests.faults.oracle import difference
 from tests.faults.steps.action import (
@@ -89,10 +90,11 @@ def replace_the_runner(world: World, random: Random) -> bool | None:
             return False
         child.send(signal.SIGSTOP)
         _age_the_lease(world)
-        change_something(world, random, 3)
-        world.run()
+        world.may_stop("a runner stands still, perhaps with something locked")
+        if not world.run():
+            return None
         child.send(signal.SIGCONT)
-        change_something(world, random, 2)
+        change_something(world, random, 3)
         outcome = child.wait()
     if outcome.code == 0:
         raise FaultError(f"a runner that was replaced says that all is well: {outcome.said}")
@@ -104,6 +106,49 @@ def _age_the_lease(world: World) -> None:
     path = world.warehouse.internal / "lease.json"
     lease = json.loads(path.read_text())
     path.write_text(json.dumps({**lease, "renewed": 0.0}))
+
+
+@action(3)
+def command_beside_a_runner(world: World, random: Random) -> bool | None:
+    """A second runner is refused; other commands are carried out by the one that is there."""
+    if not _all_loaded(world) or not world.is_sound:
+        return False
+    name = random.choice(list(world.views))
+    with _runner(world) as child:
+        _work_beside(world, random, child, 6)
+        if not child.wait_until(lambda: (world.warehouse.internal / "status.json").exists(), 20):
+            return False
+        command = random.choice(["run", "reload", "fold", "status", "check"])
+        if command == "run":
+            if world.headwater("run", "--once").code == 0:
+                raise FaultError("two runners worked on one warehouse")
+        else:
+            world.command(command, *([name] if command in ("reload", "fold") else []))
+        change_something(world, random, 3)
+        child.send(signal.SIGTERM)
+        outcome = child.wait()
+    if outcome.code:
+        raise FaultError(f"the runner failed, and nothing was wrong: {outcome.said}")
+    return None
+
+
+@action(2)
+def kill_a_command(world: World, random: Random) -> None:
+    """A command that changes a view's tables, or a source, is killed on its way."""
+    name, source = random.choice(list(world.views)), random.choice(list(world.databases))
+    commands = [("reload", name), ("fold", name), ("setup", source), ("run", "--once")]
+    child = Child(world.folder, *random.choice(commands))
+    time.sleep(random.uniform(0, 1))
+    child.kill()
+
+
+@action(1)
+def repair_a_source(world: World, random: Random) -> bool | None:
+    """For no reason: it sets up the source again and loads its views anew."""
+    if "repair" not in {command.name for command in app.registered_commands}:
+        return False
+    world.command("repair", random.choice(list(world.databases)))
+    return None
 
 
 @action(3)

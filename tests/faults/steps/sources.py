@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from tests.faults.databases import Database, SqliteDatabase
-from tests.faults.schemas import quoted
+from tests.faults.databases import Database
+from tests.faults.schemas import Table, create_table, quoted, random_column
+from tests.faults.sqlite_database import SqliteDatabase
 from tests.faults.statements import random_transaction
 from tests.faults.steps.action import (
     action,
@@ -168,6 +169,32 @@ def restore(world: World, random: Random) -> bool | None:
     database.schema = replace(database.remembered, tables=dict(database.remembered.tables))
     change(database, random, random.randint(0, 6))
     world.may_stop(f"{database.source} was restored")
+    return None
+
+
+@action(1)
+def move_the_database(world: World, random: Random) -> bool | None:
+    """It has another name or place from now on, the settings say so, and it is the same."""
+    database = any_database(world, random)
+    if database is None:
+        return False
+    database.move()
+    world.write_project()
+    return None
+
+
+@action(1)
+def add_a_table(world: World, random: Random) -> bool | None:
+    """The settings name one more table; its source asks to be set up for it."""
+    database = any_database(world, random)
+    if database is None or "later" in database.schema.tables:
+        return False
+    number, text = (random_column(random, n, (n,), database.dialect) for n in ("int", "text"))
+    table = Table("later", (number, text), (), ())
+    database.execute(create_table(table))
+    database.schema.tables["later"] = table
+    world.write_project()
+    world.may_stop(f"table later is new at {database.source}")
     return None
 
 
