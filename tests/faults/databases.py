@@ -129,7 +129,8 @@ class Session(ABC):
                     done += 1
             self._say("COMMIT" if transaction.commits else "ROLLBACK")
         except Exception as error:
-            self._say("ROLLBACK")
+            with contextlib.suppress(sqlite3.OperationalError):  # it has rolled back by itself
+                self._say("ROLLBACK")
             self.check(error)
             return 0
         return done if transaction.commits else 0
@@ -147,8 +148,7 @@ class Session(ABC):
         return 1
 
     def _say(self, text: str) -> None:
-        with contextlib.suppress(sqlite3.OperationalError):  # it has rolled back by itself
-            self.execute(Statement(text))
+        self.execute(Statement(text))
 
 
 def canonical(value: Any, kind: str) -> Value:
