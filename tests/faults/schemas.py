@@ -44,7 +44,7 @@ KINDS = {
             ("numeric(10,2)",),
             (Decimal("0.10"), Decimal("-2.50"), Decimal("7.00")),
         ),
-        Kind("float", ("REAL",), ("double precision", "real"), (0.5, -2.25, 1e20)),
+        Kind("float", ("REAL",), ("double precision", "real"), (0.5, -2.25, 1024.0)),
         Kind("bytes", ("BLOB",), ("bytea",), (b"", b"\x00\xff")),
         Kind("date", ("DATE",), ("date",), (date(2024, 2, 29), date(1899, 12, 31))),
         Kind(
