@@ -25,6 +25,7 @@ _NUMBERS = itertools.count(1)
 class PostgresSession(Session):
     refusals = (
         psycopg.errors.IntegrityError,
+        psycopg.errors.CardinalityViolation,
         psycopg.errors.DataError,
         psycopg.errors.TriggeredDataChangeViolation,
         psycopg.errors.StatementTooComplex,
