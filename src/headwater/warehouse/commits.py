@@ -24,6 +24,10 @@ APP = "headwater"
 """The key of our metadata, and the app transaction that holds a commit's number."""
 
 
+OWN_FILES = -1
+"""In place of a version of the plain table: the files that the commit itself names."""
+
+
 @dataclass(frozen=True)
 class Base:
     """The version of the plain table that a state starts from, and the last commit in it."""

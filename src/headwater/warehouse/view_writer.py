@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError
 from headwater.frames.columns import arrow_table
 from headwater.warehouse.columns import COMMIT, check_change
@@ -26,7 +27,9 @@ from headwater.warehouse.commits import (
 )
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, write_arrow, write_spark
+from headwater.warehouse.replacing import settle
 from headwater.warehouse.snapshots import DataFile
+from headwater.warehouse.tables import schema_of, sources_of
 from headwater.warehouse.vectors import Ranges, Vector
 
 if TYPE_CHECKING:
@@ -125,11 +128,11 @@ class ViewWriter:
     # Data files
 
     def _check(self, delta: Rows | DataFrame, vector: Vector) -> None:
-        check_change(self.view.name, self.view.schema, delta)
-        if set(vector) != set(self.view.sources):
+        check_change(self.view.name, self._schema, delta)
+        if set(vector) != set(self._sources):
             raise EngineError(
                 f"A vector of the view {self.view.name} has the sources {sorted(vector)}.",
-                f"The view has {sorted(self.view.sources)}: load it again.",
+                f"The view has {sorted(self._sources)}: load it again.",
             )
 
     def _write(self, delta: Rows | DataFrame, number: int) -> Sequence[DataFile]:
@@ -150,6 +153,8 @@ class ViewWriter:
 
     _version: int
     _base: Base
+    _schema: Schema
+    _sources: tuple[str, ...]
 
     def _open(self) -> Commit:
         """Take the next number for this runner, following an earlier writer that is still at it."""
@@ -177,7 +182,11 @@ class ViewWriter:
             if entry is None:
                 latest = self._look()
                 continue
-            latest = commit_of(entry, self._version + 1) or latest
+            taken = commit_of(entry, self._version + 1)
+            if taken is not None and taken.kind == "load":
+                latest = self._look()
+                continue
+            latest = taken or latest
             self._pass(entry)
 
     def _put(self, draft: Commit, adds: list[Action]) -> Commit:
@@ -200,7 +209,9 @@ class ViewWriter:
 
     def _look(self) -> Commit:
         """Start over from the newest version."""
+        settle(self.view)
         snapshot = self._log.snapshot()
+        self._schema, self._sources = schema_of(snapshot), sources_of(snapshot)
         self._version = snapshot.version
         self._base = self.view.base_in(snapshot)
         return self.view.commit_in(snapshot)
