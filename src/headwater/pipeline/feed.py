@@ -146,7 +146,7 @@ class Feed:
             raise
 
     def _is_due(self) -> bool:
-        return self._stopping or any(isinstance(record, Change) for record in self._waiting)
+        return self._stopping or any(not isinstance(record, Progress) for record in self._waiting)
 
     def _store(self, records: Sequence[Record]) -> None:
         if not records:
@@ -180,7 +180,7 @@ class Feed:
 
 def _condensed(records: Sequence[Record]) -> list[Record]:
     """Without progress that something later contains."""
-    return [r for r in records[:-1] if isinstance(r, Change)] + list(records[-1:])
+    return [r for r in records[:-1] if not isinstance(r, Progress)] + list(records[-1:])
 
 
 def _committed(found: Change | Break) -> Committed:

@@ -87,7 +87,7 @@ def _fold_into_plain(
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                view.plain.write_checkpoint(view.plain.snapshot(version))
+                view.plain.try_checkpoint()
             return commit
     except OvertakenError:
         pass

@@ -157,5 +157,5 @@ def _last_load(view: ViewTable, log: Snapshot) -> tuple[list[Action], Commit]:
         version -= 1
     raise EngineError(
         f"The log of the view {view.name} has lost the entry of its last load.",
-        f"Load it anew with 'headwater reload {view.name}'.",
+        f"Remove it with 'headwater drop {view.name}': the next run loads it anew.",
     )

@@ -13,11 +13,12 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
-from headwater.errors import InputError
+from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.warehouse.cleaning import HOUR, clean_up
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import (
+    EARLY,
     OWN_FILES,
     Base,
     Commit,
@@ -99,9 +100,17 @@ class ViewTable:
         """The newest numbered commit in a version of the log.
 
         Where its entry has been cleaned away, the app transactions still tell its number and
-        vector, without positions.
+        vector, without positions. Which transactions are in above its numbers they do not tell.
         """
-        return self._commit_entry(self.log, snapshot) or Commit(
+        if found := self._commit_entry(self.log, snapshot):
+            return found
+        if snapshot.transaction(EARLY):
+            raise EngineError(
+                f"The signed log of the view {self.name} has lost the entry of its newest commit, "
+                "and with it which transactions were taken in before earlier ones.",
+                f"Load the view anew with 'headwater reload {self.name}'.",
+            )
+        return Commit(
             self.name,
             snapshot.number,
             "open",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY = 50
 """After how many versions of the log a checkpoint is written, beside the commits."""
-
-_logger = logging.getLogger(__name__)
 
 
 class ViewWriter:
@@ -242,14 +239,8 @@ class ViewWriter:
         if self._version < self._checkpoint_at or running:
             return
         self._checkpoint_at = self._version + CHECKPOINT_EVERY
-        self._checkpointing = threading.Thread(target=self._write_checkpoint)
+        self._checkpointing = threading.Thread(target=self._log.try_checkpoint)
         self._checkpointing.start()
-
-    def _write_checkpoint(self) -> None:
-        try:
-            self._log.write_checkpoint(self._log.snapshot())
-        except Exception:  # reading gets slower without a checkpoint, nothing else
-            _logger.warning("no checkpoint of %s", self._log.folder, exc_info=True)
 
 
 def _changes_data(action: Action) -> bool:
