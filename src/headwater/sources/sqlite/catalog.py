@@ -341,10 +341,11 @@ def _shape(
 
 def _unique(connection: Connection, index: str) -> Unique:
     info = connection.execute("SELECT * FROM pragma_index_xinfo(?, 'main')", (index,)).fetchall()
-    (statement,) = connection.execute(
-        "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ?", (index,)
+    made = connection.execute(
+        "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ? AND sql IS NOT NULL",
+        (index,),
     ).fetchone()
-    written, where = index_terms(statement) if statement else ([], "")
+    written, where = index_terms(made[0]) if made is not None else ([], "")
     terms = [
         Term(written[at], str(collation), False)
         if column is None

@@ -69,8 +69,9 @@ class Logging:
         """The table for rows that may be replaced, with an index for each way to find them."""
         aside = self.names.aside(self.number)
         kept = self.kept
-        columns = "".join(f", c{at}" for at in range(len(kept)))
-        statements = [f"CREATE TABLE {aside} (gone{columns})"]
+        by = [f"b{at}" for at in range(len(self.shape.identity))]
+        columns = ", ".join(["gone", *by, *(f"c{at}" for at in range(len(kept)))])
+        statements = [f"CREATE TABLE {aside} ({columns})"]
         for at, unique in enumerate(self.shape.uniques):
             if all(term.is_column and term.text in kept for term in unique.terms):
                 terms = ", ".join(
@@ -113,15 +114,22 @@ class _Statements:
             "update_replaced": (
                 f"AFTER UPDATE ON {on} {some}",
                 [
-                    self._replaced(f"{self._taken('OLD')} AND {self._differs()}"),
-                    f"DELETE FROM {self._aside} WHERE {self._taken('OLD')}",
-                    self._replaced(f"{self._taken('NEW')} OR {self._gone()} AND ({self._alike()})"),
+                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    *self._outdated(),
+                    self._follow(),
+                    f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
+                    self._replaced(
+                        f"NOT ({self._stays()}) AND {self._taken('NEW')} "
+                        f"AND ({self._by('OLD')} OR {self._gone(whole=True)}) "
+                        f"OR {self._gone()} AND ({self._alike()})"
+                    ),
                 ],
             ),
             "delete_replaced": (
                 f"AFTER DELETE ON {on} {some}",
                 [
-                    self._replaced(f"{self._taken('OLD')} AND {self._differs()}"),
+                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    *self._outdated(),
                     f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND {self._gone()}",
                 ],
             ),
@@ -143,6 +151,10 @@ class _Statements:
         if column == self._shape.rowid:
             return f"{self._aside}.rowid"
         return f"{self._aside}.c{self._kept.index(column)}"
+
+    def _of_by(self, column: str) -> str:
+        at = [term.text for term in self._identity.terms].index(column)
+        return f"{self._aside}.b{at}"
 
     def _new(self, column: str) -> str:
         return f"NEW.{quoted(column)}"
@@ -174,41 +186,98 @@ class _Statements:
         )
 
     def _differs(self) -> str:
-        """Whether a row aside is not OLD although it was in its place: OLD had replaced it."""
+        """Whether the row aside in the place of OLD has other values."""
         differences = [
             f"{self._of_aside(column)} IS NOT OLD.{quoted(column)}" for column in self._kept
         ]
-        return f"({' OR '.join(differences) or '0'})"
+        return f"{self._taken('OLD')} AND ({' OR '.join(differences) or '0'})"
 
-    def _gone(self) -> str:
-        """Whether a row aside is in the table no more."""
-        same = self._compare.alike(self._identity, self._of_table, self._of_aside)
-        return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {same})"
+    def _moved(self) -> str:
+        """Whether an update that was to replace a row aside has left its own old place."""
+        there = self._compare.alike(self._identity, self._of_table, self._of_by)
+        return (
+            f"({self._aside}.b0 IS NOT NULL "
+            f"AND NOT EXISTS (SELECT 1 FROM {self._on} WHERE {there}))"
+        )
+
+    def _by(self, row: str) -> str:
+        """Whether a row aside was put there because OLD was to be moved to its place."""
+        return self._compare.alike(
+            self._identity, self._of_by, lambda column: f"{row}.{quoted(column)}"
+        )
+
+    def _stays(self) -> str:
+        """Whether an update leaves a row in its place."""
+        return self._compare.alike(
+            self._identity, lambda column: f"OLD.{quoted(column)}", self._new
+        )
+
+    def _gone(self, whole: bool = False) -> str:
+        """Whether a row aside is in the table no more; `whole`: with the values that it had."""
+        same = [self._compare.alike(self._identity, self._of_table, self._of_aside)]
+        if whole:
+            same += [f"{self._of_table(c)} IS {self._of_aside(c)}" for c in self._kept]
+        return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join(same)})"
 
     # Statements
 
     def _before(self, is_update: bool) -> list[str]:
         other = f" AND NOT ({self._same('OLD')})" if is_update else ""
-        return [
+        statements = [
             f"DELETE FROM {self._aside} WHERE (SELECT at FROM {self._head}) <> {_NOW}",
             f"UPDATE {self._head} SET open = CASE at WHEN {_NOW} THEN open + 1 ELSE 1 END, "
             f"at = {_NOW}",
-            *(
-                self._put(
-                    self._compare.in_the_way(unique, self._of_table, self._new_or_default) + other
-                )
-                for unique in self._shape.uniques
-            ),
         ]
+        for unique in self._shape.uniques:
+            condition = (
+                self._compare.in_the_way(unique, self._of_table, self._new_or_default) + other
+            )
+            if is_update:
+                same = self._compare.alike(self._identity, self._of_table, self._of_aside)
+                statements.append(
+                    f"DELETE FROM {self._aside} WHERE EXISTS "
+                    f"(SELECT 1 FROM {self._on} WHERE {same} AND {condition})"
+                )
+            statements.append(self._put(condition, "OLD" if is_update else ""))
+        return statements
 
     def _inside(self, *rows: str) -> str:
         """Put a row aside that was written while another change is under way."""
         same = " OR ".join(self._same(row) for row in rows)
         return self._put(f"({same}) AND (SELECT open FROM {self._head}) > 0")
 
-    def _put(self, condition: str) -> str:
+    def _outdated(self) -> list[str]:
+        """Where a row was changed while its change was under way, OLD is what it was before."""
+        condition = f"{self._differs()} AND NOT {self._moved()}"
+        values = [(f"o{slot}", self._of_aside(column)) for column, slot in self._slots]
+        values += [(f"n{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
+        columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
+        taken = [f"{self._head}.seq", f"{self._head}.nonce", str(self._number), str(UPDATED)]
+        taken += [value for _, value in values]
+        return [
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random() "
+            f"WHERE EXISTS (SELECT 1 FROM {self._aside} WHERE {condition})",
+            f"INSERT INTO {self._log} ({', '.join(columns)}) "
+            f"SELECT {', '.join(taken)} FROM {self._aside}, {self._head} WHERE {condition}",
+        ]
+
+    def _follow(self) -> str:
+        """A row aside that is changed where it is stays aside as it is now."""
+        there = f"FROM {self._on} WHERE {self._same('NEW')}"
+        values = [
+            f"c{at} = (SELECT {self._of_table(c)} {there})" for at, c in enumerate(self._kept)
+        ]
+        return (
+            f"UPDATE {self._aside} SET {', '.join(values) or 'gone = gone'} "
+            f"WHERE {self._taken('OLD')} AND {self._stays()} AND EXISTS (SELECT 1 {there})"
+        )
+
+    def _put(self, condition: str, by: str = "") -> str:
         columns = ["gone", *(f"c{at}" for at in range(len(self._kept)))]
         values = ["0", *(self._of_table(column) for column in self._kept)]
+        if by:
+            columns += [f"b{at}" for at in range(len(self._identity.terms))]
+            values += [f"{by}.{quoted(term.text)}" for term in self._identity.terms]
         if self._shape.rowid is not None:
             columns, values = [*columns, "rowid"], [*values, self._of_table(self._shape.rowid)]
         same = self._compare.alike(self._identity, self._of_aside, self._of_table)
