@@ -30,7 +30,8 @@ from headwater.sources.sqlite.uniques import Comparison, Unique, quoted
 
 INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
 ACTIONS = (
-    *("before_insert", "before_update", "insert", "update", "delete"),
+    *("before_insert", "before_update", "after_insert", "after_update"),
+    *("insert", "update", "delete", "insert_aside", "update_aside"),
     *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
 )
 _NOW = "julianday('now')"
@@ -57,6 +58,7 @@ class Logging:
             primary=tuple(names.get(column, column) for column in self.shape.primary),
             uniques=tuple(unique.renamed(names) for unique in self.shape.uniques),
             defaults=tuple((names.get(c, c), default) for c, default in self.shape.defaults),
+            keys=tuple(names.get(column, column) for column in self.shape.keys),
         )
         slots = tuple((names.get(column, column), slot) for column, slot in self.slots)
         return replace(self, shape=shape, slots=slots)
@@ -99,17 +101,21 @@ class _Statements:
     def triggers(self) -> dict[str, str]:
         on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
         made = {
-            "before_insert": (f"BEFORE INSERT ON {on}", self._before(is_update=False)),
-            "before_update": (f"BEFORE UPDATE ON {on}", self._before(is_update=True)),
-            "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
-            "update": (
-                f"AFTER UPDATE ON {on}",
-                [*self._logged(UPDATED), self._inside("OLD", "NEW")],
+            "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
+            "before_update": (f"BEFORE UPDATE {self._of_keys()} ON {on}", [self._begin()]),
+            "after_insert": (f"AFTER INSERT ON {on}", [self._end(), self._inside("NEW")]),
+            "after_update": (
+                f"AFTER UPDATE {self._of_keys()} ON {on}",
+                [self._end(), self._inside("OLD", "NEW")],
             ),
+            "insert": (f"AFTER INSERT ON {on}", self._logged(INSERTED)),
+            "update": (f"AFTER UPDATE ON {on}", self._logged(UPDATED)),
             "delete": (f"AFTER DELETE ON {on}", self._logged(DELETED)),
+            "insert_aside": self._put_aside(is_update=False),
+            "update_aside": self._put_aside(is_update=True),
             "insert_replaced": (
                 f"AFTER INSERT ON {on} {some}",
-                [self._replaced(f"{self._taken('NEW')} OR {self._gone()} AND ({self._alike()})")],
+                [self._replaced(self._taken("NEW"), *self._vanished())],
             ),
             "update_replaced": (
                 f"AFTER UPDATE ON {on} {some}",
@@ -117,11 +123,12 @@ class _Statements:
                     self._replaced(f"{self._differs()} AND {self._moved()}"),
                     *self._outdated(),
                     self._follow(),
-                    f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
+                    f"DELETE FROM {self._aside} "
+                    f"WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
                     self._replaced(
-                        f"NOT ({self._stays()}) AND {self._taken('NEW')} "
-                        f"AND ({self._by('OLD')} OR {self._gone(whole=True)}) "
-                        f"OR {self._gone()} AND ({self._alike()})"
+                        f"{self._taken('NEW')} AND NOT ({self._stays()}) "
+                        f"AND ({self._by('OLD')} OR {self._gone(whole=True)})",
+                        *self._vanished(),
                     ),
                 ],
             ),
@@ -179,11 +186,12 @@ class _Statements:
             self._identity, self._of_aside, lambda column: f"{row}.{quoted(column)}"
         )
 
-    def _alike(self) -> str:
-        """Whether a row aside cannot be in the table together with NEW."""
-        return " OR ".join(
-            self._compare.alike(unique, self._of_aside, self._new) for unique in self._shape.uniques
-        )
+    def _vanished(self) -> list[str]:
+        """Which rows aside are gone and could not be in the table together with NEW."""
+        return [
+            f"{self._compare.alike(unique, self._of_aside, self._new)} AND {self._gone()}"
+            for unique in self._shape.uniques
+        ]
 
     def _differs(self) -> str:
         """Whether the row aside in the place of OLD has other values."""
@@ -221,25 +229,46 @@ class _Statements:
 
     # Statements
 
-    def _before(self, is_update: bool) -> list[str]:
-        other = f" AND NOT ({self._same('OLD')})" if is_update else ""
-        statements = [
-            f"DELETE FROM {self._aside} WHERE (SELECT at FROM {self._head}) <> {_NOW}",
+    def _begin(self) -> str:
+        return (
             f"UPDATE {self._head} SET open = CASE at WHEN {_NOW} THEN open + 1 ELSE 1 END, "
-            f"at = {_NOW}",
-        ]
+            f"at = {_NOW}"
+        )
+
+    def _end(self) -> str:
+        return f"UPDATE {self._head} SET open = open - 1"
+
+    def _of_keys(self) -> str:
+        """Only an update that sets one of these columns can be in the way of another row."""
+        return f"OF {', '.join(map(quoted, self._shape.keys))}" if self._shape.keys else ""
+
+    def _put_aside(self, is_update: bool) -> tuple[str, list[str]]:
+        """Put aside what is in the way of a change, without what an earlier statement has left."""
+        found = [f"EXISTS (SELECT 1 FROM {self._aside})"]
+        body = [f"DELETE FROM {self._aside} WHERE (SELECT at FROM {self._head}) <> {_NOW}"]
         for unique in self._shape.uniques:
-            condition = (
-                self._compare.in_the_way(unique, self._of_table, self._new_or_default) + other
+            rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
+            if not is_update:
+                found.append(f"EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
+                body.append(self._put(rows))
+                continue
+            rows += f" AND NOT ({self._same('OLD')})"
+            changed = " OR ".join(
+                f"NEW.{quoted(column)} IS NOT OLD.{quoted(column)}"
+                for column in unique.columns(self._shape.columns)
             )
-            if is_update:
-                same = self._compare.alike(self._identity, self._of_table, self._of_aside)
-                statements.append(
-                    f"DELETE FROM {self._aside} WHERE EXISTS "
-                    f"(SELECT 1 FROM {self._on} WHERE {same} AND {condition})"
-                )
-            statements.append(self._put(condition, "OLD" if is_update else ""))
-        return statements
+            found.append(f"({changed}) AND EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
+            body += [self._forget(rows), self._put(rows, by="OLD")]
+        event = f"BEFORE {f'UPDATE {self._of_keys()}' if is_update else 'INSERT'} ON {self._on}"
+        return f"{event} WHEN {' OR '.join(found)}", body
+
+    def _forget(self, rows: str) -> str:
+        terms = [term.text for term in self._identity.terms]
+        aside = ", ".join(self._of_aside(term) for term in terms)
+        table = ", ".join(self._of_table(term) for term in terms)
+        aside = f"({aside})" if len(terms) > 1 else aside
+        found = f"SELECT {table} FROM {self._on} WHERE {rows}"
+        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found})"
 
     def _inside(self, *rows: str) -> str:
         """Put a row aside that was written while another change is under way."""
@@ -293,15 +322,14 @@ class _Statements:
             values += [(f"o{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
         if action != DELETED:
             values += [(f"n{slot}", f"NEW.{quoted(column)}") for column, slot in self._slots]
-        ends = ", open = open - 1" if action != DELETED else ""
         return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random(){ends}",
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
             self._log_row(action, values),
         ]
 
-    def _replaced(self, condition: str) -> str:
+    def _replaced(self, *conditions: str) -> str:
         """Log the rows aside that a change has replaced: the trigger `gone` does it for each."""
-        return f"UPDATE {self._aside} SET gone = 1 WHERE {condition}"
+        return f"UPDATE {self._aside} SET gone = 1 WHERE {' OR '.join(conditions)}"
 
     def _log_gone(self) -> list[str]:
         values = [(f"o{slot}", f"OLD.c{self._kept.index(column)}") for column, slot in self._slots]
@@ -341,7 +369,7 @@ def renamed_columns(
     made = logging.triggers()
     if made == present:
         return {}
-    before = logging.names.trigger(logging.number, "before_insert")
+    before = logging.names.trigger(logging.number, "insert_aside")
     prefix = quoted(logging.shape.name) + "."
     names: dict[str, str] = {}
     for kept, found in zip(
