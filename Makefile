@@ -61,7 +61,7 @@ stress: setup ## run all the tests and the long randomized ones, with many more 
 
 .PHONY: bench
 bench: setup ## run every measurement
-	@for name in explore parallel messages eca rings channels; do $(BIN)/headwater bench $$name; done
+	@for name in explore parallel messages eca rings backlog channels; do $(BIN)/headwater bench $$name; done
 
 .PHONY: docs
 docs: setup ## renew the generated tables and pictures of the documentation

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 MEANING = {
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
