@@ -68,6 +68,18 @@ def test_a_project_has_settings_sources_and_views(tmp_path: Path) -> None:
     assert project.warehouse == tmp_path / "warehouse"
 
 
+def test_a_view_over_triggers_can_be_strong_and_not_complete(tmp_path: Path) -> None:
+    by_triggers = TOML.replace('nothing"\n', 'nothing"\nchanges = "triggers"\n')
+    select = "AS\nSELECT o.id FROM shop.orders o, crm.customers c WHERE o.id = c.id"
+    header = "CREATE MATERIALIZED VIEW v\nWITH "
+    write(tmp_path, by_triggers, v=f"{header}STRONG CONSISTENCY {select}")
+    assert Project.open(tmp_path).view_files["v"].level == Level.STRONG
+    write(tmp_path, by_triggers, v=f"{header}COMPLETE CONSISTENCY {select}")
+    (found,) = refused(tmp_path)
+    assert found.startswith("views/v.sql:2:1: a view over shop cannot be complete: triggers")
+    assert "WITH STRONG CONSISTENCY" in found
+
+
 def test_it_is_exported_and_costs_nothing_until_it_is_used() -> None:
     assert headwater.Project is Project
     with pytest.raises(AttributeError, match="Projekt"):

@@ -17,7 +17,7 @@ from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, SourceError
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Broken, Committed, Logged, Monitor, Progressed
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres import PostgresSource, locks
 from headwater.sources.postgres.embedded import PostgresServer
 from headwater.sources.postgres.snapshot import XidSnapshot
 from tests.sources.harness import local
@@ -120,8 +120,8 @@ def test_an_answer_inside_of_such_a_unit_does_not_fit(
     try:
         channel.catch_up()
         assert channel.end == 1
-        assert subscription.split(between) is None
-        assert subscription.split(behind) == 1
+        assert subscription.split(between, 0) is None
+        assert subscription.split(behind, 0) == 1
     finally:
         channel.close()
 
@@ -358,6 +358,35 @@ def test_a_table_that_is_made_anew_is_a_gap_and_is_followed_after_setup(
     assert rows(read_log(monitor, 1)[0], "b") == {(1, "x"): 1}
 
 
+def test_a_table_that_is_dropped_between_runs_is_a_gap(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x', 10, '')")
+    (first,) = read_log(monitor, 1)
+    monitor.close()
+    run(harness, "DROP TABLE b")
+    reopened = source.open_monitor(first.position)
+    (gap,) = gaps(read_until(reopened, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.b": None}
+    harness.writer().execute("INSERT INTO a VALUES (2, 'goes on', 1, '')")
+    read_log(reopened, 1)
+    reopened.close()
+
+
+def test_setup_does_not_queue_for_a_lock_that_others_hold(
+    harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_TRIES", 2)
+    monkeypatch.setattr(locks, "_LIMIT_MS", 50)
+    source = harness.source(["b"])
+    with psycopg.connect(harness.dsn, application_name="nightly") as writing:
+        writing.execute("INSERT INTO b VALUES (1, 'x')")
+        with pytest.raises(SourceError, match=r"lock could not be had .*\(nightly\)"):
+            source.setup()
+    source.setup()
+    assert source.setup_statements() == []
+
+
 # Another history
 
 
@@ -441,9 +470,9 @@ def test_each_warehouse_has_a_log_of_its_own(harness: PostgresHarness) -> None:
     for monitor in monitors:
         assert rows(read_log(monitor, 1)[0], "b") == {(1, "x"): 1}
         monitor.close()
-    assert set(ours.other_logs()) == {"0000bbbb"}
+    assert [log.owner for log in ours.other_logs()] == ["0000bbbb"]
     ours.remove_log("0000bbbb")
-    assert dict(ours.other_logs()) == {}
+    assert list(ours.other_logs()) == []
     harness.writer().execute("INSERT INTO b VALUES (2, 'x')")
     with pytest.raises(SourceError, match="not set up"):
         theirs.open_monitor(None)

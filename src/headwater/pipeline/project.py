@@ -18,6 +18,7 @@ from headwater.algebra.sql import TableName, normalised
 from headwater.algebra.sql_names import closest_first, find_relation
 from headwater.algebra.sql_text import RefusalError, means
 from headwater.algebra.values import Json
+from headwater.check.levels import Level
 from headwater.errors import InputError
 from headwater.pipeline.choice import Choice, ForcedError, choose, resolve
 from headwater.pipeline.settings import (
@@ -71,6 +72,7 @@ class Project:
                 tables = file.tables()
                 if known is not None:
                     needs[name] = _needed(file, tables, known)
+                    _check_level(file, needs[name], known)
         problems.raise_any()
         return cls(folder, settings, files, needs)
 
@@ -254,6 +256,20 @@ def _check_using(file: ViewFile, settings: Settings) -> None:
     except ForcedError as error:
         place = error.place if error.place in file.places else "algorithm"
         raise file.error(place, error.message, error.hint) from None
+
+
+def _check_level(
+    file: ViewFile, needed: Iterable[str], sources: Mapping[str, SourceSettings]
+) -> None:
+    if file.level < Level.COMPLETE:
+        return
+    for source in needed:
+        if why := sources[source].merges:
+            raise file.error(
+                "WITH",
+                f"a view over {source} cannot be complete: {why}.",
+                "Write WITH STRONG CONSISTENCY, or let the source's changes come by replication.",
+            )
 
 
 # What a view was loaded with

@@ -57,6 +57,11 @@ class _SourceSettings(BaseModel):
         Field(description="Keys of tables whose key the database does not know."),
     ] = {}
 
+    @property
+    def merges(self) -> str:
+        """Why no view over it can show every transaction by itself; empty if views can."""
+        return ""
+
     @field_validator("keys")
     @classmethod
     def _of_relations(
@@ -104,6 +109,12 @@ class PostgresSettings(_SourceSettings):
     limit_s: Annotated[
         PositiveInt, Field(description="How many seconds one statement may take.")
     ] = 3600
+
+    @property
+    def merges(self) -> str:
+        from headwater.sources.postgres.triggers.units import MERGED
+
+        return MERGED if self.changes == "triggers" else ""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -269,7 +269,9 @@ class PostgresSource:
 
     def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
         with self._kept() as connection:
-            tables = self._tables(connection)
+            tables = list(self._tables(connection).values())
+            for _, schema, name in self._absent(connection, {t.name: t for t in tables}):
+                tables.append(Table(0, schema, name, "", (), ()))
             return TriggerMonitor(triggers, connection, tables, after, self._watch_s)
 
     def _evict(self, reader: Reader | None) -> None:

@@ -104,24 +104,30 @@ class _Watched:
 
 
 class TriggerMonitor:
-    """Polls the log table. One thread reads; any may acknowledge or close."""
+    """Polls the log table. One thread reads; any may acknowledge or close.
+
+    `tables` has those that are gone too, without a number.
+    """
 
     def __init__(
         self,
         installation: TriggerInstallation,
         connection: Connection,
-        tables: Mapping[str, Table],
+        tables: Sequence[Table],
         after: Position | None,
         watch_s: float,
     ) -> None:
         self._installation = installation
         self._connection = connection
         self._source = installation.access.source
-        state = installation.check(connection, tables.values(), seek=after is not None)
+        present = [table for table in tables if table.oid]
+        state = installation.check(connection, present, seek=after is not None)
         self._at = self._told = self._start(after, state)
         self._told_at = time.monotonic()
         self._shapes, self._bodies = state.shapes, state.bodies
-        self._watched = [_watched(table, state) for table in tables.values()]
+        self._watched = [
+            _watched(table, state) for table in tables if quoted(table) in state.tables
+        ]
         self._noticed: list[tuple[XidSnapshot, dict[str, Seen | None]]] = []
         self._lock = threading.Lock()
         self._acknowledged: XidSnapshot | None = None

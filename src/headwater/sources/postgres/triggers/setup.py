@@ -12,15 +12,16 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from psycopg import sql
 
 from headwater.errors import BrokenLogError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.locks import locks_apart, patiently
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
-    LEFT,
     VERSION,
     Logging,
     array,
@@ -111,29 +112,32 @@ class TriggerInstallation:
 
     def install(self, connection: Connection, tables: Iterable[Table]) -> None:
         """Run what is missing, each table by itself, so that no lock waits for another."""
+        tables = list(tables)
         steps = self._steps(connection, tables)
         if steps:
             self._check_role(connection)
+        oids = [table.oid for table in tables]
         try:
             for step in steps:
-                with connection.transaction():
-                    for statement in step:
-                        with self.access.errors(f"run {statement}"):
-                            connection.execute(statement.encode())
+                patiently(self.access, connection, oids, partial(self._run, connection, step))
         except SourceError as error:
             if "no privilege" not in error.message:
                 raise
             wanted = "; ".join(statement for step in steps for statement in step)
             raise SourceError(error.message, f"As a role that may, run: {wanted};") from None
 
+    def _run(self, connection: Connection, statements: Iterable[str]) -> None:
+        for statement in statements:
+            with self.access.errors(f"run {statement}"), locks_apart():
+                connection.execute(statement.encode())
+
     def remove(self, connection: Connection) -> None:
         """Drop everything that `install` made."""
         if (owner := self._owner(connection)) is not None:
             self._check_owner(owner)
             self._drop(connection, self.name)
-        for statement in self._earlier(connection):
-            with self.access.errors(f"run {statement}"):
-                connection.execute(statement.encode())
+        if earlier := self._earlier(connection):
+            patiently(self.access, connection, [], partial(self._run, connection, earlier))
 
     def other_logs(self, connection: Connection) -> dict[str, int]:
         """The logs of other warehouses in this database, by owner, with their bytes."""
@@ -323,18 +327,18 @@ class TriggerInstallation:
     # What is to be dropped
 
     def _drop(self, connection: Connection, schema: str) -> None:
-        with self.access.errors(f"drop the schema {schema}"):
+        with self.access.errors("read the catalog"):
             functions = connection.execute(_FUNCTIONS, [schema]).fetchall()
-            for function, _ in functions:
-                name = sql.Identifier(schema, function)
-                drop = (
-                    "DROP FUNCTION {} CASCADE" if function == LEFT else "DROP FUNCTION {}() CASCADE"
-                )
-                connection.execute(sql.SQL(drop).format(name))
-            for table in ("log", "tables", "shapes", "bodies", "state"):
-                name = sql.Identifier(schema, table)
-                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-            connection.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
+        statements = [
+            sql.SQL("DROP FUNCTION {} CASCADE").format(sql.Identifier(schema, function))
+            for function, _ in functions
+        ]
+        for table in ("log", "tables", "shapes", "bodies", "state"):
+            name = sql.Identifier(schema, table)
+            statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
+        texts = [statement.as_string(None) for statement in statements]
+        patiently(self.access, connection, [], partial(self._run, connection, texts))
 
     def _earlier(self, connection: Connection) -> list[str]:
         """Statements that drop what the first version made for this source."""
