@@ -120,6 +120,7 @@ def _load(
                 contents = evaluate_view(view, state)
                 assert isinstance(contents, Frame)
                 for source, reached in vector.items():
+                    feeds[source].wait_begun()
                     feeds[source].wait_durable(reached.number)
                 return warehouse.put(
                     view.name,

@@ -17,9 +17,11 @@ from headwater.errors import InputError
 from headwater.sources.contract import (
     Lift,
     Load,
+    Logged,
     Monitor,
     OtherLog,
     Position,
+    Progressed,
     Reader,
     Wrapper,
     as_it_is,
@@ -215,13 +217,15 @@ class PostgresSource:
             interpreter = Interpreter(
                 self.name, tables, missing, self._slot, at, near_xid, watch.look
             )
-            gaps = interpreter.compare(sight)
+            first: list[Logged] = [*interpreter.compare(sight)]
+            if after is None:
+                first.append(Progressed(interpreter.at.json()))
         except BaseException:
             watch.close()
             pgconn.finish()
             raise
         monitor = PostgresMonitor(
-            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, gaps
+            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, first
         )
         try:
             monitor.start(self._slot, publication, partial(self._evict, reader))

@@ -149,6 +149,7 @@ class SqliteMonitor:
         self._troubles: dict[str, Trouble] = {}
         self._found: list[tuple[str, Trouble]] = []  # and not reported yet
         self._borders: deque[int] = deque()
+        self._is_new = after is None
         try:
             with place.failures():
                 self._open(after)
@@ -234,6 +235,9 @@ class SqliteMonitor:
     # Reading
 
     def _next(self) -> list[Logged]:
+        if self._is_new:
+            self._is_new = False
+            return [Progressed(self._position)]
         if not self._borders:
             self._advance()
         logged = self._units() if self._borders else []
@@ -380,8 +384,12 @@ class SqliteMonitor:
     def _gaps(self) -> list[Logged]:
         """Gaps that were noticed just now, once all that is known before them has been read."""
         found, self._found = self._found, []
-        position: Position = {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
-        return [self._broken(name, trouble, position, None) for name, trouble in found]
+        return [self._broken(name, trouble, self._position, None) for name, trouble in found]
+
+    @property
+    def _position(self) -> Position:
+        """Up to where everything has been reported."""
+        return {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
 
     def _broken(self, name: str, trouble: Trouble, position: Position, stamp: int | None) -> Broken:
         relation = self._tables[name].relation.name
