@@ -133,6 +133,10 @@ class Feed:
     def holds(self, number: int) -> bool:
         return self.log.end >= number
 
+    @property
+    def first(self) -> int:
+        return self.log.first
+
     # The thread that writes
 
     def _write(self) -> None:
