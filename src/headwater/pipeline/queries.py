@@ -17,6 +17,7 @@ from headwater.algebra.sql_text import SqlText, means
 from headwater.errors import InputError, SqlError
 from headwater.frames.session import named
 from headwater.pipeline.project import Project
+from headwater.warehouse.netting import quoted
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _registered(project: Project, spark: SparkSession, text: SqlText, statement:
         known = view if number is None else f"__{at}"
         warehouse.view(view).dataframe(spark, number).createOrReplaceTempView(known)
         if number is not None:
-            new = known if table.alias else f"{known} {_quoted(view)}"
+            new = known if table.alias else f"{known} {quoted(view)}"
             prepared = _replaced(prepared, text, table, new)
     return prepared
 
@@ -140,10 +141,6 @@ def _replaced(prepared: str, text: SqlText, table: exp.Table, new: str) -> str:
 def _number_after(tokens: Iterable[Token], start: int) -> Token:
     kinds = (TokenType.NUMBER, TokenType.STRING)
     return next(t for t in tokens if t.start > start and t.token_type in kinds)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"
 
 
 # Mistakes
