@@ -27,7 +27,7 @@ from tests.cli.commands import failing, quick
 from tests.pipeline.running import Running, is_asking, locked
 from tests.pipeline.world import VIEWS, Oracle, Shop, Writer, start_writers
 
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 STOCKED = """
     CREATE MATERIALIZED VIEW stocked AS
     SELECT o.id, o.amount, i.stock FROM shop.orders o JOIN stock.items i ON i.id = o.id
