@@ -97,14 +97,14 @@ def test_readers_beside_a_writer_folds_and_compactions_see_whole_commits(
                 added = {(step, "a"): 1, (random.randrange(4), "b"): 2}
                 change = rows(removed) + rows(added)
                 expected[writer.latest.number + 1] = newest + change
-                assert ahead.acquire(timeout=60)
+                assert ahead.acquire(timeout=300)
                 writer.commit(change, vector(step))
                 committed.release()
 
     def read() -> None:
         other = warehouse.view("orders")
         for _ in range(commits):
-            assert committed.acquire(timeout=60)
+            assert committed.acquire(timeout=300)
             state = other.at()
             seen.append((state.number, state.signed_rows()))
             ahead.release()
