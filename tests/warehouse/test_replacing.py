@@ -323,5 +323,7 @@ def test_checkpoints_of_both_tables_hold_a_load(
     replaced(view, spark)
     for log in (view.log, view.plain):
         log.write_checkpoint(log.snapshot())
-        assert DeltaTable(str(log.folder)).version() == log.snapshot().version
+        table = DeltaTable(str(log.folder))
+        assert table.version() == log.snapshot().version
+        assert table.history(1)[0]["headwater"]["kind"] == "load"
     assert warehouse.view("orders").rows() == NEW

@@ -45,8 +45,7 @@ def schema_of(snapshot: Snapshot) -> Schema:
 
 
 def definition_of(log: Snapshot) -> dict[str, Json]:
-    found: dict[str, Json] = _described(log.description)["definition"]
-    return found
+    return dict(_described(log.description)["definition"])
 
 
 def sources_of(log: Snapshot) -> tuple[str, ...]:
