@@ -166,8 +166,8 @@ class SqliteMonitor:
         self._version = self._data_version()
         self._file = self._place.identity()
         self._held.execute("BEGIN")
-        if after is not None and not has_log(self._held, self._place.names):
-            raise self._place.broken(f"{self._place.path} has no log of changes any more.")
+        if after is not None:
+            self._check_log(self._held)
         self._layouts = self._follow(self._held)
         self._start(after)
         self._keeper.claim()
@@ -265,6 +265,7 @@ class SqliteMonitor:
             state, page = read_state(newer, self._place, self._known), self._page
             self._check(state)
             if state.schema != self._state.schema:
+                self._check_log(newer)
                 page = root_page(newer, self._place)
                 self._layouts = self._follow(newer)
             self._learn(newer, state, page)
@@ -273,6 +274,10 @@ class SqliteMonitor:
             raise
         self._held.execute("COMMIT")
         self._held, self._idle, self._state, self._page = newer, self._held, state, page
+
+    def _check_log(self, connection: Connection) -> None:
+        if not has_log(connection, self._place.names):
+            raise self._place.broken(f"{self._place.path} has no log of changes any more.")
 
     def _check(self, state: State) -> None:
         """Whether a state of the database comes after what was read."""

@@ -245,7 +245,10 @@ class _Statements:
     def _put_aside(self, is_update: bool) -> tuple[str, list[str]]:
         """Put aside what is in the way of a change, without what an earlier statement has left."""
         found = [f"EXISTS (SELECT 1 FROM {self._aside})"]
-        body = [f"DELETE FROM {self._aside} WHERE (SELECT at FROM {self._head}) <> {_NOW}"]
+        body = [
+            f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
+            f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
+        ]
         for unique in self._shape.uniques:
             rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
             if not is_update:
