@@ -76,6 +76,14 @@ class PostgresSettings(_SourceSettings):
     limit_s: Annotated[
         PositiveInt, Field(description="How many seconds one statement may take.")
     ] = 3600
+    slot: Annotated[
+        str | None,
+        Field(description="The replication slot; by default one named for the warehouse."),
+    ] = None
+    publication: Annotated[
+        str | None,
+        Field(description="The publication; by default one named for the warehouse."),
+    ] = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +92,7 @@ class PostgresSettings(_SourceSettings):
 
         return tuple(split_name(relation)[1] for relation in self.relations)
 
-    def open(self, name: str, project: Path) -> Source:
+    def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.postgres import PostgresSource
 
         return PostgresSource(
@@ -92,8 +100,11 @@ class PostgresSettings(_SourceSettings):
             self.dsn.get_secret_value(),
             self.relations,
             self.keys,
+            publication=self.publication,
+            slot=self.slot,
             limit_s=self.limit_s,
             replication=self.changes == "replication",
+            owner=owner,
         )
 
 

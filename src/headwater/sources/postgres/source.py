@@ -36,7 +36,6 @@ from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
 from headwater.sources.postgres.retention import (
-    OtherLog,
     Retained,
     other_logs,
     remove_log,
@@ -173,8 +172,8 @@ class PostgresSource:
         with self._access.connect() as connection:
             return retained(self._access, connection, self._slot)
 
-    def other_logs(self) -> Sequence[OtherLog]:
-        """The logs that other warehouses keep in this database, used or forgotten."""
+    def other_logs(self) -> Mapping[str, int]:
+        """The logs of other warehouses at this source, by owner, with their bytes."""
         with self._access.connect() as connection:
             return other_logs(self._access, connection, self._slot)
 
