@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError
+from headwater.errors import SeveralError
 from headwater.frames.session import spark_session
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
@@ -79,16 +79,11 @@ def keep_running(
         loading = runner.loading
     finally:
         runner.stop()
-    if runner.failures:
-        raise _all_of(runner.failures)
+    if failures := list({str(failure): failure for failure in runner.failures}.values()):
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
     if finished or not (once or loading):
         return ""
     return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
-
-
-def _all_of(failures: Sequence[HeadwaterError]) -> HeadwaterError:
-    found = {str(failure): failure for failure in failures}
-    return failures[0] if len(found) == 1 else HeadwaterError("\n".join(found))
 
 
 def session_of(

@@ -33,7 +33,7 @@ from headwater.sources.postgres.catalog import (
     split_name,
 )
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.history import check_history, identify
+from headwater.sources.postgres.history import check_history, check_known, identify
 from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
@@ -53,7 +53,7 @@ from headwater.sources.postgres.triggers import (
 )
 from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.watch import CatalogWatch
-from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message
+from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message, watched_columns
 
 _LONGEST_NAME = 63
 
@@ -177,12 +177,9 @@ class PostgresSource:
 
     def other_logs(self) -> Sequence[OtherLog]:
         with self._access.connect() as connection:
-            found = {
-                log.owner: log.retained.size_bytes
-                for log in other_logs(self._access, connection, self._slot)
-            }
-            found |= self._trigger_logs.other_logs(connection)
-        return [OtherLog(owner, size_bytes) for owner, size_bytes in found.items()]
+            found = other_logs(self._access, connection, self._slot)
+            logs = {**found, **self._trigger_logs.other_logs(connection)}
+        return [OtherLog(owner, size_bytes) for owner, size_bytes in logs.items()]
 
     def remove_log(self, owner: str) -> None:
         with self._access.connect() as connection:
@@ -201,15 +198,16 @@ class PostgresSource:
             absent = self._absent(connection, tables)
             confirmed = self._replication.check(connection, is_fresh=after is None)
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
-        self._replication.check_reachable(at.start, confirmed)
         publication = self._replication.publication
         watch = CatalogWatch(self._access, publication, tables, absent)
         named = {} if reader is None else {"application_name": application_name(reader)}
         pgconn = self._access.connect_replication(**named)
         try:
             server = identify(self._access, pgconn)
+            check_history(self._access, pgconn, at, server)
+            self._replication.check_reachable(at.start, confirmed)
             if after is not None:
-                check_history(self._access, pgconn, at, server)
+                check_known(self._access, at)
             at = replace(at, server=server.server)
             sight = watch.look()
             missing = sorted({relation for relation, _, _ in absent})
@@ -238,6 +236,7 @@ class PostgresSource:
         triggers = self._triggers
         mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
         with self._kept() as connection:
+            columns = watched_columns(self._access, connection, self._tables(connection).values())
             tables = self._unaltered(self._tables(connection))
             self._is_asked.set()
             return PostgresWrapper(
@@ -246,6 +245,7 @@ class PostgresSource:
                 tables,
                 self._slot,
                 mark,
+                columns,
                 read_only=triggers is None,
                 lift=lift,
             )
