@@ -213,6 +213,20 @@ def test_a_truncate_that_may_remove_unseen_rows_is_a_gap(
     assert "TRUNCATE of public.b" in gap.reason
 
 
+def test_going_on_from_a_gap_loses_nothing_of_its_own_transaction(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    with psycopg.connect(harness.dsn) as writing:
+        writing.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        writing.execute("INSERT INTO a VALUES (1, 'x', 10, '')")
+        writing.execute("TRUNCATE b")
+    (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+    again = source.open_monitor(gap.position)
+    logged = read_until(again, lambda logged: len(committed(logged)) == 1)
+    assert rows(committed(logged)[0], "a") == {(1, "x", 10): 1}
+    again.close()
+
+
 # Behind our back
 
 SWITCHED_OFF = """

@@ -12,17 +12,12 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import (
@@ -35,17 +30,17 @@ from headwater.sources.contract import (
 )
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.triggers.entries import Entry, Watched, delta_of, watched
 from headwater.sources.postgres.triggers.setup import State, TriggerInstallation, quoted
 from headwater.sources.postgres.triggers.units import Unit, seen_by, units
 from headwater.sources.postgres.triggers.watch import (
     Gap,
     Seen,
     bodies_of,
-    columns_of,
     find_gap,
     read_seen,
 )
-from headwater.sources.postgres.types import Table, TableColumn, read_value
+from headwater.sources.postgres.types import Table
 
 _POLL_S = 0.02
 _CLEAN_S = 1.0
@@ -73,36 +68,6 @@ def marker_statement(installation: TriggerInstallation, marker: str, _: XidSnaps
     return statement.as_string(None).encode()
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A row of the log: a change, a gap (with a note), or a mark (without a relation)."""
-
-    xid: int
-    seen: str
-    relation: int | None
-    shape: int
-    old: Sequence[str | None] | None
-    new: Sequence[str | None] | None
-    note: str | None
-
-
-@dataclass
-class _Watched:
-    """A table of interest, and how the catalog showed it last."""
-
-    table: Table
-    used: frozenset[str]
-    seen: Seen | None
-    lost: frozenset[str] = frozenset()
-    """Columns that changed since the last look: a poll may have rows from before and after."""
-
-    @cached_property
-    def columns(self) -> dict[str, TableColumn]:
-        """Those that are used and can be read, in the table's own order."""
-        found = {} if self.seen is None else columns_of(self.seen)
-        return {name: column for name, column in found.items() if name in self.used}
-
-
 class TriggerMonitor:
     """Polls the log table. One thread reads; any may acknowledge or close.
 
@@ -126,8 +91,11 @@ class TriggerMonitor:
         self._told_at = time.monotonic()
         self._shapes, self._bodies = state.shapes, state.bodies
         self._watched = [
-            _watched(table, state) for table in tables if quoted(table) in state.tables
+            watched(table, state.tables[quoted(table)][1])
+            for table in tables
+            if quoted(table) in state.tables
         ]
+        self._by_oid: dict[int | None, Watched] = {}
         self._noticed: list[tuple[XidSnapshot, dict[str, Seen | None]]] = []
         self._lock = threading.Lock()
         self._acknowledged: XidSnapshot | None = None
@@ -206,7 +174,7 @@ class TriggerMonitor:
             now = self._snapshot()
             rows = self._connection.execute(statement, [at, at]).fetchall()
             gaps = self._look(now) if rows or time.monotonic() >= self._next_watch else {}
-        entries = [_Entry(*row) for row in rows]
+        entries = [Entry(*row) for row in rows]
         marks = [entry.note for entry in entries if self._is_mark(entry)]
         changed = any(entry.relation is not None for entry in entries)
         if not gaps and not marks and not changed and not self._is_far(now):
@@ -214,14 +182,14 @@ class TriggerMonitor:
             return []
         self._learn_shapes(entries)
         token = self._leave_token()
-        position = _position(self._at, token)
+        before, self._at, self._told = self._at, now, now
         logged: list[Logged] = [
-            Broken({name: columns}, reason, position) for name, (columns, reason) in gaps.items()
+            Broken({name: gap.columns}, gap.reason, _position(before, token))
+            for name, gap in gaps.items()
         ]
-        self._at = self._told = now
         self._told_at = time.monotonic()
         try:
-            for item in self._changes(entries, now, token):
+            for item in self._changes(entries, before, now, token):
                 logged.append(item)
         except SourceError as error:
             self._pending = error
@@ -232,7 +200,7 @@ class TriggerMonitor:
         logged.append(Progressed(_position(now, token)))
         return logged
 
-    def _is_mark(self, entry: _Entry) -> bool:
+    def _is_mark(self, entry: Entry) -> bool:
         """Whether this is a question's marker; a monitor's token has no slash."""
         return entry.relation is None and (entry.note or "").startswith(
             f"{self._installation.name}/"
@@ -249,7 +217,7 @@ class TriggerMonitor:
         )
         return token
 
-    def _learn_shapes(self, entries: Iterable[_Entry]) -> None:
+    def _learn_shapes(self, entries: Iterable[Entry]) -> None:
         if any(entry.relation is not None and entry.shape not in self._shapes for entry in entries):
             state = self._installation.state(self._connection)
             if state is not None:
@@ -257,41 +225,47 @@ class TriggerMonitor:
 
     # Gaps
 
-    def _look(self, now: XidSnapshot) -> dict[str, tuple[frozenset[str] | None, str]]:
+    def _look(self, now: XidSnapshot) -> dict[str, Gap]:
         """Compare the catalog with how it was; what was missed, by relation."""
         self._next_watch = time.monotonic() + self._watch_s
         tables = [watched.table for watched in self._watched]
         found = read_seen(self._connection, self._installation.name, tables)
-        gaps = {}
+        gaps: dict[str, Gap] = {}
         noticed: dict[str, Seen | None] = {}
-        for at, watched in enumerate(self._watched):
-            table = watched.table
+        for at, known in enumerate(self._watched):
+            table = known.table
             seen = found.get((table.schema, table.name))
-            gap = None if seen == watched.seen else self._gap(watched, seen)
-            lost = frozenset[str]()
+            gap = None if seen == known.seen else self._gap(known, seen)
             if gap is not None:
-                gaps[f"{self._source}.{table.name}"] = (gap.columns, gap.reason)
-                lost = watched.used if gap.columns is None else gap.columns
-            if seen != watched.seen:
+                gaps[self._full_name(known)] = gap
+            if seen != known.seen:
                 noticed[quoted(table)] = seen
-            if seen != watched.seen or lost != watched.lost:
-                self._watched[at] = _Watched(table, watched.used, seen, lost)
+            lost = frozenset[str]() if gap is None else gap.columns
+            if seen != known.seen or lost != known.lost:
+                self._watched[at] = Watched(table, known.used, seen, lost)
         if noticed:
             self._noticed.append((now, noticed))
+        self._by_oid = {w.seen["oid"]: w for w in self._watched if w.seen is not None}
         return gaps
 
-    def _gap(self, watched: _Watched, seen: Seen | None) -> Gap | None:
+    def _full_name(self, of: Watched) -> str:
+        return f"{self._source}.{of.table.name}"
+
+    def _gap(self, known: Watched, seen: Seen | None) -> Gap | None:
         if seen is not None and not bodies_of(seen) <= self._bodies:
             rows = self._connection.execute(
                 sql.SQL("SELECT body FROM {}").format(self._installation.table("bodies"))
             )
             self._bodies = frozenset(body for (body,) in rows)
-        return find_gap(watched.table.label, watched.seen, seen, watched.used, self._bodies)
+        return find_gap(known.table.label, known.seen, seen, known.used, self._bodies)
 
     # Changes
 
-    def _changes(self, entries: Sequence[_Entry], now: XidSnapshot, token: str) -> Iterator[Logged]:
-        of: dict[int, list[_Entry]] = {}
+    def _changes(
+        self, entries: Sequence[Entry], at: XidSnapshot, now: XidSnapshot, token: str
+    ) -> Iterator[Logged]:
+        """The units between two snapshots, and the gaps in them."""
+        of: dict[int, list[Entry]] = {}
         for entry in entries:
             if entry.relation is not None:
                 of.setdefault(entry.xid, []).append(entry)
@@ -300,33 +274,36 @@ class TriggerMonitor:
             for xid, seen in {(entry.xid, entry.seen) for entry in entries}
         }
         for unit in units(of, snapshots, now):
-            yield from self._unit(unit, [entry for xid in unit.xids for entry in of[xid]], token)
+            found = [entry for xid in unit.xids for entry in of[xid]]
+            yield from self._gaps(found, _position(at, token))
+            yield from self._unit(unit, found, token)
+            at = unit.state
 
-    def _unit(self, unit: Unit, entries: Sequence[_Entry], token: str) -> Iterator[Logged]:
-        position = _position(unit.state, token)
-        by_oid = {w.seen["oid"]: w for w in self._watched if w.seen is not None}
-        changes: dict[int, list[_Entry]] = {}
+    def _gaps(self, entries: Sequence[Entry], before: Position) -> Iterator[Broken]:
+        """What the triggers themselves could not log."""
         for entry in entries:
-            watched = by_oid.get(entry.relation)
-            if watched is None:
-                continue
-            if entry.note is None:
-                changes.setdefault(entry.relation or 0, []).append(entry)
-                continue
-            reason = f"TRUNCATE of {watched.table.label} cannot be followed: {entry.note}"
-            name = f"{self._source}.{watched.table.name}"
-            yield Broken({name: None}, reason, position, entry.xid)
+            table = self._by_oid.get(entry.relation)
+            if table is not None and entry.note is not None:
+                label = table.table.label
+                reason = f"TRUNCATE of {label} cannot be followed: {entry.note}"
+                yield Broken({self._full_name(table): None}, reason, before, entry.xid)
+
+    def _unit(self, unit: Unit, entries: Sequence[Entry], token: str) -> Iterator[Committed]:
+        changes: dict[int | None, list[Entry]] = {}
+        for entry in entries:
+            if entry.relation in self._by_oid and entry.note is None:
+                changes.setdefault(entry.relation, []).append(entry)
         updates = []
-        for found in changes.values():
-            watched = by_oid[found[0].relation]
-            if delta := _delta(watched, self._shapes, found):
-                updates.append(Update(f"{self._source}.{watched.table.name}", delta))
+        for oid, found in changes.items():
+            table = self._by_oid[oid]
+            if table.is_readable and (delta := delta_of(table, self._shapes, found)):
+                updates.append(Update(self._full_name(table), delta))
         if not updates:
             return
         *others, last = unit.xids
         name = f"{last}+{len(others)}" if others else f"{last}"
         whole = Transaction(name, tuple(updates), (self._source,), (self._source,))
-        yield Committed(whole, position, last, others=tuple(others))
+        yield Committed(whole, _position(unit.state, token), last, others=tuple(others))
 
     # Cleaning
 
@@ -355,52 +332,5 @@ class TriggerMonitor:
                 self._acknowledged = None
 
 
-def _watched(table: Table, state: State) -> _Watched:
-    """Columns that are used may have gone since the table was last seen."""
-    _, seen = state.tables[quoted(table)]
-    every = {*table.by_name, *(columns_of(seen) if seen else ())}
-    return _Watched(table, frozenset(every if table.used is None else table.used), seen)
-
-
 def _position(at: XidSnapshot, token: str) -> Position:
     return {"snapshot": str(at), "token": token}
-
-
-def _delta(
-    watched: _Watched, shapes: Mapping[int, Sequence[str]], entries: Sequence[_Entry]
-) -> Rows:
-    """What some rows of the log change, in the columns that all of them have."""
-    logged = {entry.shape: shapes[entry.shape] for entry in entries}
-    columns = [
-        column
-        for name, column in watched.columns.items()
-        if name not in watched.lost and all(name in names for names in logged.values())
-    ]
-    readers = {
-        shape: [(names.index(column.name), column) for column in columns]
-        for shape, names in logged.items()
-    }
-    counts: dict[Row, int] = {}
-    for entry in entries:
-        for values, sign in ((entry.old, -1), (entry.new, 1)):
-            if values is not None:
-                row = _row(watched.table, readers[entry.shape], values)
-                counts[row] = counts.get(row, 0) + sign
-    return Rows(Schema.of((column.name, column.type) for column in columns), counts)
-
-
-def _row(
-    table: Table, readers: Sequence[tuple[int, TableColumn]], values: Sequence[str | None]
-) -> Row:
-    try:
-        return tuple(
-            [
-                None if (t := values[at]) is None else column.read(t.encode())
-                for at, column in readers
-            ]
-        )
-    except ValueError:
-        for at, column in readers:
-            text = values[at]
-            read_value(table, column, None if text is None else text.encode())
-        raise

@@ -94,7 +94,7 @@ def find_gap(
     if not changed:
         return None
     names = ", ".join(sorted(changed))
-    return Gap(changed, f"of {label} was altered, without a trace in the log: {names}")
+    return Gap(changed, f"of the table {label} these columns were altered or are gone: {names}")
 
 
 def columns_of(seen: Seen) -> dict[str, TableColumn]:
