@@ -72,6 +72,7 @@ class World:
         tally.begin()
         world._populate(random)
         world.write_project()
+        world.note(", ".join(f"{d.source}: {d.kind}" for d in databases.values()))
         return world
 
     def _populate(self, random: Random) -> None:
