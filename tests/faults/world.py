@@ -189,6 +189,15 @@ class World:
             while self.undo:
                 self.undo.pop()()
         for action, name in [*found, *(("reload", name) for name in rewritten)]:
+            self._carry_out(action, name)
+
+    def _carry_out(self, action: str, name: str) -> None:
+        """A command that a message names; what stands in its way is done first."""
+        outcome = self.headwater(action, name)
+        first = [pair for pair in _REMEDY.findall(outcome.said) if pair != (action, name)]
+        if outcome.code and first:
+            for other in dict.fromkeys(first):
+                self.headwater(*other)
             self.headwater(action, name)
 
     def _rewrite_views(self, said: str, random: Random) -> list[str]:
