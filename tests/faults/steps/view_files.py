@@ -30,6 +30,7 @@ def add_a_view(world: World, random: Random) -> bool | None:
     if name in world.views or name in world.warehouse.view_names() or len(world.views) > 3:
         return False
     world.write_view(world.new_view(random, name))
+    world.may_stop(f"view {name} may use columns that are not logged yet")
     return None
 
 
