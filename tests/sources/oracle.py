@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
-from headwater.errors import SourceError
+from headwater.errors import HeadwaterError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Delivery
@@ -28,7 +28,7 @@ class Oracle:
     transactions: list[str] = field(default_factory=list)
     answers: int = 0
     mismatches: list[str] = field(default_factory=list)
-    errors: list[SourceError] = field(default_factory=list)
+    errors: list[HeadwaterError] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
 
     def __post_init__(self) -> None:
