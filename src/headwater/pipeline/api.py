@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
@@ -80,6 +81,12 @@ def _targets(runner: Runner) -> dict[str, int]:
         if status.state in ("waiting", "stopped"):
             raise HeadwaterError(status.message)
     return runner.targets()
+
+
+def engine_of(project: Project) -> Engine:
+    """The project's engine, whose Spark session is started when it is first needed."""
+    settings = project.settings.spark
+    return Engine(session_of(project), settings.engine, settings.threshold or THRESHOLD)
 
 
 def session_of(

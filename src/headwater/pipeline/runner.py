@@ -311,15 +311,13 @@ class Runner:
         def report(tally: Tally) -> None:
             status.tally = tally
 
-        spark = self._spark()
         obtained = load_view(
             plan,
             self.feeds,
             self.warehouse,
-            spark,
+            self.engine.for_small,
             self.lease.runner,
             deliver,
-            spark.sparkContext.defaultParallelism,
             {name: r for source in plan.view.sources for name, r in self._narrow[source].items()},
             report,
         )
@@ -403,7 +401,7 @@ class Runner:
             tail = table.tail()
             began = time.monotonic()
             if tail.rows:
-                table.fold(self._spark(), self.lease.runner)
+                table.fold(self.engine.for_small, self.lease.runner)
                 status.folded_s = time.monotonic() - began
             wait = max(maintainer.plan.publish_s, _FOLDING_SHARE * status.folded_s)
             status.fold_at = time.monotonic() + wait

@@ -38,6 +38,8 @@ from headwater.warehouse.view_writer import ViewWriter
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.frames.session import Spark
+
 
 @dataclass(frozen=True)
 class Tail:
@@ -286,9 +288,12 @@ class ViewTable:
 
     # Maintenance
 
-    def fold(self, spark: SparkSession, runner: str) -> Commit | None:
+    def fold(self, spark: Spark, runner: str) -> Commit | None:
         """Bring the plain table up to the newest commit; None when there is nothing to do,
-        when another fold was quicker, or when some count is below zero just now."""
+        when another fold was quicker, or when some count is below zero just now.
+
+        `spark` may be what gives the session; it is called only if the view is not small.
+        """
         return fold(self, spark, runner)
 
     def compact(self, at_least: int = 64) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow
 from deltalake import DeltaTable
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
@@ -23,8 +24,7 @@ from headwater.frames.arrow import arrow_schema
 from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
-from headwater.warehouse.files import write_spark
-from headwater.warehouse.netting import repeated
+from headwater.warehouse.files import write_contents
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
 
@@ -104,14 +104,14 @@ class Warehouse:
         schema: Schema,
         definition: Mapping[str, Json],
         vector: Vector,
-        contents: DataFrame,
+        contents: Rows | DataFrame,
         *,
         algorithm: str,
         level: str,
         runner: str,
         key: Sequence[str] = (),
     ) -> ViewTable:
-        """Load a new view: `contents` has the view's columns and a positive `_count`.
+        """Load a new view: `contents` are rows, or a DataFrame of its columns and `_count`.
 
         `key` has columns that identify every row, if there are any: reading is cheaper then.
 
@@ -163,11 +163,10 @@ class Warehouse:
     # Making tables
 
     def _write_plain(
-        self, folder: Path, schema: Schema, commit: Commit, contents: DataFrame
+        self, folder: Path, schema: Schema, commit: Commit, contents: Rows | DataFrame
     ) -> Commit:
-        frame = repeated(contents, schema)
         folder.mkdir(parents=True)
-        files = write_spark(frame, folder, self._staging, None, durable=self.durable)
+        files = write_contents(contents, schema, folder, self._staging, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
         adds = [file.add() for file in files]
         text = f"The view {commit.view}, kept by Headwater; read only."
