@@ -30,7 +30,7 @@ INSERT INTO owners VALUES (1, 'Ada'), (2, 'Ben'), (3, NULL);
 VIEWS = {
     "everything": "SELECT t.*, o.name FROM db.things t JOIN db.owners o ON t.owner = o.id",
     "duplicates": "SELECT t.title, t.price * 2 AS twice FROM db.things t WHERE t.id < 4",
-    "pairs": "SELECT a.id, b.id AS other FROM db.things a, db.things b WHERE a.id < b.id",
+    "pairs": "SELECT t.id, o.id AS other FROM db.things t, db.owners o WHERE t.id <> o.id",
     "both": "SELECT o.name FROM db.owners o UNION ALL SELECT t.title FROM db.things t",
 }
 CHANGES = [
@@ -157,9 +157,11 @@ def test_a_join_that_would_be_large_is_left_to_spark(
 
     loaded = run_once(project, start)
     assert len(asked) == 1
-    assert len(loaded["pairs"]) == 6
+    assert len(loaded["pairs"]) == 9
 
 
 def test_engine_spark_does_nothing_in_memory(tmp_path: Path) -> None:
+    """All work that may be small is given the session itself."""
+    project = make(tmp_path / "spark", "spark")
     with pytest.raises(AssertionError, match="without Spark"):
-        run_once(make(tmp_path / "spark", "spark"), no_spark)
+        Runner(project, no_spark).engine.for_small  # noqa: B018 (it starts the session)
