@@ -81,6 +81,12 @@ class EngineError(HeadwaterError):
     """An engine under Headwater (Spark, the warehouse) failed."""
 
 
+class StoppedError(HeadwaterError):
+    """Somebody stopped a command before it was done."""
+
+    exit_code = 130
+
+
 class BusyError(HeadwaterError):
     """Another runner is at work on the same warehouse."""
 

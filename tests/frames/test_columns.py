@@ -39,6 +39,8 @@ def test_rows_of_every_type_survive_and_add_up(seed: int) -> None:
     assert Columns.of_rows(a) + b == b + in_parts(a) == a + b
     assert not in_parts(a) - a
     assert in_parts(a).positive() == a.positive()
+    seen = in_parts(a).positive()
+    assert seen.positive() is seen
     assert in_parts(a).negative() == a.negative()
     assert in_parts(a).among(b) == a.among(b)
 

@@ -282,7 +282,11 @@ class Oracle:
         self.shop = shop
         self.relations: tuple[Relation, ...] = shop.project.relations()
         self.changes: dict[str, list[Change]] = {
-            source: list(ChangeLog(shop.warehouse.changes, source).read())
+            source: [
+                change
+                for change in ChangeLog(shop.warehouse.changes, source).read()
+                if isinstance(change, Change)
+            ]
             for source in shop.project.settings.sources
         }
         self._schemas = self._used_columns()

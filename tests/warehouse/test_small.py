@@ -12,6 +12,7 @@ from headwater.algebra.rows import Rows
 from headwater.frames import small
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse.commits import Commit
+from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse import test_values as values
@@ -40,8 +41,8 @@ def plain_rows(view: ViewTable) -> Rows:
     return plain_from_arrow(DeltaTable(str(view.plain.folder)).to_pyarrow_table(), view.schema)
 
 
-def described(commit: Commit | None) -> tuple[object, ...]:
-    assert commit is not None
+def described(commit: object) -> tuple[object, ...]:
+    assert isinstance(commit, Commit)
     return commit.number, commit.kind, commit.vector, commit.rows, commit.base.number
 
 
@@ -79,8 +80,9 @@ def test_random_changes_are_folded_as_by_spark(warehouse: Warehouse, spark: Spar
     for number in range(1, 9):
         change = {(random.randrange(4), random.choice(["a", None])): random.choice([-1, 1, 2])}
         commit_to(views, rows(change), number)
-        folded = [views[0].fold(no_spark, "f"), views[1].fold(spark, "f")]
-        assert (folded[0] is None) == (folded[1] is None) == bool(views[0].signed_rows().negative())
+        ours, sparks = views[0].fold(no_spark, "f"), views[1].fold(spark, "f")
+        assert isinstance(ours, Unfolded) == bool(views[0].signed_rows().negative())
+        assert isinstance(ours, Unfolded) == isinstance(sparks, Unfolded)
         assert plain_rows(views[0]) == plain_rows(views[1])
     assert views[0].signed_rows() == views[1].signed_rows()
 
@@ -90,7 +92,7 @@ def test_an_empty_view_is_loaded_fills_and_becomes_empty_again(warehouse: Wareho
     assert view.plain.snapshot().files == ()
     for number, counts in enumerate([{(1, "a"): 2}, {(1, "a"): -2}], 1):
         commit_to([view], rows(counts), number)
-        assert view.fold(no_spark, "f") is not None
+        assert isinstance(view.fold(no_spark, "f"), Commit)
         assert plain_rows(view) == view.rows()
     assert view.plain.snapshot().files == ()
 
@@ -103,7 +105,7 @@ def test_a_vector_that_moved_on_without_rows_is_folded_without_writing_a_file(
     with view.writer("r") as writer:
         writer.commit(Rows.empty(SCHEMA), vector(7), kind="vector")
     commit = view.fold(no_spark, "f")
-    assert commit is not None
+    assert isinstance(commit, Commit)
     assert commit.vector == vector(7)
     assert view.plain.snapshot().files == files
 
@@ -112,7 +114,7 @@ def test_older_versions_stay_readable_behind_a_fold_in_memory(warehouse: Warehou
     view = in_memory(warehouse, rows({(1, "a"): 2}), "ours")
     commit_to([view], rows({(1, "a"): -1, (2, "b"): 1}), 1)
     before = view.latest().number
-    assert view.fold(no_spark, "f") is not None
+    assert isinstance(view.fold(no_spark, "f"), Commit)
     commit_to([view], rows({(2, "b"): 1}), 2)
     assert view.rows(1) == rows({(1, "a"): 2})
     assert view.rows(before) == rows({(1, "a"): 1, (2, "b"): 1})
@@ -128,5 +130,5 @@ def test_a_view_that_is_not_small_is_folded_on_spark(
     monkeypatch.setattr(small, bound, 1)
     with pytest.raises(AssertionError, match="without Spark"):
         view.fold(no_spark, "f")
-    assert view.fold(lambda: spark, "f") is not None
+    assert isinstance(view.fold(lambda: spark, "f"), Commit)
     assert plain_rows(view) == rows({(1, "a"): 1})

@@ -36,6 +36,7 @@ app.command("verify")(maintenance.verify)
 app.command("fold")(maintenance.fold)
 app.command("drop")(maintenance.drop)
 app.command("reload")(maintenance.reload)
+app.command("repair")(maintenance.repair)
 
 
 def _show_version(wanted: bool) -> None:

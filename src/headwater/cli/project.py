@@ -71,6 +71,8 @@ def _print_objects(found: Inspection) -> None:
                 "sources": list(view.sources),
             }
         )
+    for warning in found.warnings:
+        print_json({"warning": str(warning)})
     for problem in found.problems:
         print_json({"problem": str(problem)})
 
@@ -99,6 +101,8 @@ def _print_tables(found: Inspection) -> None:
     for source in found.sources:
         for statement in source.missing_indexes:
             typer.echo(f"Probes of {source.name} would be quicker with: {statement};")
+    for warning in found.warnings:
+        typer.echo(f"headwater: warning: {warning}", err=True)
     for problem in found.problems:
         typer.echo(f"headwater: {problem}", err=True)
     if not found.problems:

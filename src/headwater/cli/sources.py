@@ -24,9 +24,9 @@ def setup(
     as_json: JsonOption = False,
 ) -> None:
     """Make what Headwater needs at a source: its log, publication or triggers."""
-    from headwater.pipeline.project import open_source
+    from headwater.pipeline.needs import source_to_set_up
 
-    chosen = open_source(project, source)
+    chosen = source_to_set_up(project, source)
     statements = list(chosen.setup_statements())
     if not show:
         chosen.setup()

@@ -209,7 +209,8 @@ class Columns(Rows):
     # Parts of these
 
     def _where_count(self, test: pc.Expression) -> Rows:
-        return Columns(self.schema, self._merge().filter(test), merged=True)
+        found = self._merge().filter(test)
+        return self if found.num_rows == len(self) else Columns(self.schema, found, merged=True)
 
     def _operand(self, expression: Expression) -> pc.Expression:
         if isinstance(expression, ColumnRef):

@@ -37,7 +37,7 @@ class Engine:
     @property
     def for_small(self) -> Spark:
         """What work that may be small is given: in `auto` it then need not start Spark."""
-        return self.start if self.mode == "auto" else self.spark
+        return self.start if self.mode == "auto" else self.start()
 
     def lift(self, rows: Rows) -> Rows:
         """Rows that come in, held as suits their number."""

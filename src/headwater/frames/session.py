@@ -23,6 +23,7 @@ Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
 
 MEANING = {
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

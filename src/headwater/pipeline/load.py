@@ -9,6 +9,9 @@ always: the view manager compensates for what happened meanwhile. No source is l
 Where a session need not be at hand, the same is tried in memory first, and begun again on Spark
 if there is too much.
 
+A view that has a table already is loaded anew: readers keep the old contents until the new ones
+replace them in one step.
+
 If a source cannot show its snapshot any more before everything is read, the load starts over.
 """
 
@@ -61,7 +64,7 @@ def load_view(
     described: Mapping[str, Relation],
     report: Report = lambda tally: None,
 ) -> Obtained:
-    """Load a view that has no table yet."""
+    """Load a view, whether it has a table already or not."""
     for left in reversed(range(_TRIES)):
         subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
         try:
@@ -124,7 +127,7 @@ def _load(
                 contents = evaluate_view(view, state, None if spark else small.ROWS)
                 for source, reached in vector.items():
                     feeds[source].wait_durable(reached.number)
-                return warehouse.create(
+                return warehouse.put(
                     view.name,
                     view.schema,
                     plan.definition,
@@ -166,10 +169,11 @@ def open_fitting(
 ) -> tuple[Load, int]:
     """A load whose snapshot splits the channel's order, and the last number that is in it."""
     for _ in range(_FITTING_TRIES):
+        known = feed.channel.end
         load = feed.channel.source.open_load(names, readers)
         try:
             feed.channel.catch_up()
-            number = subscription.split(load.snapshot)
+            number = subscription.split(load.snapshot, known)
         except BaseException:
             load.close()
             raise

@@ -46,8 +46,7 @@ def _clean(log: DeltaLog, oldest: int, horizon: float, untouched: float) -> None
     candidates = [path for path in log.folder.glob("*.parquet") if path.stat().st_mtime < untouched]
     snapshot = log.snapshot(oldest)
     if oldest > log.oldest():
-        if not log.has_checkpoint(oldest):
-            snapshot.write_checkpoint()
+        log.write_checkpoint(snapshot)
         log.set_oldest(oldest)
     log.delete_before(oldest)
     log.delete_temporary_before(untouched)

@@ -16,8 +16,9 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
-from headwater.warehouse.delta_log import DataFile, sync_file, sync_folder, write_file
+from headwater.warehouse.durable import sync_file, sync_folder, write_file
 from headwater.warehouse.netting import repeated
+from headwater.warehouse.snapshots import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

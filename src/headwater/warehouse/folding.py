@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
-from headwater.warehouse.delta_log import DataFile, OvertakenError
+from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
+from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.states import ViewState
 
 if TYPE_CHECKING:
@@ -33,17 +35,26 @@ MANY_SMALL_FILES = 16
 """So many small files of a plain table are rewritten together with the next fold."""
 
 
+@dataclass(frozen=True)
+class Unfolded:
+    """Why a tail cannot be folded now; it may be later, when more has been committed."""
+
+    reason: str
+
+
 Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
 """Files of a plain table that go, and those that come instead."""
 
 
-def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | None:
+def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | Unfolded | None:
     commit = _fold_into_plain(view, view.at(), spark, runner)
     remove_folded(view)
     return commit
 
 
-def _fold_into_plain(view: ViewTable, state: ViewState, spark: Spark, runner: str) -> Commit | None:
+def _fold_into_plain(
+    view: ViewTable, state: ViewState, spark: Spark, runner: str
+) -> Commit | Unfolded | None:
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
     if not callable(spark):
@@ -53,7 +64,11 @@ def _fold_into_plain(view: ViewTable, state: ViewState, spark: Spark, runner: st
     else:
         rewritten = _on_spark(view, state, spark())
     if rewritten is None:
-        return None
+        return Unfolded(
+            f"The plain table of {view.name} stays at version {state.base.number}: at version "
+            f"{state.number} some rows have a count below zero. They should be made up for soon; "
+            f"if not, 'headwater reload {view.name}' helps."
+        )
     old, new = rewritten
     version = state.plain.version + 1
     commit = Commit(
@@ -76,7 +91,7 @@ def _fold_into_plain(view: ViewTable, state: ViewState, spark: Spark, runner: st
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                view.plain.snapshot(version).write_checkpoint()
+                view.plain.write_checkpoint(view.plain.snapshot(version))
             return commit
     except OvertakenError:
         pass

@@ -28,9 +28,10 @@ from headwater.warehouse.commits import (
     source_app,
 )
 from headwater.warehouse.compaction import compact
-from headwater.warehouse.delta_log import DeltaLog, Snapshot
+from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.files import read_arrow
-from headwater.warehouse.folding import fold
+from headwater.warehouse.folding import Unfolded, fold
+from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
@@ -288,10 +289,10 @@ class ViewTable:
 
     # Maintenance
 
-    def fold(self, spark: Spark, runner: str) -> Commit | None:
-        """Bring the plain table up to the newest commit; None when there is nothing to do,
-        when another fold was quicker, or when some count is below zero just now.
+    def fold(self, spark: Spark, runner: str) -> Commit | Unfolded | None:
+        """Bring the plain table up to the newest commit.
 
+        None when there is nothing to do, or another fold was quicker; why, when it cannot be done.
         `spark` may be what gives the session; it is called only if the view is not small.
         """
         return fold(self, spark, runner)

@@ -24,8 +24,9 @@ from headwater.warehouse.commits import (
     commit_of,
     metadata_of,
 )
-from headwater.warehouse.delta_log import DataFile, OvertakenError
+from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, write_arrow, write_spark
+from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.vectors import Ranges, Vector
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class ViewWriter:
         self._log = view.log
         self._checkpointing: threading.Thread | None = None
         self._failed = False
+        for log in (view.log, view.plain):
+            log.remove_broken_checkpoints()
         self.latest = self._open()
         self._checkpoint_at = self._version + CHECKPOINT_EVERY - self._version % CHECKPOINT_EVERY
 
@@ -233,7 +236,7 @@ class ViewWriter:
 
     def _write_checkpoint(self) -> None:
         try:
-            self._log.snapshot().write_checkpoint()
+            self._log.write_checkpoint(self._log.snapshot())
         except Exception:  # reading gets slower without a checkpoint, nothing else
             _logger.warning("no checkpoint of %s", self._log.folder, exc_info=True)
 

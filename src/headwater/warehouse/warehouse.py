@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,8 @@ from headwater.errors import InputError
 from headwater.frames.arrow import arrow_schema
 from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
 from headwater.warehouse.commits import Action, Base, Commit
-from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
+from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.durable import make_folder, sync_folder, write_file
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -97,6 +99,33 @@ class Warehouse:
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
             )
         return self._table(name)
+
+    def put(
+        self,
+        name: str,
+        schema: Schema,
+        definition: Mapping[str, Json],
+        vector: Vector,
+        contents: Rows | DataFrame,
+        *,
+        algorithm: str,
+        level: str,
+        runner: str,
+        key: Sequence[str] = (),
+    ) -> ViewTable:
+        """Load a view: a new one, or in place of what it had, which is one more version of it."""
+        load = self.view(name).replace if name in self.view_names() else partial(self.create, name)
+        load(
+            schema=schema,
+            definition=definition,
+            vector=vector,
+            contents=contents,
+            algorithm=algorithm,
+            level=level,
+            runner=runner,
+            key=key,
+        )
+        return self.view(name)
 
     def create(
         self,
@@ -225,20 +254,19 @@ class Warehouse:
         self._throw_away(folder)
 
     def _move(self, folder: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent, durable=self.durable)
         folder.rename(target)
         if self.durable:
             sync_folder(target.parent)
 
     def _throw_away(self, folder: Path) -> None:
         if folder.exists():
-            self._trash.mkdir(parents=True, exist_ok=True)
             self._move(folder, self._trash / uuid.uuid4().hex)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Folders are moved by one process at a time."""
-        self._staging.mkdir(parents=True, exist_ok=True)
+        make_folder(self._staging, durable=self.durable)
         with (self.path / OWN / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
