@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.frames.expressions import spark_schema
-from headwater.warehouse.commits import Action, Base, Commit
+from headwater.warehouse.commits import OWN_FILES, Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
+from headwater.warehouse.replacing import settle
 from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.states import ViewState
 
@@ -47,6 +48,7 @@ Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
 
 
 def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | Unfolded | None:
+    settle(view)
     commit = _fold_into_plain(view, view.at(), spark, runner)
     remove_folded(view)
     return commit
@@ -55,6 +57,8 @@ def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | Unfolded | None
 def _fold_into_plain(
     view: ViewTable, state: ViewState, spark: Spark, runner: str
 ) -> Commit | Unfolded | None:
+    if state.base.plain == OWN_FILES:
+        return None  # just loaded anew
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
     if not callable(spark):
@@ -91,7 +95,7 @@ def _fold_into_plain(
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                view.plain.write_checkpoint(view.plain.snapshot(version))
+                view.plain.try_checkpoint()
             return commit
     except OvertakenError:
         pass
@@ -107,7 +111,7 @@ def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritt
         return None
     old = _files_to_rewrite(state, names)
     changed = patch.applied_to(
-        read_spark(spark, view.plain.folder, old, spark_schema(view.schema))
+        read_spark(spark, view.plain.folder, old, spark_schema(state.schema))
     ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
     new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
     return old, new
@@ -121,7 +125,7 @@ def _in_memory(view: ViewTable, state: ViewState) -> Rewritten | None:
     if rows.negative():
         return None
     folder, staging = view.plain.folder, view.staging
-    new = write_contents(rows, view.schema, folder, staging, durable=view.durable)
+    new = write_contents(rows, state.schema, folder, staging, durable=view.durable)
     return state.plain.files, new
 
 
