@@ -132,3 +132,14 @@ def test_a_view_that_is_not_small_is_folded_on_spark(
         view.fold(no_spark, "f")
     assert isinstance(view.fold(lambda: spark, "f"), Commit)
     assert plain_rows(view) == rows({(1, "a"): 1})
+
+
+def test_a_view_is_loaded_anew_in_memory(warehouse: Warehouse) -> None:
+    view = in_memory(warehouse, rows({(1, "a"): 2}), "ours")
+    commit_to([view], rows({(2, "b"): 1}), 1)
+    contents = rows({(3, None): 2, (4, "d"): 1})
+    commit = view.replace(
+        contents, SCHEMA, {"sql": "SELECT 2"}, vector(5), algorithm="a", level="strong", runner="r"
+    )
+    assert view.rows() == plain_rows(view) == contents
+    assert view.rows(commit.number - 1) == rows({(1, "a"): 2, (2, "b"): 1})
