@@ -245,4 +245,7 @@ def _missing(access: Access, connection: Connection, name: str) -> SourceError:
     close += [by_table[n] for n in difflib.get_close_matches(table.lower(), by_table, 3, 0.7)]
     shown = ", ".join(dict.fromkeys(close))
     hint = f"Close names are: {shown}." if shown else "No table there has a name close to it."
-    return SourceError(f"Source {access.source}: there is no table {name}.", hint)
+    return SourceError(
+        f"Source {access.source}: there is no table {name}.",
+        f"{hint} Correct relations in headwater.toml.",
+    )

@@ -17,8 +17,11 @@ from headwater.errors import InputError
 from headwater.sources.contract import (
     Lift,
     Load,
+    Logged,
     Monitor,
+    OtherLog,
     Position,
+    Progressed,
     Reader,
     Wrapper,
     as_it_is,
@@ -42,11 +45,10 @@ from headwater.sources.postgres.retention import (
     retained,
 )
 from headwater.sources.postgres.setup import Installation, altered, application_name
-from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers import (
+    MERGED,
     TriggerInstallation,
     TriggerMonitor,
-    check_reachable,
     marker_statement,
 )
 from headwater.sources.postgres.types import Table
@@ -99,7 +101,8 @@ class PostgresSource:
         self._is_asked = threading.Event()
         """That the catalog is looked at before the next marker is passed on."""
         self._replication = Installation(self._access, publication or default, slot, owner)
-        self._triggers = None if replication else TriggerInstallation(self._access, slot)
+        self._trigger_logs = TriggerInstallation(self._access, slot, owner)
+        self._triggers = None if replication else self._trigger_logs
 
     def __repr__(self) -> str:
         return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
@@ -172,15 +175,20 @@ class PostgresSource:
         with self._access.connect() as connection:
             return retained(self._access, connection, self._slot)
 
-    def other_logs(self) -> Mapping[str, int]:
-        """The logs of other warehouses at this source, by owner, with their bytes."""
+    def other_logs(self) -> Sequence[OtherLog]:
         with self._access.connect() as connection:
-            return other_logs(self._access, connection, self._slot)
+            found = other_logs(self._access, connection, self._slot)
+            logs = {**found, **self._trigger_logs.other_logs(connection)}
+        return [OtherLog(owner, size_bytes) for owner, size_bytes in logs.items()]
 
     def remove_log(self, owner: str) -> None:
-        """Remove what another warehouse has set up here."""
         with self._access.connect() as connection:
             remove_log(self._access, connection, owner)
+            self._trigger_logs.remove_log(connection, owner)
+
+    @property
+    def limits(self) -> str:
+        return "" if self._triggers is None else MERGED
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         if self._triggers is not None:
@@ -207,13 +215,15 @@ class PostgresSource:
             interpreter = Interpreter(
                 self.name, tables, missing, self._slot, at, near_xid, watch.look
             )
-            gaps = interpreter.compare(sight)
+            first: list[Logged] = [*interpreter.compare(sight)]
+            if after is None:
+                first.append(Progressed(interpreter.at.json()))
         except BaseException:
             watch.close()
             pgconn.finish()
             raise
         monitor = PostgresMonitor(
-            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, gaps
+            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, first
         )
         try:
             monitor.start(self._slot, publication, partial(self._evict, reader))
@@ -255,7 +265,7 @@ class PostgresSource:
 
     def _locator(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
         if self._triggers is not None:
-            self._triggers.check(connection, tables.values())
+            self._triggers.check_watched(connection, list(tables.values()))
             return lambda snapshot, _: {"snapshot": str(snapshot)}
         confirmed = self._replication.check(connection, is_fresh=True)
         self._replication.check_tables(connection, tables.values())
@@ -263,11 +273,10 @@ class PostgresSource:
 
     def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
         with self._kept() as connection:
-            tables = self._tables(connection)
-            acknowledged = triggers.check(connection, tables.values())
-            at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
-            check_reachable(self._access, at, acknowledged)
-            return TriggerMonitor(triggers, connection, tables, at)
+            tables = list(self._tables(connection).values())
+            for _, schema, name in self._absent(connection, {t.name: t for t in tables}):
+                tables.append(Table(0, schema, name, "", (), ()))
+            return TriggerMonitor(triggers, connection, tables, after, self._watch_s)
 
     def _evict(self, reader: Reader | None) -> None:
         """End the connection of an earlier epoch of this reader that still holds the slot."""

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql_names import closest_first
 from headwater.algebra.values import Row, Type
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import BrokenLogError, LostConnectionError, SourceError
+from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.types import Reader, Stored, reader, type_of
+from headwater.sources.sqlite.uniques import Term, Unique, compares, index_terms, quoted
 
 BUSY_TIMEOUT_S = 5.0
 _SHOWN = 200
+_ROWIDS = ("rowid", "_rowid_", "oid")
 _TRY_LATER = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR_SHM", "SQLITE_PROTOCOL")
 
 
 @dataclass(frozen=True)
 class Place:
-    """The name of a source and the file it is, for connections and messages."""
+    """The name of a source, the file it is, and the names of our log in it."""
 
     name: str
     path: Path
+    names: Names = field(default_factory=Names)
+
+    @property
+    def set_up(self) -> str:
+        """What to do where the setup does not fit."""
+        return f"Run 'headwater setup {self.name}'."
+
+    def broken(self, message: str) -> BrokenLogError:
+        return BrokenLogError(self.name, message)
 
     def error(self, message: str, hint: str) -> SourceError:
         return SourceError(f"Source {self.name}: {message}", hint)
@@ -33,7 +46,9 @@ class Place:
     def connect(self, timeout_s: float = BUSY_TIMEOUT_S, write: bool = False) -> Connection:
         """A connection to an existing file; it commits by itself outside BEGIN."""
         if not self.path.is_file():
-            raise self.error(f"there is no file {self.path}.", "Check the path.")
+            raise LostConnectionError(
+                f"Source {self.name}: there is no file {self.path}.", "Check the path."
+            )
         with self.failures():
             connection = sqlite3.connect(
                 self.path.absolute().as_uri() + "?mode=rw",
@@ -51,19 +66,24 @@ class Place:
                 raise
         return connection
 
-    def identity(self) -> tuple[int, int]:
-        """What tells this file from another one under the same name."""
+    def identity(self) -> tuple[int, ...]:
+        """What tells this file, with its write-ahead log, from another one under the same name."""
         try:
             status = os.stat(self.path)  # noqa: PTH116 (called at every poll)
+            ahead = os.stat(f"{self.path}-wal")  # noqa: PTH116 (called at every poll)
         except OSError as error:
-            raise self.error(
-                f"{self.path} is gone ({error.strerror}).", "Put the file back."
+            raise LostConnectionError(
+                f"Source {self.name}: {error.filename} is gone ({error.strerror}).",
+                "Put the file back.",
             ) from None
-        return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino, ahead.st_ino
 
-    def check(self, identity: tuple[int, int]) -> None:
+    def check(self, identity: tuple[int, ...]) -> None:
+        """Nothing is known of another file; who connects to it looks whether it is the same log."""
         if self.identity() != identity:
-            raise self.error(f"{self.path} was replaced.", "Put the file back, or load anew.")
+            raise LostConnectionError(
+                f"Source {self.name}: {self.path} was replaced.", "It is opened again."
+            )
 
     @contextmanager
     def failures(self) -> Iterator[None]:
@@ -84,8 +104,7 @@ class Place:
             return self.error(f"{self.path} is not a sound SQLite database ({error}).",
                               "Check the path, or restore the file.")  # fmt: skip
         if "_headwater_" in str(error):
-            return self.error(f"the log in {self.path} is gone ({error}).",
-                              "Run the setup again, then load the relations anew.")  # fmt: skip
+            return self.broken(f"the log in {self.path} is gone ({error}).")
         if "decode to UTF-8" in str(error):
             return self.error(f"a stored text is not UTF-8 ({error}).",
                               "Correct it in the database.")  # fmt: skip
@@ -95,15 +114,34 @@ class Place:
 Connection = sqlite3.Connection
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 @dataclass(frozen=True)
-class Unique:
-    """Columns that no two rows share, each with the collation that decides it."""
+class Shape:
+    """What the triggers of a table are made from, beside the columns that they log.
 
-    columns: tuple[tuple[str, str], ...]
+    `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
+    has what takes the place of NULL, by column, where REPLACE does that. `keys` are the columns
+    that an update sets if it brings a row into the way of another one; empty if any may do that.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rowid: str | None
+    primary: tuple[str, ...]
+    uniques: tuple[Unique, ...]
+    defaults: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...]
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell a row from all others."""
+        return self.primary if self.rowid is None else (self.rowid,)
+
+    def kept(self, logged: Collection[str]) -> tuple[str, ...]:
+        """The columns that have to be known of a row which may be replaced."""
+        needed = {*logged, *(self.primary if self.rowid is None else ())}
+        for unique in self.uniques:
+            needed.update(unique.columns(self.columns))
+        return tuple(column for column in self.columns if column in needed)
 
 
 @dataclass(frozen=True)
@@ -111,11 +149,11 @@ class Table:
     """A table of interest, as the file describes it."""
 
     relation: Relation
-    declared: tuple[tuple[str, str], ...]
-    primary: tuple[str, ...]
-    uniques: tuple[Unique, ...]
-    rowid: str | None
-    """A name under which the rowid can be read; None where there is none."""
+    declared: Mapping[str, str]
+    """The types of all its columns, also of those that nobody asked for."""
+    shape: Shape
+    missing: tuple[str, ...] = ()
+    """Columns that were asked for and are not there."""
 
     @property
     def name(self) -> str:
@@ -124,6 +162,23 @@ class Table:
     @property
     def columns(self) -> tuple[str, ...]:
         return self.relation.schema.names
+
+    @property
+    def rowid(self) -> str | None:
+        return self.shape.rowid
+
+    @property
+    def primary(self) -> tuple[str, ...]:
+        return self.shape.primary
+
+    def without(self, columns: Collection[str]) -> Table:
+        """The same table, of which some columns cannot be read."""
+        if not columns:
+            return self
+        relation = self.relation
+        schema = Schema(tuple(c for c in relation.schema.columns if c.name not in columns))
+        key = relation.key if set(relation.key) <= set(schema.names) else ()
+        return replace(self, relation=replace(relation, schema=schema, key=key))
 
     @cached_property
     def readers(self) -> tuple[Reader, ...]:
@@ -175,17 +230,24 @@ def show_row(values: Sequence[Stored]) -> str:
 
 
 def describe(
-    place: Place, connection: Connection, name: str, key: Sequence[str] | None = None
+    place: Place,
+    connection: Connection,
+    name: str,
+    key: Sequence[str] | None = None,
+    columns: Collection[str] | None = None,
 ) -> Table:
-    """A table by its exact name; `key` instead of the declared one."""
+    """A table by its exact name; `key` instead of the declared one; `columns`: only these."""
     kinds = {
         str(table): (str(kind), bool(without))
         for _, table, kind, _, without, _ in connection.execute("PRAGMA main.table_list")
-        if not str(table).startswith(("sqlite_", "_headwater_"))
+        if not str(table).startswith("sqlite_") and not is_ours(str(table))
     }
     if name not in kinds:
-        tables = ", ".join(sorted(n for n, (kind, _) in kinds.items() if kind == "table"))
-        raise place.error(f"there is no table {name}.", f"There are: {tables or 'none'}.")
+        tables = closest_first(name, (n for n, (kind, _) in kinds.items() if kind == "table"))
+        raise place.error(
+            f"there is no table {name}.",
+            f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
+        )
     kind, without_rowid = kinds[name]
     if kind != "table":
         raise place.error(
@@ -193,73 +255,152 @@ def describe(
             else f"{name} is a view, not a table.",
             "Name the tables that it reads.",
         )  # fmt: skip
-    described = connection.execute("SELECT * FROM pragma_table_info(?, 'main')", (name,)).fetchall()
-    if not described:
+    described = _columns(connection, name)
+    readable = [column for column in described if not column.generated]
+    if not readable:
         raise place.error(f"table {name} has no columns to read.", "Leave it out.")
-    declared = tuple((str(c[1]), str(c[2])) for c in described)
-    primary = tuple(str(c[1]) for c in sorted(described, key=lambda c: int(c[5])) if c[5])
-    schema = _schema(place, name, declared)
+    primary = tuple(c.name for c in sorted(described, key=lambda c: c.key) if c.key)
+    known = {column.name for column in readable}
+    chosen = _key(place, name, [column.name for column in readable], key, primary)
+    wanted = known if columns is None else {*columns, *chosen}
+    schema = _schema(place, name, [column for column in readable if column.name in wanted])
     return Table(
-        Relation(
-            f"{place.name}.{name}", place.name, schema, _key(place, name, schema, key, primary)
-        ),
-        declared,
-        primary,
-        _uniques(connection, name, declared, primary, without_rowid),
-        None if without_rowid else _rowid_name(schema),
+        Relation(f"{place.name}.{name}", place.name, schema, chosen),
+        {column.name: column.declared for column in readable},
+        _shape(place, connection, name, described, primary, without_rowid),
+        tuple(sorted(wanted - known)),
     )
 
 
-def _schema(place: Place, name: str, declared: Sequence[tuple[str, str]]) -> Schema:
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    declared: str
+    default: str | None
+    key: int
+    generated: bool
+
+
+def _columns(connection: Connection, name: str) -> list[_Column]:
+    rows = connection.execute("SELECT * FROM pragma_table_xinfo(?, 'main')", (name,)).fetchall()
+    return [
+        _Column(str(column), str(declared), default if filled else None, int(key), hidden in (2, 3))
+        for _, column, declared, filled, default, key, hidden in rows
+        if hidden != 1
+    ]
+
+
+def _schema(place: Place, name: str, described: Sequence[_Column]) -> Schema:
     columns: list[tuple[str, Type]] = []
-    for column, declaration in declared:
+    for column in described:
         try:
-            columns.append((column, type_of(declaration)))
+            columns.append((column.name, type_of(column.declared)))
         except ValueError as error:
-            says = f"the type {declaration}" if declaration else "no type"
+            says = f"the type {column.declared}" if column.declared else "no type"
             raise place.error(
-                f"table {name}, column {column} has {says}, which Headwater does not read.",
+                f"table {name}, column {column.name} has {says}, which Headwater does not read.",
                 str(error),
             ) from None
     return Schema.of(columns)
 
 
 def _key(
-    place: Place, name: str, schema: Schema, key: Sequence[str] | None, primary: tuple[str, ...]
+    place: Place,
+    name: str,
+    columns: Sequence[str],
+    key: Sequence[str] | None,
+    primary: tuple[str, ...],
 ) -> tuple[str, ...]:
-    missing = [column for column in key or () if column not in schema.positions]
+    missing = [column for column in key or () if column not in columns]
     if missing:
         raise place.error(
             f"table {name} has no column {missing[0]} for its key.",
-            f"Its columns are {', '.join(schema.names)}.",
+            f"Its columns are {', '.join(columns)}.",
         )
     return primary if key is None else tuple(key)
 
 
-def _uniques(
+def _shape(
+    place: Place,
     connection: Connection,
     name: str,
-    declared: Sequence[tuple[str, str]],
+    described: Sequence[_Column],
     primary: tuple[str, ...],
     without_rowid: bool,
-) -> tuple[Unique, ...]:
-    """Every uniqueness that INSERT OR REPLACE may resolve, over plain columns."""
-    found: list[Unique] = []
-    types = dict(declared)
-    if len(primary) == 1 and types[primary[0]].upper() == "INTEGER" and not without_rowid:
-        found.append(Unique(((primary[0], "BINARY"),)))
+) -> Shape:
+    columns = tuple(column.name for column in described)
+    taken = {column.lower() for column in columns}
+    rowid = next((n for n in _ROWIDS if n not in taken), None)
+    if rowid is None and not without_rowid:
+        raise place.error(
+            f"table {name} has columns named rowid, _rowid_ and oid, so its rows cannot be told "
+            "apart.",
+            "Rename one of them, or leave the table out.",
+        )
+    uniques = [] if without_rowid else [Unique((Term(str(rowid), "BINARY", True),))]
     indexes = connection.execute("SELECT * FROM pragma_index_list(?, 'main')", (name,)).fetchall()
-    for _, index, unique, _, partial in indexes:
-        info = connection.execute("SELECT * FROM pragma_index_xinfo(?, 'main')", (index,))
-        columns = [(c[2], str(c[4])) for c in info if c[5]]
-        if unique and not partial and all(column is not None for column, _ in columns):
-            found.append(Unique(tuple((str(column), collation) for column, collation in columns)))
-    return tuple(found)
+    for _, index, unique, _, _ in indexes:
+        if unique:
+            uniques.append(_unique(connection, str(index)))
+    defaults = tuple((c.name, c.default) for c in described if c.default is not None)
+    looked_at = {column for unique in uniques for column in unique.columns(columns)}
+    keys = tuple(c.name for c in described if c.name in {*looked_at, *primary})
+    if any(column.generated and column.name in looked_at for column in described):
+        keys = ()
+    elif not without_rowid:
+        keys += tuple(n for n in _ROWIDS if n not in taken)
+    return Shape(
+        name, columns, None if without_rowid else rowid, primary, tuple(uniques), defaults, keys
+    )
 
 
-def _rowid_name(schema: Schema) -> str | None:
-    taken = {name.lower() for name in schema.names}
-    return next((n for n in ("rowid", "_rowid_", "oid") if n not in taken), None)
+def _unique(connection: Connection, index: str) -> Unique:
+    info = connection.execute("SELECT * FROM pragma_index_xinfo(?, 'main')", (index,)).fetchall()
+    made = connection.execute(
+        "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ? AND sql IS NOT NULL",
+        (index,),
+    ).fetchone()
+    written, where = index_terms(made[0]) if made is not None else ([], "")
+    terms = [
+        Term(written[at], str(collation), False)
+        if column is None
+        else Term(str(column), str(collation), True)
+        for at, (_, _, column, _, collation, is_key) in enumerate(info)
+        if is_key
+    ]
+    return Unique(tuple(terms), where)
+
+
+def check_followable(place: Place, table: Table) -> None:
+    """SourceError if what happens to a table cannot be known exactly."""
+    name = table.name
+    for unique in table.shape.uniques:
+        for term in unique.terms:
+            if not term.is_column and compares(term.text):
+                raise place.error(
+                    f"table {name} has a unique index over {term.text}, which compares values: "
+                    "what a REPLACE removes there cannot be followed.",
+                    "Index a generated column instead, or leave the table out.",
+                )
+    if not is_key_kept(table):
+        columns = ", ".join(quoted(column) for column in table.relation.key)
+        raise place.error(
+            f"nothing in the file keeps the key ({', '.join(table.relation.key)}) of table {name} "
+            "unique.",
+            f"Run CREATE UNIQUE INDEX {quoted(name + '_key')} ON {quoted(name)} ({columns}), or "
+            "take the key out of the settings.",
+        )
+
+
+def is_key_kept(table: Table) -> bool:
+    """Whether the file keeps the key unique, so that no two rows ever have the same."""
+    key = set(table.relation.key)
+    if not key or (table.primary and key.issuperset(table.primary)):
+        return True
+    return any(
+        not unique.where and all(term.is_column and term.text in key for term in unique.terms)
+        for unique in table.shape.uniques
+    )
 
 
 def describe_all(
@@ -267,5 +408,9 @@ def describe_all(
     connection: Connection,
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
+    columns: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Table]:
-    return {name: describe(place, connection, name, keys.get(name)) for name in names}
+    return {
+        name: describe(place, connection, name, keys.get(name), (columns or {}).get(name))
+        for name in names
+    }

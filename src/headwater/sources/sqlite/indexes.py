@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from headwater.algebra.values import TEXT
-from headwater.sources.sqlite.catalog import Connection, Table, quoted
+from headwater.sources.sqlite.catalog import Connection, Table
 from headwater.sources.sqlite.types import pushes
+from headwater.sources.sqlite.uniques import quoted
 
 _FIRST_COLUMNS = """
 SELECT c.name, c.coll, i.partial, i.origin

@@ -11,10 +11,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headwater.sources.contract import Position
-from headwater.sources.sqlite.catalog import Connection, Place, Table, quoted
+from headwater.sources.sqlite.catalog import Connection, Place, Table
 from headwater.sources.sqlite.monitor import SeqSnapshot
-from headwater.sources.sqlite.setup import check_setup
+from headwater.sources.sqlite.standing import check_readable, follow
 from headwater.sources.sqlite.types import Stored, arrow_batch
+from headwater.sources.sqlite.uniques import quoted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -93,7 +94,7 @@ class SqliteLoad:
         finally:
             writer.close()
 
-    def _heads(self) -> set[tuple[int, str, int]]:
+    def _heads(self) -> set[tuple[int, int, str, int]]:
         heads = set()
         for reader in self._readers:
             if reader.in_transaction:
@@ -101,14 +102,18 @@ class SqliteLoad:
             reader.execute("BEGIN")
             (schema,) = reader.execute("PRAGMA main.schema_version").fetchone()
             if not self._readers.index(reader):
-                check_setup(self._place, reader, self._tables)
-            seq, log = reader.execute("SELECT seq, log FROM _headwater_head").fetchone()
-            heads.add((int(seq), str(log), int(schema)))
+                followed = follow(self._place, reader, self._tables)
+                used = {name: table.columns for name, table in self._tables.items()}
+                check_readable(self._place, followed, used)
+            seq, nonce, log = reader.execute(
+                f"SELECT seq, nonce, log FROM {self._place.names.head}"
+            ).fetchone()
+            heads.add((int(seq), int(nonce), str(log), int(schema)))
         return heads
 
-    def _checked(self, head: tuple[int, str, int]) -> Position:
-        self._seq = head[0]
-        return {"seq": head[0], "log": head[1]}
+    def _checked(self, head: tuple[int, int, str, int]) -> Position:
+        self._seq, nonce, log, _ = head
+        return {"seq": self._seq, "log": log, "nonce": nonce}
 
     # Parts
 

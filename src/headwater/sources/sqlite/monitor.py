@@ -11,13 +11,21 @@ must not be merged ends each transaction with
 
     INSERT OR IGNORE INTO _headwater_border SELECT seq FROM _headwater_head
 
-Borders that were read and are still needed are kept there too, when the monitor acknowledges
-and when it closes, so that reading again gives the same transactions. A VACUUM may move the
-page that the borders are read from; what was committed since the last look is then merged.
+(with the names of the owner)
+
+Borders that were read and are still needed are kept there too, when the log is pruned and when
+the monitor closes, so that reading again gives the same transactions. A VACUUM may move the
+page that the borders are read from; what was committed since the last look is then merged. An
+answer may reflect a part of such a unit, so each one says with which number it begins.
+
+A position has the number of a change and the random number that was logged with it. If both
+are still in the log it is the same history, whatever file is read; where they are not, a file
+was restored or the log is another one, and nothing goes on.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
@@ -27,11 +35,20 @@ from dataclasses import dataclass
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
 from headwater.protocol.transactions import Transaction, Update
-from headwater.sources.contract import Committed, Logged, Marked, Position, Progressed
+from headwater.sources.contract import (
+    Broken,
+    Committed,
+    Logged,
+    Marked,
+    Position,
+    Progressed,
+    Reader,
+)
 from headwater.sources.sqlite.catalog import Connection, Place, Table
 from headwater.sources.sqlite.keeper import Keeper
-from headwater.sources.sqlite.setup import check_setup
-from headwater.sources.sqlite.triggers import DELETED, INSERTED
+from headwater.sources.sqlite.layout import Layouts
+from headwater.sources.sqlite.standing import Trouble, follow, has_log
+from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED
 from headwater.sources.sqlite.types import Stored
 from headwater.sources.sqlite.wal import Borders
 
@@ -80,21 +97,33 @@ class State:
     """What one read transaction says about the log."""
 
     head: int
+    nonce: int
     pruned: int
     log: str
-    page: int
+    reader: str | None
+    epoch: int | None
+    known: int | None
+    """The random number that is logged with a given change; None if that is not there."""
     schema: int
 
 
-def read_state(connection: Connection) -> State:
-    head, pruned, log = connection.execute(
-        "SELECT seq, pruned, log FROM _headwater_head"
-    ).fetchone()
-    (page,) = connection.execute(
-        "SELECT rootpage FROM main.sqlite_master WHERE name = '_headwater_head'"
+def read_state(connection: Connection, place: Place, known: int) -> State:
+    names = place.names
+    seq, nonce, pruned, log, reader, epoch, logged = connection.execute(
+        f"SELECT seq, nonce, pruned, log, reader, epoch, "
+        f"(SELECT nonce FROM {names.log} WHERE seq = ?) FROM {names.head}",
+        (known,),
     ).fetchone()
     (schema,) = connection.execute("PRAGMA main.schema_version").fetchone()
-    return State(int(head), int(pruned), str(log), int(page), int(schema))
+    return State(seq, nonce, pruned, log, reader, epoch, logged, schema)
+
+
+def root_page(connection: Connection, place: Place) -> int:
+    """The page with the number of the last change."""
+    (page,) = connection.execute(
+        "SELECT rootpage FROM main.sqlite_master WHERE name = ?", (place.names.head,)
+    ).fetchone()
+    return int(page)
 
 
 class SqliteMonitor:
@@ -106,6 +135,7 @@ class SqliteMonitor:
         tables: Mapping[str, Table],
         markers: Markers,
         after: Position | None,
+        reader: Reader | None = None,
     ) -> None:
         self._place = place
         self._tables = tables
@@ -114,8 +144,12 @@ class SqliteMonitor:
         self._pending: list[tuple[int, str, int]] = []
         self._closed = False
         self._reading = threading.Lock()
-        self._keeper = Keeper(place)
+        self._keeper = Keeper(place, reader)
         self._connections: list[Connection] = []
+        self._troubles: dict[str, Trouble] = {}
+        self._found: list[tuple[str, Trouble]] = []  # and not reported yet
+        self._borders: deque[int] = deque()
+        self._is_new = after is None
         try:
             with place.failures():
                 self._open(after)
@@ -124,40 +158,48 @@ class SqliteMonitor:
             raise
 
     def _open(self, after: Position | None) -> None:
-        self._file = self._place.identity()
         self._poller, self._held, self._idle = (self._connect() for _ in range(3))
         if self._poller.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             raise self._place.error(
-                f"{self._place.path} is no longer in WAL mode.", "Run the setup again."
+                f"{self._place.path} is no longer in WAL mode.", self._place.set_up
             )
         self._version = self._data_version()
+        self._file = self._place.identity()
         self._held.execute("BEGIN")
-        self._numbered = check_setup(self._place, self._held, self._tables)
-        self._state = read_state(self._held)
-        self._at = self._known = self._start(after)
-        self._wal = Borders(self._place.path)
-        self._borders: deque[int] = deque()
-        self._keeper.log = self._state.log
-        self._learn(self._held, self._state)
+        if after is not None:
+            self._check_log(self._held)
+        self._layouts = self._follow(self._held)
+        self._start(after)
+        self._keeper.claim()
 
-    def _start(self, after: Position | None) -> int:
-        state = self._state
+    def _start(self, after: Position | None) -> None:
         at = after.get("seq") if after is not None else 0
-        again = "Load the relations anew and go on from the position of the load."
-        if not isinstance(at, int) or (
-            after is not None and after.get("log", state.log) != state.log
-        ):
-            raise self._place.error("the position belongs to another log.", again)
+        if not isinstance(at, int):
+            raise self._place.broken("the position belongs to another kind of log.")
+        state = read_state(self._held, self._place, at)
+        if after is not None and after.get("log") != state.log:
+            raise self._place.broken("the position belongs to another log.")
         if at > state.head:
-            raise self._place.error(
-                f"the position {at} is ahead of the log, which ends at {state.head}.", again
+            raise self._place.broken(
+                f"the position {at} is ahead of the log, which ends at {state.head}: the file was "
+                "restored from an earlier state."
             )
         if at < state.pruned:
-            raise self._place.error(
-                f"the log no longer has what came after {at}; it begins after {state.pruned}.",
-                again,
+            raise self._place.broken(
+                f"the log no longer has what came after {at}; it begins after {state.pruned}."
             )
-        return at
+        if after is not None and after.get("nonce") != state.known:
+            raise self._place.broken(
+                f"change {at} in the log is not the one that was read: the file was restored from "
+                "an earlier state, and written to since."
+            )
+        self._state = state
+        self._at = self._known = at
+        self._nonce = self._at_nonce = state.known
+        self._wal = Borders(self._place.path)
+        self._page = root_page(self._held, self._place)
+        self._keeper.log = state.log
+        self._learn(self._held, state, self._page)
 
     # The contract
 
@@ -174,7 +216,7 @@ class SqliteMonitor:
             pause = min(2 * pause, _LONGEST_S)
 
     def acknowledge(self, position: Position) -> None:
-        """Prune the log up to here, or later if a writer is in the way."""
+        """Let the log be pruned up to here, by the thread that reads."""
         seq = position["seq"]
         assert isinstance(seq, int)
         self._keeper.prune(seq)
@@ -193,10 +235,17 @@ class SqliteMonitor:
     # Reading
 
     def _next(self) -> list[Logged]:
+        if self._is_new:
+            self._is_new = False
+            return [Progressed(self._position)]
         if not self._borders:
             self._advance()
         logged = self._units() if self._borders else []
-        return logged + self._marked()
+        if not self._borders:
+            logged += self._gaps()
+        logged += self._marked()
+        self._keeper.work(idle=not logged)
+        return logged
 
     def _advance(self) -> None:
         """Look at a newer state of the database, if there is one."""
@@ -213,41 +262,64 @@ class SqliteMonitor:
         newer = self._idle
         newer.execute("BEGIN")
         try:
-            state = read_state(newer)
-            if state.log != self._state.log:
-                raise self._place.error(
-                    "the log was removed and made anew.", "Load the relations anew."
-                )
+            state, page = read_state(newer, self._place, self._known), self._page
+            self._check(state)
             if state.schema != self._state.schema:
-                self._numbered = check_setup(self._place, newer, self._tables)
-            self._learn(newer, state)
+                self._check_log(newer)
+                page = root_page(newer, self._place)
+                self._layouts = self._follow(newer)
+            self._learn(newer, state, page)
         except BaseException:
             newer.execute("ROLLBACK")
             raise
         self._held.execute("COMMIT")
-        self._held, self._idle, self._state = newer, self._held, state
+        self._held, self._idle, self._state, self._page = newer, self._held, state, page
 
-    def _learn(self, connection: Connection, state: State) -> None:
+    def _check_log(self, connection: Connection) -> None:
+        if not has_log(connection, self._place.names):
+            raise self._place.broken(f"{self._place.path} has no log of changes any more.")
+
+    def _check(self, state: State) -> None:
+        """Whether a state of the database comes after what was read."""
+        if state.log != self._state.log:
+            raise self._place.broken("the log was removed and made anew.")
+        if state.known != self._nonce:
+            raise self._place.broken(
+                f"change {self._known} is not in the log any more: the file was restored from an "
+                "earlier state."
+            )
+        self._keeper.check_reader(state.reader, state.epoch)
+
+    def _follow(self, connection: Connection) -> Layouts:
+        """How rows of the log are to be read; what has come to be broken is reported."""
+        followed = follow(self._place, connection, self._tables)
+        for name, entry in followed.items():
+            if entry.trouble is not None and self._troubles.get(name) != entry.trouble:
+                self._found.append((name, entry.trouble))
+        self._troubles = {n: e.trouble for n, e in followed.items() if e.trouble is not None}
+        return Layouts(self._place, followed.values())
+
+    def _learn(self, connection: Connection, state: State, page: int) -> None:
         """Find the borders between what is known and a state's head."""
         if state.head == self._known:
             return
         borders = {state.head}
-        if state.page == self._state.page:
-            borders.update(self._wal.upto(state.head, state.page))
+        if page == self._page:
+            borders.update(self._wal.upto(state.head, page))
         kept = connection.execute(
-            "SELECT seq FROM _headwater_border WHERE seq BETWEEN ? AND ?",
+            f"SELECT seq FROM {self._place.names.border} WHERE seq BETWEEN ? AND ?",
             (self._known, state.head),
         )
         borders.update(seq for (seq,) in kept)
         fresh = sorted(border for border in borders if self._known < border <= state.head)
         self._borders.extend(fresh)
         self._keeper.learned(fresh)
-        self._known = state.head
+        self._known, self._nonce = state.head, state.nonce
 
     def _units(self) -> list[Logged]:
         """Some of the transactions whose borders are known."""
         rows = self._held.execute(
-            "SELECT * FROM _headwater_log WHERE seq > ? AND seq <= ? ORDER BY seq",
+            f"SELECT * FROM {self._place.names.log} WHERE seq > ? AND seq <= ? ORDER BY seq",
             (self._at, self._known),
         )
         logged: list[Logged] = []
@@ -256,40 +328,82 @@ class SqliteMonitor:
         while self._borders and count < _ROWS_PER_READ:
             border = self._borders[0]
             updates: list[Update] = []
+            gaps: list[tuple[int, int]] = []
+            nonce = None
             while row is not None and row[0] <= border:
-                updates += self._update(row)
+                _, nonce, relation, action = row[:4]
+                if action == GAP:
+                    gaps.append((row[0], relation))
+                else:
+                    updates += self._update(row)
                 count += 1
                 row = rows.fetchone()
-            logged.append(self._unit(border, updates))
+            if nonce is None:
+                raise self._place.broken(f"the log has lost the changes up to {border}.")
+            position: Position = {"seq": border, "log": self._state.log, "nonce": nonce}
+            logged += self._unit(border, position, updates)
+            for seq, relation in gaps:
+                logged += self._gap(seq, relation, position)
             self._borders.popleft()
-            self._at = border
+            self._at, self._at_nonce = border, nonce
         rows.close()
         return logged
 
-    def _unit(self, border: int, updates: list[Update]) -> Logged:
-        position: Position = {"seq": border, "log": self._state.log}
+    def _unit(self, border: int, position: Position, updates: list[Update]) -> list[Logged]:
         if not updates:
-            return Progressed(position)
+            return [Progressed(position)]
         name = self._place.name
         transaction = Transaction(f"{name}:{border}", tuple(updates), (name,), (name,))
-        return Committed(transaction, position, border)
+        first = (self._at + 1,) if self._at + 1 < border else ()
+        return [Committed(transaction, position, border, first)]
 
     def _update(self, logged: tuple[Stored, ...]) -> list[Update]:
         """The change in one row of the log: none if it is of no interest."""
-        _, relation, action = logged[:3]
-        table = self._numbered.get(relation) if isinstance(relation, int) else None
-        if table is None:
+        seq, _, relation, action = logged[:4]
+        layout = self._layouts.of(relation, seq)
+        if layout is None:
             return []
-        width = len(table.columns)
-        olds, news = logged[3 : 3 + 2 * width : 2], logged[4 : 4 + 2 * width : 2]
+        table = layout.table
         counts: dict[Row, int] = {}
         if action != INSERTED:
-            counts[table.read(self._place, olds)] = -1
+            counts[table.read(self._place, layout.olds(logged))] = -1
         if action != DELETED:
-            new = table.read(self._place, news)
+            new = table.read(self._place, layout.news(logged))
             counts[new] = counts.get(new, 0) + 1
         delta = Rows(table.relation.schema, counts)
         return [Update(table.relation.name, delta)] if delta else []
+
+    # Gaps
+
+    def _gap(self, seq: int, number: int, position: Position) -> list[Logged]:
+        """A gap that the setup has noted in the log."""
+        found = self._layouts.followed.get(number)
+        if found is None:
+            return []
+        columns, reason = self._held.execute(
+            f"SELECT columns, reason FROM {self._place.names.gap} WHERE seq = ?", (seq,)
+        ).fetchone()
+        broken = None if columns is None else frozenset(json.loads(columns))
+        return [self._broken(found.table.name, Trouble(broken, str(reason)), position, seq)]
+
+    def _gaps(self) -> list[Logged]:
+        """Gaps that were noticed just now, once all that is known before them has been read."""
+        found, self._found = self._found, []
+        return [self._broken(name, trouble, self._position, None) for name, trouble in found]
+
+    @property
+    def _position(self) -> Position:
+        """Up to where everything has been reported."""
+        return {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
+
+    def _broken(self, name: str, trouble: Trouble, position: Position, stamp: int | None) -> Broken:
+        relation = self._tables[name].relation.name
+        return Broken(
+            {relation: trouble.columns},
+            f"{trouble.reason} {self._place.set_up}",
+            position,
+            stamp,
+        )
 
     def _marked(self) -> list[Logged]:
         """The markers of answers that reflect nothing which was not read."""

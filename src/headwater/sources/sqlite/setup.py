@@ -1,181 +1,258 @@
 """What Headwater adds to a SQLite file: a log of changes, filled by triggers, and its removal.
 
-- `_headwater_head` has one row: the number of the last change, up to where the log has been
-  pruned, and a name of this log that no other log has.
-- `_headwater_log` has one row for each changed row: `o0, o1, ...` are the old values,
-  `n0, n1, ...` the new ones. The columns have no type, so SQLite keeps every value as it is.
-- `_headwater_relation` has the relations with their columns as they were at the setup.
-- `_headwater_border` has numbers at which transactions ended.
-- `_headwater_replaced` is empty between statements, or has what one of them might replace.
+- `head` has one row: the number of the last change and a random number that goes with it, what
+  the triggers know about the statement under way, up to where the log has been pruned, a name of
+  this log that no other log has, and who reads it.
+- `log` has one row for each changed row: `o0, o1, ...` are old values, `n0, n1, ...` new ones. The
+  columns have no type, so SQLite keeps every value as it is. Each row has a random number: the
+  same number and the same random number are the same history.
+- `relation` has the relations and what their triggers were made from; `column` has where in the
+  log their columns are, and since when.
+- `border` has numbers at which transactions ended, `gap` says where changes were not logged.
+- `aside_1`, ... have rows that the statement under way may replace (`triggers`).
+
+The names carry the owner of the log (`names`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from headwater.sources.sqlite.catalog import Connection, Place, Table, describe
-from headwater.sources.sqlite.triggers import ACTIONS, create_triggers, trigger_name
-
-TABLES = (
-    "_headwater_head",
-    "_headwater_log",
-    "_headwater_relation",
-    "_headwater_border",
-    "_headwater_replaced",
+from headwater.sources.sqlite.catalog import (
+    Connection,
+    Place,
+    Table,
+    check_followable,
 )
-
-_CREATE = (
-    "CREATE TABLE _headwater_head "
-    "(seq INTEGER NOT NULL, pruned INTEGER NOT NULL, log TEXT NOT NULL)",
-    "INSERT INTO _headwater_head VALUES (0, 0, lower(hex(randomblob(8))))",
-    "CREATE TABLE _headwater_log "
-    "(seq INTEGER PRIMARY KEY, relation INTEGER NOT NULL, action INTEGER NOT NULL)",
-    "CREATE TABLE _headwater_relation "
-    "(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, columns TEXT NOT NULL)",
-    "CREATE TABLE _headwater_border (seq INTEGER PRIMARY KEY)",
-    "CREATE TABLE _headwater_replaced "
-    "(n INTEGER PRIMARY KEY, relation INTEGER NOT NULL, action INTEGER NOT NULL, id)",
+from headwater.sources.sqlite.names import Names, owner_of_head
+from headwater.sources.sqlite.standing import (
+    Stored,
+    Trouble,
+    has_log,
+    shape_json,
+    shape_of,
+    stored_relations,
+    trouble_with,
 )
+from headwater.sources.sqlite.triggers import ACTIONS, GAP, Logging
+from headwater.sources.sqlite.uniques import quoted
+
+
+def _create(names: Names) -> list[str]:
+    return [
+        f"CREATE TABLE {names.head} (seq INTEGER NOT NULL, nonce INTEGER NOT NULL, "
+        "open INTEGER NOT NULL, at REAL NOT NULL, pruned INTEGER NOT NULL, log TEXT NOT NULL, "
+        "relations INTEGER NOT NULL, width INTEGER NOT NULL, reader TEXT, epoch INTEGER)",
+        f"INSERT INTO {names.head} VALUES "
+        "(0, random(), 0, 0, 0, lower(hex(randomblob(8))), 0, 0, NULL, NULL)",
+        f"CREATE TABLE {names.log} (seq INTEGER PRIMARY KEY, nonce INTEGER NOT NULL, "
+        "relation INTEGER NOT NULL, action INTEGER NOT NULL)",
+        f"INSERT INTO {names.log} SELECT seq, nonce, 0, 0 FROM {names.head}",
+        f"CREATE TABLE {names.relation} "
+        "(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, shape TEXT NOT NULL)",
+        f"CREATE TABLE {names.column} (relation INTEGER NOT NULL, name TEXT NOT NULL, "
+        "declared TEXT NOT NULL, slot INTEGER NOT NULL, since INTEGER NOT NULL)",
+        f"CREATE TABLE {names.border} (seq INTEGER PRIMARY KEY)",
+        f"CREATE TABLE {names.gap} (seq INTEGER PRIMARY KEY, columns TEXT, reason TEXT NOT NULL)",
+    ]
 
 
 def setup_statements(
     place: Place, connection: Connection, tables: Mapping[str, Table]
 ) -> list[str]:
     """What is still missing, to be run in one transaction; empty after a setup."""
-    exists = has_log(connection)
-    known = stored_relations(connection) if exists else {}
-    for name in tables:
-        if name in known:
-            _check_columns(place, tables[name], known[name][1])
-    statements = [] if exists else list(_CREATE)
-    width = max((len(table.columns) for table in tables.values()), default=0)
-    statements += _widen(_width(connection) if exists else 0, width)
-    present = _triggers(connection)
-    number = max((number for number, _ in known.values()), default=0)
+    names = place.names
+    for table in tables.values():
+        check_followable(place, table)
+    known: dict[str, Stored] = {}
+    relations = width = 0
+    statements = []
+    if has_log(connection, names):
+        known = stored_relations(connection, names)
+        relations, width = connection.execute(
+            f"SELECT relations, width FROM {names.head}"
+        ).fetchone()
+    else:
+        statements = [*removal_statements(connection, names), *_create(names)]
     for name, table in tables.items():
-        if name not in known:
-            number += 1
-            statements.append(
-                "INSERT INTO _headwater_relation VALUES "
-                f"({number}, {_literal(name)}, {_literal(_columns_json(table))})"
-            )
-        its = known[name][0] if name in known else number
-        for trigger, statement in create_triggers(table, its).items():
-            if present.get(trigger) != statement:
-                statements += [f"DROP TRIGGER IF EXISTS {trigger}", statement]
+        before = known.get(name)
+        trouble = trouble_with(place, connection, before) if before is not None else None
+        stay = _staying(table, before, trouble)
+        if before is not None and trouble is None and _fits(before, table, stay):
+            continue
+        fresh = [column for column in table.columns if column not in stay]
+        slots = {**stay, **{column: width + at for at, column in enumerate(fresh)}}
+        statements += _widen(names, width, width + len(fresh))
+        width += len(fresh)
+        relations += before is None
+        number = relations if before is None else before.logging.number
+        if before is not None:
+            statements += _forget(names, number, stay)
+        if before is not None and trouble is not None:
+            statements += _gap(names, number, trouble)
+        statements += _log_from_here(names, number, table, slots, fresh)
+        statements.append(f"UPDATE {names.head} SET relations = {relations}, width = {width}")
     return statements
 
 
-def teardown_statements(connection: Connection, names: Iterable[str]) -> list[str]:
-    """Remove the triggers of these relations, and the log once nothing else fills it."""
-    if not has_log(connection):
-        return []
-    known = stored_relations(connection)
-    gone = [known[name][0] for name in names if name in known]
-    statements = [
-        f"DROP TRIGGER IF EXISTS {trigger_name(number, action)}"
-        for number in gone
-        for action in ACTIONS
-    ]
-    if len(gone) == len(known):
-        return statements + [f"DROP TABLE IF EXISTS {table}" for table in TABLES]
-    for number in gone:
-        statements.append(f"DELETE FROM _headwater_relation WHERE id = {number}")
-        statements.append(f"DELETE FROM _headwater_log WHERE relation = {number}")
-    return statements
+def _staying(table: Table, before: Stored | None, trouble: Trouble | None) -> dict[str, int]:
+    """The columns that are in the log already, and where."""
+    if before is None:
+        return {}
+    broken = trouble.columns if trouble is not None and trouble.columns is not None else ()
+    return {
+        column: before.columns[column].slot
+        for column in table.columns
+        if column in before.columns and column not in broken
+    }
 
 
-def has_log(connection: Connection) -> bool:
-    found = connection.execute(
-        "SELECT count(*) FROM main.sqlite_master WHERE type = 'table' AND name IN "
-        f"({', '.join('?' * len(TABLES))})",
-        TABLES,
-    ).fetchone()
-    return bool(found[0] == len(TABLES))
-
-
-def stored_relations(connection: Connection) -> dict[str, tuple[int, str]]:
-    """The number of each relation in the log, and its columns at the setup."""
-    rows = connection.execute("SELECT name, id, columns FROM _headwater_relation")
-    return {str(name): (int(number), str(columns)) for name, number, columns in rows}
-
-
-def check_setup(
-    place: Place, connection: Connection, tables: Mapping[str, Table]
-) -> dict[int, Table]:
-    """The relations by their numbers in the log; SourceError if the log cannot be trusted."""
-    if not has_log(connection):
-        raise place.error(
-            f"{place.path} has no log of changes.", "Run the setup, then load the relations."
-        )
-    known = stored_relations(connection)
-    present = _triggers(connection)
-    numbered: dict[int, Table] = {}
-    for name, table in tables.items():
-        if name not in known:
-            raise place.error(f"table {name} is not in the log.", "Run the setup, then load it.")
-        number, columns = known[name]
-        now = describe(place, connection, name, table.relation.key)
-        _check_columns(place, now, columns)
-        _check_columns(place, table, columns)
-        _check_triggers(place, name, create_triggers(now, number), present)
-        numbered[number] = table
-    return numbered
-
-
-def _check_columns(place: Place, table: Table, columns: str) -> None:
-    if _columns_json(table) != columns:
-        raise place.error(
-            f"table {table.name} was altered since the setup.",
-            "Run the teardown and the setup, then load the relations anew.",
-        )
-
-
-def _check_triggers(
-    place: Place, name: str, expected: Mapping[str, str], present: Mapping[str, str]
-) -> None:
-    if missing := sorted(expected.keys() - present.keys()):
-        raise place.error(
-            f"table {name} has lost the trigger {missing[0]}, or has a new unique index.",
-            "Run the setup again, then load the relations anew.",
-        )
-    if any(present[trigger] != statement for trigger, statement in expected.items()):
-        raise place.error(
-            f"the unique indexes of table {name} have changed since the setup.",
-            "Run the setup again; if rows were replaced meanwhile, load the relations anew.",
-        )
-
-
-def _columns_json(table: Table) -> str:
-    return json.dumps([list(column) for column in table.declared])
-
-
-def _triggers(connection: Connection) -> dict[str, str]:
-    rows = connection.execute(
-        "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger' "
-        "AND substr(name, 1, 11) = '_headwater_'"
+def _fits(before: Stored, table: Table, stay: Mapping[str, int]) -> bool:
+    wanted = shape_of(table.name, json.loads(shape_json(table.shape, table.columns)))
+    return (
+        before.logging.shape == wanted
+        and stay.keys() == before.columns.keys()
+        and stay.keys() == set(table.columns)
     )
-    return {str(name): str(sql) for name, sql in rows}
 
 
-def _width(connection: Connection) -> int:
-    columns = connection.execute("PRAGMA main.table_info(_headwater_replaced)").fetchall()
-    return len(columns) - 4
+def _forget(names: Names, number: int, stay: Iterable[str]) -> Iterator[str]:
+    yield from _drop_triggers(names, number)
+    kept = ", ".join(map(_literal, stay))
+    yield f"DELETE FROM {names.column} WHERE relation = {number} AND name NOT IN ({kept})"
+    yield f"DELETE FROM {names.relation} WHERE id = {number}"
 
 
-def _widen(now: int, width: int) -> Iterator[str]:
-    for at in range(now, width):
-        yield f"ALTER TABLE _headwater_log ADD COLUMN o{at}"
-        yield f"ALTER TABLE _headwater_log ADD COLUMN n{at}"
-        yield f"ALTER TABLE _headwater_replaced ADD COLUMN o{at}"
+def _gap(names: Names, number: int, trouble: Trouble) -> Iterator[str]:
+    """Say in the log that changes are missing before this place."""
+    columns = "NULL" if trouble.columns is None else _literal(json.dumps(sorted(trouble.columns)))
+    yield _border(names)
+    yield f"UPDATE {names.head} SET seq = seq + 1, nonce = random()"
+    yield (
+        f"INSERT INTO {names.log} (seq, nonce, relation, action) "
+        f"SELECT seq, nonce, {number}, {GAP} FROM {names.head}"
+    )
+    yield (
+        f"INSERT INTO {names.gap} SELECT seq, {columns}, {_literal(trouble.reason)} "
+        f"FROM {names.head}"
+    )
+
+
+def _log_from_here(
+    names: Names, number: int, table: Table, slots: Mapping[str, int], fresh: Iterable[str]
+) -> Iterator[str]:
+    shape = shape_json(table.shape, table.columns)
+    ordered = tuple(sorted(slots.items(), key=lambda entry: entry[1]))
+    logging = Logging(names, shape_of(table.name, json.loads(shape)), number, ordered)
+    yield _border(names)
+    yield (
+        f"INSERT INTO {names.relation} VALUES ({number}, {_literal(table.name)}, {_literal(shape)})"
+    )
+    for column in fresh:
+        yield (
+            f"INSERT INTO {names.column} SELECT {number}, {_literal(column)}, "
+            f"{_literal(table.declared[column])}, {slots[column]}, seq FROM {names.head}"
+        )
+    yield from logging.aside_statements()
+    yield from logging.triggers().values()
+
+
+def _border(names: Names) -> str:
+    return (
+        f"INSERT INTO {names.border} SELECT seq FROM {names.head} "
+        f"WHERE seq NOT IN (SELECT seq FROM {names.border})"
+    )
+
+
+def _drop_triggers(names: Names, number: int) -> Iterator[str]:
+    for action in ACTIONS:
+        yield f"DROP TRIGGER IF EXISTS {names.trigger(number, action)}"
+    yield f"DROP TABLE IF EXISTS {names.aside(number)}"
+
+
+def _widen(names: Names, now: int, width: int) -> Iterator[str]:
+    for slot in range(now, width):
+        yield f"ALTER TABLE {names.log} ADD COLUMN o{slot}"
+        yield f"ALTER TABLE {names.log} ADD COLUMN n{slot}"
+
+
+def teardown_statements(
+    connection: Connection, names: Names, relations: Iterable[str]
+) -> list[str]:
+    """Remove the triggers of these relations, and the log once nothing else fills it.
+
+    What is in the log stays as long as others need it: the history goes on.
+    """
+    if not has_log(connection, names):
+        return removal_statements(connection, names)
+    known = stored_relations(connection, names)
+    gone = [known[name].logging.number for name in relations if name in known]
+    if len(gone) == len(known):
+        return removal_statements(connection, names)
+    return [statement for number in gone for statement in _forget(names, number, ())]
+
+
+def removal_statements(connection: Connection, names: Names) -> list[str]:
+    """Remove everything of one owner, whatever is left of it."""
+    found = connection.execute(
+        "SELECT type, name FROM main.sqlite_master WHERE type IN ('table', 'trigger') "
+        "ORDER BY type DESC"
+    ).fetchall()
+    return [
+        f"DROP {'TRIGGER' if kind == 'trigger' else 'TABLE'} {quoted(str(name))}"
+        for kind, name in found
+        if names.owns(str(name))
+    ]
+
+
+def owners(connection: Connection) -> list[str]:
+    """Whose logs are in the file."""
+    rows = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")
+    found = (owner_of_head(str(name)) for (name,) in rows)
+    return sorted(owner for owner in found if owner is not None)
+
+
+def writing_failures(connection: Connection, tables: Iterable[Table]) -> dict[str, str]:
+    """What SQLite says to statements that write to the tables, by the statement.
+
+    It compiles triggers when somebody writes: better that it complains to us than to the
+    application. A function that only the application has makes it complain in any case.
+    """
+    found = {}
+    for table in tables:
+        on, column = quoted(table.name), quoted(next(iter(table.declared)))
+        for statement in (
+            f"INSERT INTO {on} ({column}) SELECT {column} FROM {on} WHERE 0",
+            f"UPDATE {on} SET {column} = {column} WHERE 0",
+            f"DELETE FROM {on} WHERE 0",
+        ):
+            try:
+                connection.execute(statement)
+            except sqlite3.Error as error:
+                found[statement] = str(error)
+    return found
+
+
+def check_writers(
+    place: Place, connection: Connection, tables: Iterable[Table], before: Mapping[str, str]
+) -> None:
+    """SourceError if a statement that worked before our triggers were made works no more."""
+    for statement, error in writing_failures(connection, tables).items():
+        if statement not in before:
+            raise place.error(
+                f"with Headwater's triggers {statement} would fail ({error}).",
+                "If the table has a unique index or a default that is an expression, write it in "
+                "a simpler way, or leave the table out.",
+            )
 
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def run_all(connection: Connection, statements: Callable[[], Sequence[str]]) -> None:
+def run_all(connection: Connection, statements: Callable[[], Iterable[str]]) -> None:
     """All or none of the statements, which are found in the same transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:

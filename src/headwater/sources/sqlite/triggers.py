@@ -1,142 +1,391 @@
-"""The triggers that log the changes of one table, with the rows that they replace.
+"""The triggers that log the changes of one table, with the rows that REPLACE removes.
 
-INSERT OR REPLACE and UPDATE OR REPLACE remove rows without firing triggers of deletion, unless
-the writer has set `recursive_triggers`. So a trigger before the change looks for the rows in
-its way and puts them aside, and the trigger after the change, which does not fire if the
-change was ignored, logs those as deleted. A trigger of deletion that does fire forgets them.
-Uniqueness over expressions or over a part of the rows is not seen this way.
+Each insertion, update and deletion fires a trigger after it, which logs it. But REPLACE removes
+rows without a trigger, unless the writer has set `recursive_triggers`. So before a change the
+rows in its way are put **aside**, as the table has them, and after it those of them that are
+gone are logged as deleted.
+
+While a change is under way, others may happen inside it: by an application's triggers, and by
+the actions of foreign keys, which REPLACE does fire. They may change or remove what was put
+aside, and bring new rows into the way. So what is aside follows each change, and a row that is
+written inside another change is put aside too. `open` counts the changes under way, too many
+rather than too few (an ignored one has no end), until the next statement, which is known by its
+time: SQLite's clock stands still while a statement runs.
+
+Assumes that of several triggers after one change ours are the first. SQLite fires the youngest
+first, so the setup makes ours anew when it is run, and `standing` looks for younger ones.
+
+No statement here can meet a conflict, because the conflict clause of the writer's statement
+would decide what happens then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from headwater.sources.sqlite.catalog import Table, Unique, quoted
+from headwater.sources.sqlite.catalog import Shape
+from headwater.sources.sqlite.names import Names
+from headwater.sources.sqlite.uniques import Comparison, Unique, quoted
 
-INSERTED, DELETED, UPDATED = 1, 2, 3
-ACTIONS = ("insert", "update", "delete", "before_insert", "before_update")
-_Named = Callable[[Table, str], str]
+INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
+ACTIONS = (
+    *("before_insert", "before_update", "after_insert", "after_update"),
+    *("insert", "update", "delete", "insert_aside", "update_aside"),
+    *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
+)
+_NOW = "julianday('now')"
 
 
-def trigger_name(number: int, action: str) -> str:
-    return f"_headwater_{number}_{action}"
+@dataclass(frozen=True)
+class Logging:
+    """How one relation is logged: from what shape, under which number, which columns where."""
 
+    names: Names
+    shape: Shape
+    number: int
+    slots: tuple[tuple[str, int], ...]
 
-def create_triggers(table: Table, number: int) -> dict[str, str]:
-    """The triggers of one relation: the name of each, and the statement that makes it."""
-    on = quoted(table.name)
-    made = [
-        ("insert", f"AFTER INSERT ON {on}", _log(table, number, INSERTED)),
-        ("update", f"AFTER UPDATE ON {on}", _log(table, number, UPDATED)),
-        ("delete", f"AFTER DELETE ON {on}", _log(table, number, DELETED)),
-    ]
-    if table.uniques:
-        made.append(("before_insert", *_before(table, number, INSERTED)))
-    if table.uniques and _identity(table):
-        made.append(("before_update", *_before(table, number, UPDATED)))
-    statements = {}
-    for action, when, body in made:
-        name = trigger_name(number, action)
-        statements[name] = (
-            f"CREATE TRIGGER {name} {when} BEGIN {' '.join(f'{s};' for s in body)} END"
+    @property
+    def kept(self) -> tuple[str, ...]:
+        return self.shape.kept([column for column, _ in self.slots])
+
+    def renamed(self, names: Mapping[str, str]) -> Logging:
+        """The same, as SQLite writes it after columns were renamed."""
+        shape = replace(
+            self.shape,
+            columns=tuple(names.get(column, column) for column in self.shape.columns),
+            primary=tuple(names.get(column, column) for column in self.shape.primary),
+            uniques=tuple(unique.renamed(names) for unique in self.shape.uniques),
+            defaults=tuple((names.get(c, c), default) for c, default in self.shape.defaults),
+            keys=tuple(names.get(column, column) for column in self.shape.keys),
         )
-    return statements
+        slots = tuple((names.get(column, column), slot) for column, slot in self.slots)
+        return replace(self, shape=shape, slots=slots)
+
+    def triggers(self) -> dict[str, str]:
+        """The name of each trigger, and the statement that makes it, the first to fire last."""
+        return _Statements(self).triggers()
+
+    def aside_statements(self) -> list[str]:
+        """The table for rows that may be replaced, with an index for each way to find them."""
+        aside = self.names.aside(self.number)
+        kept = self.kept
+        by = [f"b{at}" for at in range(len(self.shape.identity))]
+        columns = ", ".join(["gone", *by, *(f"c{at}" for at in range(len(kept)))])
+        statements = [f"CREATE TABLE {aside} ({columns})"]
+        for at, unique in enumerate(self.shape.uniques):
+            if all(term.is_column and term.text in kept for term in unique.terms):
+                terms = ", ".join(
+                    f"c{kept.index(term.text)} COLLATE {quoted(term.collation)}"
+                    for term in unique.terms
+                )
+                statements.append(f"CREATE INDEX {aside}_{at} ON {aside} ({terms})")
+        return statements
 
 
-def _log(table: Table, number: int, action: int) -> list[str]:
-    """Log one changed row, and before it those that it replaced."""
-    columns, values = ["seq", "relation", "action"], ["seq", str(number), str(action)]
-    for sign, row, wanted in (("o", "OLD", action != INSERTED), ("n", "NEW", action != DELETED)):
-        if wanted:
-            columns += [f"{sign}{at}" for at in range(len(table.columns))]
-            values += [f"{row}.{quoted(column)}" for column in table.columns]
-    log = [
-        "UPDATE _headwater_head SET seq = seq + 1",
-        f"INSERT INTO _headwater_log ({', '.join(columns)}) "
-        f"SELECT {', '.join(values)} FROM _headwater_head",
-    ]
-    if not table.uniques:
-        return log
-    forget = f"DELETE FROM _headwater_replaced WHERE n > 0 AND relation = {number}"
-    return (
-        [forget, *log] if action == DELETED else [*_replaced(table, number, action), forget, *log]
+class _Statements:
+    def __init__(self, logging: Logging) -> None:
+        shape, names = logging.shape, logging.names
+        self._shape = shape
+        self._names = names
+        self._number = logging.number
+        self._slots = logging.slots
+        self._kept = logging.kept
+        self._head, self._log = names.head, names.log
+        self._aside = names.aside(logging.number)
+        self._on = quoted(shape.name)
+        self._compare = Comparison(shape.name, shape.columns)
+        self._identity = _identity(shape)
+
+    def triggers(self) -> dict[str, str]:
+        on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
+        made = {
+            "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
+            "before_update": (f"BEFORE UPDATE {self._of_keys()} ON {on}", [self._begin()]),
+            "after_insert": (f"AFTER INSERT ON {on}", [self._end(), self._inside("NEW")]),
+            "after_update": (
+                f"AFTER UPDATE {self._of_keys()} ON {on}",
+                [self._end(), self._inside("OLD", "NEW")],
+            ),
+            "insert": (f"AFTER INSERT ON {on}", self._logged(INSERTED)),
+            "update": (f"AFTER UPDATE ON {on}", self._logged(UPDATED)),
+            "delete": (f"AFTER DELETE ON {on}", self._logged(DELETED)),
+            "insert_aside": self._put_aside(is_update=False),
+            "update_aside": self._put_aside(is_update=True),
+            "insert_replaced": (
+                f"AFTER INSERT ON {on} {some}",
+                [self._replaced(self._taken("NEW"), *self._vanished())],
+            ),
+            "update_replaced": (
+                f"AFTER UPDATE ON {on} {some}",
+                [
+                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    *self._outdated(),
+                    self._follow(),
+                    f"DELETE FROM {self._aside} "
+                    f"WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
+                    self._replaced(
+                        f"{self._taken('NEW')} AND NOT ({self._stays()}) "
+                        f"AND ({self._by('OLD')} OR {self._gone(whole=True)})",
+                        *self._vanished(),
+                    ),
+                ],
+            ),
+            "delete_replaced": (
+                f"AFTER DELETE ON {on} {some}",
+                [
+                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    *self._outdated(),
+                    f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND {self._gone()}",
+                ],
+            ),
+            "gone": (f"AFTER UPDATE OF gone ON {self._aside}", self._log_gone()),
+        }
+        return {
+            (name := self._names.trigger(self._number, action)): (
+                f"CREATE TRIGGER {name} {when} BEGIN {' '.join(f'{s};' for s in body)} END"
+            )
+            for action, (when, body) in made.items()
+        }
+
+    # Rows, and how their columns are written
+
+    def _of_table(self, column: str) -> str:
+        return f"{self._on}.{quoted(column)}"
+
+    def _of_aside(self, column: str) -> str:
+        if column == self._shape.rowid:
+            return f"{self._aside}.rowid"
+        return f"{self._aside}.c{self._kept.index(column)}"
+
+    def _of_by(self, column: str) -> str:
+        at = [term.text for term in self._identity.terms].index(column)
+        return f"{self._aside}.b{at}"
+
+    def _new(self, column: str) -> str:
+        return f"NEW.{quoted(column)}"
+
+    def _new_or_default(self, column: str) -> str:
+        """What REPLACE makes of a NULL that may not be one."""
+        default = dict(self._shape.defaults).get(column)
+        new = self._new(column)
+        return new if default is None else f"coalesce({new}, ({default}))"
+
+    # Conditions
+
+    def _same(self, row: str) -> str:
+        """Whether a row of the table is OLD or NEW."""
+        return self._compare.alike(
+            self._identity, self._of_table, lambda column: f"{row}.{quoted(column)}"
+        )
+
+    def _taken(self, row: str) -> str:
+        """Whether a row aside was where OLD or NEW is."""
+        return self._compare.alike(
+            self._identity, self._of_aside, lambda column: f"{row}.{quoted(column)}"
+        )
+
+    def _vanished(self) -> list[str]:
+        """Which rows aside are gone and could not be in the table together with NEW."""
+        return [
+            f"{self._compare.alike(unique, self._of_aside, self._new)} AND {self._gone()}"
+            for unique in self._shape.uniques
+        ]
+
+    def _differs(self) -> str:
+        """Whether the row aside in the place of OLD has other values."""
+        differences = [
+            f"{self._of_aside(column)} IS NOT OLD.{quoted(column)}" for column in self._kept
+        ]
+        return f"{self._taken('OLD')} AND ({' OR '.join(differences) or '0'})"
+
+    def _moved(self) -> str:
+        """Whether an update that was to replace a row aside has left its own old place."""
+        there = self._compare.alike(self._identity, self._of_table, self._of_by)
+        return (
+            f"({self._aside}.b0 IS NOT NULL "
+            f"AND NOT EXISTS (SELECT 1 FROM {self._on} WHERE {there}))"
+        )
+
+    def _by(self, row: str) -> str:
+        """Whether a row aside was put there because OLD was to be moved to its place."""
+        return self._compare.alike(
+            self._identity, self._of_by, lambda column: f"{row}.{quoted(column)}"
+        )
+
+    def _stays(self) -> str:
+        """Whether an update leaves a row in its place."""
+        return self._compare.alike(
+            self._identity, lambda column: f"OLD.{quoted(column)}", self._new
+        )
+
+    def _gone(self, whole: bool = False) -> str:
+        """Whether a row aside is in the table no more; `whole`: with the values that it had."""
+        same = [self._compare.alike(self._identity, self._of_table, self._of_aside)]
+        if whole:
+            same += [f"{self._of_table(c)} IS {self._of_aside(c)}" for c in self._kept]
+        return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join(same)})"
+
+    # Statements
+
+    def _begin(self) -> str:
+        return (
+            f"UPDATE {self._head} SET open = CASE at WHEN {_NOW} THEN open + 1 ELSE 1 END, "
+            f"at = {_NOW}"
+        )
+
+    def _end(self) -> str:
+        return f"UPDATE {self._head} SET open = open - 1"
+
+    def _of_keys(self) -> str:
+        """Only an update that sets one of these columns can be in the way of another row."""
+        return f"OF {', '.join(map(quoted, self._shape.keys))}" if self._shape.keys else ""
+
+    def _put_aside(self, is_update: bool) -> tuple[str, list[str]]:
+        """Put aside what is in the way of a change, without what an earlier statement has left."""
+        found = [f"EXISTS (SELECT 1 FROM {self._aside})"]
+        body = [
+            f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
+            f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
+        ]
+        for unique in self._shape.uniques:
+            rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
+            if not is_update:
+                found.append(f"EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
+                body.append(self._put(rows))
+                continue
+            rows += f" AND NOT ({self._same('OLD')})"
+            changed = " OR ".join(
+                f"NEW.{quoted(column)} IS NOT OLD.{quoted(column)}"
+                for column in unique.columns(self._shape.columns)
+            )
+            found.append(f"({changed}) AND EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
+            body += [self._forget(rows), self._put(rows, by="OLD")]
+        event = f"BEFORE {f'UPDATE {self._of_keys()}' if is_update else 'INSERT'} ON {self._on}"
+        return f"{event} WHEN {' OR '.join(found)}", body
+
+    def _forget(self, rows: str) -> str:
+        terms = [term.text for term in self._identity.terms]
+        aside = ", ".join(self._of_aside(term) for term in terms)
+        table = ", ".join(self._of_table(term) for term in terms)
+        aside = f"({aside})" if len(terms) > 1 else aside
+        found = f"SELECT {table} FROM {self._on} WHERE {rows}"
+        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found})"
+
+    def _inside(self, *rows: str) -> str:
+        """Put a row aside that was written while another change is under way."""
+        same = " OR ".join(self._same(row) for row in rows)
+        return self._put(f"({same}) AND (SELECT open FROM {self._head}) > 0")
+
+    def _outdated(self) -> list[str]:
+        """Where a row was changed while its change was under way, OLD is what it was before."""
+        condition = f"{self._differs()} AND NOT {self._moved()}"
+        values = [(f"o{slot}", self._of_aside(column)) for column, slot in self._slots]
+        values += [(f"n{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
+        columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
+        taken = [f"{self._head}.seq", f"{self._head}.nonce", str(self._number), str(UPDATED)]
+        taken += [value for _, value in values]
+        return [
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random() "
+            f"WHERE EXISTS (SELECT 1 FROM {self._aside} WHERE {condition})",
+            f"INSERT INTO {self._log} ({', '.join(columns)}) "
+            f"SELECT {', '.join(taken)} FROM {self._aside}, {self._head} WHERE {condition}",
+        ]
+
+    def _follow(self) -> str:
+        """A row aside that is changed where it is stays aside as it is now."""
+        there = f"FROM {self._on} WHERE {self._same('NEW')}"
+        values = [
+            f"c{at} = (SELECT {self._of_table(c)} {there})" for at, c in enumerate(self._kept)
+        ]
+        return (
+            f"UPDATE {self._aside} SET {', '.join(values) or 'gone = gone'} "
+            f"WHERE {self._taken('OLD')} AND {self._stays()} AND EXISTS (SELECT 1 {there})"
+        )
+
+    def _put(self, condition: str, by: str = "") -> str:
+        columns = ["gone", *(f"c{at}" for at in range(len(self._kept)))]
+        values = ["0", *(self._of_table(column) for column in self._kept)]
+        if by:
+            columns += [f"b{at}" for at in range(len(self._identity.terms))]
+            values += [f"{by}.{quoted(term.text)}" for term in self._identity.terms]
+        if self._shape.rowid is not None:
+            columns, values = [*columns, "rowid"], [*values, self._of_table(self._shape.rowid)]
+        same = self._compare.alike(self._identity, self._of_aside, self._of_table)
+        return (
+            f"INSERT INTO {self._aside} ({', '.join(columns)}) SELECT {', '.join(values)} "
+            f"FROM {self._on} WHERE {condition} "
+            f"AND NOT EXISTS (SELECT 1 FROM {self._aside} WHERE {same})"
+        )
+
+    def _logged(self, action: int) -> list[str]:
+        values = []
+        if action != INSERTED:
+            values += [(f"o{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
+        if action != DELETED:
+            values += [(f"n{slot}", f"NEW.{quoted(column)}") for column, slot in self._slots]
+        return [
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+            self._log_row(action, values),
+        ]
+
+    def _replaced(self, *conditions: str) -> str:
+        """Log the rows aside that a change has replaced: the trigger `gone` does it for each."""
+        return f"UPDATE {self._aside} SET gone = 1 WHERE {' OR '.join(conditions)}"
+
+    def _log_gone(self) -> list[str]:
+        values = [(f"o{slot}", f"OLD.c{self._kept.index(column)}") for column, slot in self._slots]
+        return [
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+            self._log_row(DELETED, values),
+            f"DELETE FROM {self._aside} WHERE rowid = OLD.rowid",
+        ]
+
+    def _log_row(self, action: int, values: Sequence[tuple[str, str]]) -> str:
+        columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
+        taken = ["seq", "nonce", str(self._number), str(action), *(value for _, value in values)]
+        return (
+            f"INSERT INTO {self._log} ({', '.join(columns)}) "
+            f"SELECT {', '.join(taken)} FROM {self._head}"
+        )
+
+
+def _identity(shape: Shape) -> Unique:
+    """The uniqueness that tells a row from all others, and is never NULL."""
+    return next(
+        unique
+        for unique in shape.uniques
+        if not unique.where
+        and all(term.is_column for term in unique.terms)
+        and {term.text for term in unique.terms} == set(shape.identity)
     )
 
 
-def _replaced(table: Table, number: int, action: int) -> list[str]:
-    olds = ", ".join(f"o{at}" for at in range(len(table.columns)))
-    known = f"relation = {number} AND action = {action} AND ({_conflict(table, _aside, _new)})"
-    if action == UPDATED:
-        identity = _identity(table)
-        if not identity:
-            return []
-        same = " AND ".join(f"{put} IS OLD.{quoted(column)}" for put, column in identity)
-        known += f" AND NOT ({same})"
-    return [
-        f"INSERT INTO _headwater_log (seq, relation, action, {olds}) "
-        f"SELECT (SELECT seq FROM _headwater_head) + n, {number}, {DELETED}, {olds} "
-        f"FROM _headwater_replaced AS aside WHERE {known}",
-        "UPDATE _headwater_head SET seq = seq + (SELECT max(n) FROM _headwater_replaced) "
-        f"WHERE EXISTS (SELECT 1 FROM _headwater_replaced AS aside WHERE {known})",
-    ]
+def renamed_columns(
+    logging: Logging, present: Mapping[str, str], columns: Iterable[str]
+) -> dict[str, str] | None:
+    """Which columns SQLite has renamed in our triggers: the old name and the new one.
+
+    None if that does not explain how the triggers differ from what was made.
+    """
+    made = logging.triggers()
+    if made == present:
+        return {}
+    before = logging.names.trigger(logging.number, "insert_aside")
+    prefix = quoted(logging.shape.name) + "."
+    names: dict[str, str] = {}
+    for kept, found in zip(
+        logging.kept, _selected(present.get(before, ""), prefix, logging), strict=False
+    ):
+        if found != quoted(kept):
+            names[kept] = next((c for c in columns if quoted(c) == found), "")
+    return names if names and logging.renamed(names).triggers() == present else None
 
 
-def _before(table: Table, number: int, action: int) -> tuple[str, list[str]]:
-    """Put aside the rows that are in the way of a change."""
-    on = quoted(table.name)
-    in_the_way = f"FROM {on} AS present WHERE ({_conflict(table, _present, _new)})"
-    if action == UPDATED:
-        same = " AND ".join(
-            f"present.{quoted(column)} IS OLD.{quoted(column)}" for _, column in _identity(table)
-        )
-        in_the_way += f" AND NOT ({same})"
-        keys = {column: None for unique in table.uniques for column, _ in unique.columns}
-        event = f"BEFORE UPDATE OF {', '.join(map(quoted, keys))} ON {on}"
-    else:
-        event = f"BEFORE INSERT ON {on}"
-    olds = ", ".join(f"o{at}" for at in range(len(table.columns)))
-    values = ", ".join(f"present.{quoted(column)}" for column in table.columns)
-    rowid = f"present.{quoted(table.rowid)}" if table.rowid else "NULL"
-    return f"{event} WHEN EXISTS (SELECT 1 {in_the_way})", [
-        f"DELETE FROM _headwater_replaced WHERE n > 0 AND relation = {number}",
-        f"INSERT INTO _headwater_replaced (relation, action, id, {olds}) "
-        f"SELECT {number}, {action}, {rowid}, {values} {in_the_way}",
-    ]
-
-
-def _identity(table: Table) -> list[tuple[str, str]]:
-    """What tells a row from all others: where it is put aside, and its name in the table."""
-    if table.rowid:
-        return [("id", table.rowid)]
-    if not table.uniques:
-        return []
-    # Without a rowid there is a primary key, and it is not NULL.
-    primary = next((u for u in table.uniques if _is_primary(table, u)), table.uniques[0])
-    return [(f"o{table.columns.index(column)}", column) for column, _ in primary.columns]
-
-
-def _is_primary(table: Table, unique: Unique) -> bool:
-    return {column for column, _ in unique.columns} == set(table.primary)
-
-
-def _aside(table: Table, column: str) -> str:
-    return f"o{table.columns.index(column)}"
-
-
-def _present(_: Table, column: str) -> str:
-    return f"present.{quoted(column)}"
-
-
-def _new(_: Table, column: str) -> str:
-    return f"NEW.{quoted(column)}"
-
-
-def _conflict(table: Table, one: _Named, other: _Named) -> str:
-    """Whether two rows cannot both be in the table."""
-    return " OR ".join(
-        " AND ".join(
-            f"{one(table, column)} = {other(table, column)} COLLATE {quoted(collation)}"
-            for column, collation in unique.columns
-        )
-        for unique in table.uniques
-    )
+def _selected(statement: str, prefix: str, logging: Logging) -> Sequence[str]:
+    """The columns that the first row put aside is made of, as they are written."""
+    _, _, rest = statement.partition(f"INSERT INTO {logging.names.aside(logging.number)} (")
+    _, _, rest = rest.partition(") SELECT ")
+    selected = rest.partition(f" FROM {quoted(logging.shape.name)} WHERE ")[0]
+    return selected.split(f", {prefix}")[1:]

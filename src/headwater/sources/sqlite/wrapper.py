@@ -17,10 +17,11 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import TEXT, Row, Value
 from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
-from headwater.sources.sqlite.catalog import Place, Table, quoted
+from headwater.sources.sqlite.catalog import Place, Table
 from headwater.sources.sqlite.monitor import Markers, SeqSnapshot
-from headwater.sources.sqlite.setup import check_setup
+from headwater.sources.sqlite.standing import Followed, check_readable, follow
 from headwater.sources.sqlite.types import Stored, can_be_stored, pushes, reader, stored
+from headwater.sources.sqlite.uniques import quoted
 
 _MOST_PARAMETERS = 30_000
 
@@ -40,6 +41,7 @@ class SqliteWrapper:
         self._tables = tables
         self._markers = markers
         self._schema: int | None = None
+        self._followed: Mapping[str, Followed] = {}
         self._connection = place.connect()
         self._file = place.identity()
 
@@ -63,12 +65,14 @@ class SqliteWrapper:
         self._place.check(self._file)
         (schema,) = self._connection.execute("PRAGMA main.schema_version").fetchone()
         if schema != self._schema:
-            check_setup(self._place, self._connection, self._tables)
+            self._followed = follow(self._place, self._connection, self._tables)
             self._schema = schema
-        (seq,) = self._connection.execute("SELECT seq FROM _headwater_head").fetchone()
+        head = self._place.names.head
+        (seq,) = self._connection.execute(f"SELECT seq FROM {head}").fetchone()
         return int(seq)
 
     def _run(self, fetch: Fetch) -> Rows:
+        check_readable(self._place, self._followed, _used(fetch))
         counts: dict[Row, int] = defaultdict(int)
         readers = [reader(ref.type) for ref in fetch.columns]
         for sql, parameters in statements(fetch):
@@ -96,6 +100,18 @@ class SqliteWrapper:
                     [v for _, v in mine],
                 )
         raise AssertionError("every value fits")
+
+
+def _used(fetch: Fetch) -> dict[str, set[str]]:
+    """The columns that a fetch reads, by relation; a relation without columns is counted."""
+    used: dict[str, set[str]] = {place.relation: set() for place in fetch.places}
+    relations = {place.alias: place.relation for place in fetch.places}
+    named = [*fetch.columns, *(ref for ref, _, _ in fetch.filters)]
+    named += [ref for one, _, other in fetch.joins for ref in (one, other)]
+    named += [ref for keys in fetch.keys for ref in keys.columns]
+    for ref in named:
+        used[relations[ref.alias]].add(ref.column)
+    return used
 
 
 # Statements
