@@ -435,7 +435,7 @@ def test_an_altered_column_is_not_read_and_others_are(harness: SqliteHarness) ->
     harness.writer().execute("ALTER TABLE t ADD COLUMN c INTEGER")
     wrapper.ask([both])
     harness.writer().execute("ALTER TABLE t RENAME COLUMN b TO d")
-    with pytest.raises(SourceError, match="column b was renamed to d.*headwater setup s"):
+    with pytest.raises(SourceError, match=r"column b was renamed to d.*headwater setup s"):
         wrapper.ask([both])
     wrapper.ask([one])
     wrapper.close()

@@ -20,7 +20,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT, TEXT
-from headwater.errors import BrokenLogError, LostConnectionError, SourceError
+from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery

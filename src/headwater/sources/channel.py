@@ -104,6 +104,15 @@ class _Held:
         return sum(len(update.delta) for update in self.committed.transaction.updates)
 
 
+_Stamps = tuple[int, int]
+"""What snapshots know the first and the last transaction of a unit by."""
+
+
+def _stamps(committed: Committed) -> _Stamps:
+    begins = committed.begins
+    return (committed.stamp if begins is None else begins, committed.stamp)
+
+
 class Channel:
     """One source's order of transactions, shared by its subscribers.
 
@@ -128,7 +137,7 @@ class Channel:
         self._history = history
         self._changed = threading.Condition()
         self._end = end
-        self._stamps: deque[int] = deque()  # of the last transactions: what answers are placed by
+        self._stamps: deque[_Stamps] = deque()  # of the last ones: what answers are placed by
         self._held: deque[_Held] = deque()  # of these, the last ones whole
         self._held_rows = 0
         self._markers: dict[str, None] = {}
@@ -251,10 +260,10 @@ class Channel:
 
     def _put(self, item: Logged, read_at: float) -> None:
         match item:
-            case Committed(position=position, stamp=stamp):
+            case Committed(position=position):
                 self._end += 1
                 held = _Held(item, read_at)
-                self._stamps.append(stamp)
+                self._stamps.append(_stamps(item))
                 self._held.append(held)
                 self._held_rows += held.rows
                 self.read_position = position
@@ -302,7 +311,7 @@ class Channel:
         """Have the stamps of all transactions behind a number again."""
         known = self._end - len(self._stamps)
         if after < known:
-            recalled = [item.stamp for item in self._recall(after, known - after)]
+            recalled = [_stamps(item) for item in self._recall(after, known - after)]
             assert len(recalled) == known - after
             self._stamps.extendleft(reversed(recalled))
 
@@ -392,13 +401,17 @@ class Subscription:
     def split(self, snapshot: Snapshot) -> int | None:
         """The number of the last transaction that is in a snapshot; None if it does not fit.
 
+        A snapshot between transactions that are reported as one does not fit.
         Everything in the snapshot must have been read: see `Channel.catch_up`.
         """
         channel = self._channel
         with channel._changed:
             at = self.cursor - (channel._end - len(channel._stamps) + 1)
-            inside = [snapshot.includes(stamp) for stamp in islice(channel._stamps, at, None)]
+            stamps = list(islice(channel._stamps, at, None))
+        inside = [snapshot.includes(stamp) for _, stamp in stamps]
         count = sum(inside)
+        if any(begins != stamp and snapshot.includes(begins) for begins, stamp in stamps[count:]):
+            return None
         return self.cursor + count - 1 if all(inside[:count]) else None
 
     def resume(self, after: int) -> None:
