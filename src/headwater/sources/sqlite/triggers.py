@@ -7,10 +7,11 @@ gone are logged as deleted.
 
 While a change is under way, others may happen inside it: by an application's triggers, and by
 the actions of foreign keys, which REPLACE does fire. They may change or remove what was put
-aside, and bring new rows into the way. So what is aside follows each change, and a row that is
-written inside another change is put aside too. `open` counts the changes under way, too many
-rather than too few (an ignored one has no end), until the next statement, which is known by its
-time: SQLite's clock stands still while a statement runs.
+aside, bring new rows into the way, and change the very row, so that OLD is out of date. So what
+is aside follows each change, and a row that is written inside another change is put aside too.
+`open` counts the changes under way, too many rather than too few (an ignored one has no end),
+until the next statement, which is known by its time: SQLite's clock stands still while a
+statement runs.
 
 Assumes that of several triggers after one change ours are the first. SQLite fires the youngest
 first, so the setup makes ours anew when it is run, and `standing` looks for younger ones.
@@ -30,8 +31,8 @@ from headwater.sources.sqlite.uniques import Comparison, Unique, quoted
 
 INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
 ACTIONS = (
-    *("before_insert", "before_update", "after_insert", "after_update"),
-    *("insert", "update", "delete", "insert_aside", "update_aside"),
+    *("before_insert", "before_update", "before_delete", "insert", "update", "delete"),
+    *("insert_aside", "update_aside"),
     *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
 )
 _NOW = "julianday('now')"
@@ -102,14 +103,13 @@ class _Statements:
         on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
         made = {
             "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
-            "before_update": (f"BEFORE UPDATE {self._of_keys()} ON {on}", [self._begin()]),
-            "after_insert": (f"AFTER INSERT ON {on}", [self._end(), self._inside("NEW")]),
-            "after_update": (
-                f"AFTER UPDATE {self._of_keys()} ON {on}",
-                [self._end(), self._inside("OLD", "NEW")],
+            "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
+            "before_delete": (f"BEFORE DELETE ON {on}", [self._begin()]),
+            "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
+            "update": (
+                f"AFTER UPDATE ON {on}",
+                [*self._logged(UPDATED), self._inside("OLD", "NEW")],
             ),
-            "insert": (f"AFTER INSERT ON {on}", self._logged(INSERTED)),
-            "update": (f"AFTER UPDATE ON {on}", self._logged(UPDATED)),
             "delete": (f"AFTER DELETE ON {on}", self._logged(DELETED)),
             "insert_aside": self._put_aside(is_update=False),
             "update_aside": self._put_aside(is_update=True),
@@ -235,9 +235,6 @@ class _Statements:
             f"at = {_NOW}"
         )
 
-    def _end(self) -> str:
-        return f"UPDATE {self._head} SET open = open - 1"
-
     def _of_keys(self) -> str:
         """Only an update that sets one of these columns can be in the way of another row."""
         return f"OF {', '.join(map(quoted, self._shape.keys))}" if self._shape.keys else ""
@@ -326,7 +323,7 @@ class _Statements:
         if action != DELETED:
             values += [(f"n{slot}", f"NEW.{quoted(column)}") for column, slot in self._slots]
         return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random(), open = open - 1",
             self._log_row(action, values),
         ]
 
