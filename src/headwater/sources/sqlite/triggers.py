@@ -121,7 +121,7 @@ class _Statements:
                 f"AFTER UPDATE ON {on} {some}",
                 [
                     self._replaced(f"{self._differs()} AND {self._moved()}"),
-                    *self._outdated(),
+                    *self._outdated(f" AND ({self._changed_before()})"),
                     self._follow(),
                     f"DELETE FROM {self._aside} "
                     f"WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
@@ -135,7 +135,10 @@ class _Statements:
             "delete_replaced": (
                 f"AFTER DELETE ON {on} {some}",
                 [
-                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    self._replaced(
+                        f"{self._differs()} AND {self._moved()}",
+                        f"{self._by('OLD')} AND {self._gone()}",  # went with what it replaced
+                    ),
                     *self._outdated(),
                     f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND {self._gone()}",
                 ],
@@ -199,6 +202,23 @@ class _Statements:
             f"{self._of_aside(column)} IS NOT OLD.{quoted(column)}" for column in self._kept
         ]
         return f"{self._taken('OLD')} AND ({' OR '.join(differences) or '0'})"
+
+    def _changed_before(self) -> str:
+        """Whether the row aside in the place of OLD had come there before the update was made.
+
+        After it the actions of foreign keys may change the row, which then is not NEW any more,
+        or if they leave it as it is, it has got another key.
+        """
+        new = [f"{self._of_table(column)} IS {self._new(column)}" for column in self._kept]
+        there = f"EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join([self._same('NEW'), *new])})"
+        other = [f"{self._of_aside(c)} IS NOT {self._new(c)}" for c in self._kept]
+        same_key = [
+            f"{self._new(column)} IS OLD.{quoted(column)}"
+            for column in self._kept
+            if column in self._shape.keys
+        ]
+        equal = f"({' AND '.join(same_key) or '1'})"
+        return f"NOT ({self._stays()}) OR {there} AND ({' OR '.join([*other, equal])})"
 
     def _moved(self) -> str:
         """Whether an update that was to replace a row aside has left its own old place."""
@@ -275,9 +295,9 @@ class _Statements:
         same = " OR ".join(self._same(row) for row in rows)
         return self._put(f"({same}) AND (SELECT open FROM {self._head}) > 0")
 
-    def _outdated(self) -> list[str]:
+    def _outdated(self, but: str = "") -> list[str]:
         """Where a row was changed while its change was under way, OLD is what it was before."""
-        condition = f"{self._differs()} AND NOT {self._moved()}"
+        condition = f"{self._differs()} AND NOT {self._moved()}{but}"
         values = [(f"o{slot}", self._of_aside(column)) for column, slot in self._slots]
         values += [(f"n{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
         columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
