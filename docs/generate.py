@@ -23,7 +23,8 @@ from headwater.lab.ring_costs import COMPARED, PROTOCOLS, measure_latency, measu
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import Cell, measure_spectrum
 from headwater.pipeline.choice import resolve, usable
-from headwater.pipeline.settings import SECTIONS, RunSettings, parse_duration
+from headwater.pipeline.setting_values import parse_duration
+from headwater.pipeline.settings import SECTIONS, RunSettings
 from headwater.pipeline.view_files import LEVEL_WORDS
 from headwater.sources.settings import KINDS
 

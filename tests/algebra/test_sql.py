@@ -193,7 +193,6 @@ LITERALS = {
     "2.5D": ("float", 2.5),
     "TRUE": ("bool", True),
     "'x'": ("text", "x"),
-    '"x"': ("text", "x"),
 }
 
 

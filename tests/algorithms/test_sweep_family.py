@@ -61,6 +61,7 @@ def nothing_is_left(world: World) -> None:
     assert isinstance(state, State)
     assert not world.view.negative()
     assert state.log == ()
+    assert not state.waiting
     assert state.units == ()
 
 

@@ -50,6 +50,7 @@ def lines(text: str) -> list[dict[str, Any]]:
         ),
         ("bench", "explore"),
         ("bench", "rings"),
+        ("bench", "backlog"),
     ],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import tomllib
 from pathlib import Path
@@ -188,3 +189,51 @@ def test_a_server_that_is_down_is_reported_without_its_secrets(
     assert done.err.startswith("headwater: Source pg: cannot connect: ")
     assert "hush" not in done.err + done.out
     assert "big_orders" in done.out
+
+
+# What a run relies on
+
+
+def problems(project: Path) -> list[str]:
+    code, found = objects(project)
+    assert code == 2
+    return [str(item["problem"]) for item in of_kind(found, "problem")]
+
+
+def test_a_misspelt_table_is_blamed_on_the_settings_that_list_it(project: Path) -> None:
+    edit(project / "headwater.toml", '"orders"', '"ordrs"')
+    first, *others = problems(project)
+    assert first.startswith("Source shop: there is no table ordrs. There are: orders")
+    assert "Correct relations in headwater.toml." in first
+    assert all("there is no relation shop.orders" in other for other in others)
+
+
+def test_a_warehouse_in_the_place_of_a_file_is_refused(project: Path) -> None:
+    edit(project / "headwater.toml", 'path = "warehouse"', 'path = "shop.db/lake"')
+    (said,) = problems(project)
+    assert said.startswith(
+        f"The warehouse {project}/shop.db/lake cannot be made: {project}/shop.db"
+    )
+
+
+def test_a_warehouse_whose_path_tables_cannot_have_is_refused(project: Path) -> None:
+    edit(project / "headwater.toml", 'path = "warehouse"', 'path = "lake[1]"')
+    (said,) = problems(project)
+    assert "lake[1]' contains [ ]. Choose a folder without such characters" in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_warehouse_that_may_not_be_written_is_refused(project: Path) -> None:
+    project.chmod(0o500)
+    (said,) = problems(project)
+    assert f"{project} may not be changed by this user" in said
+
+
+def test_missing_java_is_a_warning(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(project / "nowhere"))
+    done = quick("check", "-p", str(project))
+    assert done.code == 0
+    assert done.err.startswith("headwater: warning: Spark needs Java 17 or newer, and there is no")
+    code, found = objects(project)
+    assert code == 0
+    assert len(of_kind(found, "warning")) == 1

@@ -39,6 +39,8 @@ def test_rows_of_every_type_survive_and_add_up(seed: int) -> None:
     assert Columns.of_rows(a) + b == b + in_parts(a) == a + b
     assert not in_parts(a) - a
     assert in_parts(a).positive() == a.positive()
+    seen = in_parts(a).positive()
+    assert seen.positive() is seen
     assert in_parts(a).negative() == a.negative()
     assert in_parts(a).among(b) == a.among(b)
 
@@ -54,6 +56,14 @@ def test_joins_on_every_type_find_what_rows_find(at: int) -> None:
     for one, other in ((in_parts(left), right), (left, in_parts(right))):
         assert one.join(other, on) == expected
     assert in_parts(left).distinct([a.name]) == left.distinct([a.name])
+
+
+def test_a_column_may_be_asked_for_twice_among_distinct_values() -> None:
+    """A view may compare one column with two others."""
+    rows = random_rows(Random(1), TWICE, 20)
+    first, second = TWICE.names[:2]
+    for names in ([first, first], [second, first, second]):
+        assert in_parts(rows).distinct(names) == rows.distinct(names)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -18,7 +18,7 @@ from headwater.warehouse.warehouse import Warehouse
 from tests.cli.commands import PROGRAM
 from tests.pipeline.world import Shop
 
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 
 
 class Running:

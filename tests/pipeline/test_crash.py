@@ -85,6 +85,7 @@ LOAD, ASK, COMMIT, FOLD, ANY = (
 )
 PHASES: tuple[Kill, ...] = (LOAD, ASK, COMMIT, FOLD)
 FEW = (LOAD, FOLD, ASK, COMMIT, COMMIT, ANY)
+SHORT = (LOAD, FOLD, ASK, COMMIT)
 MANY = (
     LOAD,
     LOAD,
@@ -103,12 +104,15 @@ def wait_running(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "kills", "pause_s"),
+    ("engine", "kills", "pause_s", "by_triggers"),
     [
-        pytest.param("auto", FEW, 0.3, id="few"),
-        pytest.param("auto", MANY, 0.5, id="many", marks=pytest.mark.stress),
+        pytest.param("auto", FEW, 0.3, (), id="few"),
+        # Without the source of the view that is complete, which triggers cannot promise.
+        pytest.param("auto", SHORT, 0.3, ("stock",), id="triggers"),
+        pytest.param("auto", MANY, 0.5, (), id="many", marks=pytest.mark.stress),
+        pytest.param("auto", MANY, 0.5, ("stock",), id="many-tr", marks=pytest.mark.stress),
         # A commit is several Spark jobs, so its writers take their time.
-        pytest.param("spark", FEW, 4.0, id="spark", marks=pytest.mark.stress),
+        pytest.param("spark", FEW, 4.0, (), id="spark", marks=pytest.mark.stress),
     ],
 )
 def test_whenever_it_is_killed_every_version_is_right_and_nothing_is_lost(
@@ -117,8 +121,9 @@ def test_whenever_it_is_killed_every_version_is_right_and_nothing_is_lost(
     engine: str,
     kills: Sequence[Kill],
     pause_s: float,
+    by_triggers: Sequence[str],
 ) -> None:
-    shop = Shop(tmp_path, servers, engine)
+    shop = Shop(tmp_path, servers, engine, by_triggers=by_triggers)
     random = Random(time.time_ns() if len(kills) > len(FEW) else 1)
     writers = start_writers(shop, pause_s)
     hit: Counter[str] = Counter()
@@ -278,7 +283,7 @@ def load(shop: Shop, spark: SparkSession) -> None:
         runner.stop()
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> float:
+def wait_until(condition: Callable[[], bool], limit_s: float = 600.0) -> float:
     """Wait; returns the seconds that it took."""
     began = time.monotonic()
     while not condition():

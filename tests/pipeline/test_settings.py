@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InputError
+from headwater.pipeline.setting_values import parse_duration
 from headwater.pipeline.settings import (
     Problems,
     ProjectError,
     Settings,
-    parse_duration,
     read_document,
     read_settings,
     source_settings,
@@ -127,12 +127,77 @@ def test_anything_else_is_no_duration(text: object) -> None:
         (CRM.replace("['customers']", "[]"), "sources.crm.relations: list should have at least 1"),
         (CRM + "keys = {custmers = ['id']}\n", "sources.crm.keys: has a table that is not in rel"),
         (CRM.replace("crm.db", "${NOT_SET}"), "sources.crm.path: the environment variable NOT_SET"),
+        ("[warehouse]\npath = 's3://lake/x'\n", "warehouse.path: is an address, and only paths of"),
+        ("[warehouse]\npath = 'abfss://c@a/x'\n", "warehouse.path: is an address, and only"),
+        ("[warehouse]\npath = 'file:///data'\n", "warehouse.path: is an address, and only paths"),
+        ("[warehouse]\npath = '~/lake'\n", "warehouse.path: starts with ~, which is not replaced"),
+        ("[warehouse]\npath = ' '\n", "warehouse.path: is empty: write a path."),
+        ("[spark]\nmaster = 'lokal'\n", "spark.master: is no place where Spark runs: write local["),
+        ("[spark]\nmaster = 'local[0]'\n", "spark.master: is no place where Spark runs: "),
+        ("[spark]\nmaster = 'spark:/h:7077'\n", "spark.master: is no place where Spark runs: "),
+        ("[spark.settings]\n'driver.memory' = '4g'\n", "spark.settings: driver.memory is no sett"),
+        (
+            "[spark.settings]\nspark.sql.ansi.enabled = false\n",
+            "spark.settings: spark.sql.ansi.ena",
+        ),
+        (
+            CRM.replace("path", "pth"),
+            "sources.crm.pth: there is no such setting. Did you mean 'path'",
+        ),
+        (
+            CRM.replace("kind", "knd"),
+            "sources.crm.knd: there is no such setting. Did you mean 'kind'",
+        ),
+        (
+            CRM.replace("relations", "relation"),
+            "sources.crm.relation: there is no such setting. Did",
+        ),
+        (
+            CRM.replace("sqlite", "sqlit"),
+            "sources.crm.kind: there is no such kind of source. Did you",
+        ),
+        (
+            CRM.replace("crm.db", "sqlite:///crm.db"),
+            "sources.crm.path: is an address, and only pat",
+        ),
+        (
+            CRM + "keys = {customer = ['id']}\n",
+            "sources.crm.keys: has a table that is not in relat",
+        ),
         (CRM.replace("[sources.crm]", "[sources.c-rm]"), "sources.c-rm: cannot be the name of a"),
         (CRM + CRM.replace(".crm]", ".CRM]"), "sources.CRM: differs from sources.crm only in case"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_key(tmp_path: Path, text: str, message: str) -> None:
     assert refused(tmp_path, text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[4]", "local[4, 2]", "local-cluster[2,1,1024]", "yarn", "",
+     "spark://h:7077", "spark://a:7077,b:7077", "k8s://https://h:6443"],
+)  # fmt: skip
+def test_spark_runs_at_every_place_that_spark_knows(tmp_path: Path, master: str) -> None:
+    assert read(tmp_path, f"[spark]\nmaster = '{master}'\n").spark.master == master
+
+
+def test_a_close_name_is_offered_for_where_spark_runs(tmp_path: Path) -> None:
+    assert "Did you mean 'local" in refused(tmp_path, "[spark]\nmaster = 'lokal'\n")
+
+
+def test_a_close_name_is_offered_for_a_table_with_a_key(tmp_path: Path) -> None:
+    said = refused(tmp_path, CRM + "keys = {customer = ['id']}\n")
+    assert said.endswith("customer; did you mean 'customers'?")
+
+
+def test_several_mistakes_in_one_table_are_all_told(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read(tmp_path, "[run]\nbatch = 0\nbach = 1\nin_work = 'x'\n")
+    assert [str(p).partition(": ")[2].partition(":")[0] for p in caught.value.problems] == [
+        "run.bach",
+        "run.batch",
+        "run.in_work",
+    ]
 
 
 def test_a_folder_without_settings_is_no_project(tmp_path: Path) -> None:

@@ -79,12 +79,13 @@ class Shop:
         servers: Sequence[PostgresServer],
         engine: str = "auto",
         views: Mapping[str, str] = VIEWS,
+        by_triggers: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.file = folder / "crm.db"
         self.dsns = dict(zip(("shop", "stock"), [s.dsn() for s in servers], strict=True))
         self._create()
-        (folder / "headwater.toml").write_text(_settings(self.dsns, engine))
+        (folder / "headwater.toml").write_text(_settings(self.dsns, engine, by_triggers))
         (folder / "views").mkdir()
         for name, text in views.items():
             (folder / "views" / f"{name}.sql").write_text(text)
@@ -151,7 +152,10 @@ class Shop:
             return postgres.execute(query.encode()).fetchall()
 
 
-def _settings(dsns: Mapping[str, str], engine: str) -> str:
+def _settings(dsns: Mapping[str, str], engine: str, by_triggers: Sequence[str]) -> str:
+    changes = {
+        name: f'changes = "{"triggers" if name in by_triggers else "replication"}"' for name in dsns
+    }
     return f"""
         [warehouse]
         path = "warehouse"
@@ -167,10 +171,12 @@ def _settings(dsns: Mapping[str, str], engine: str) -> str:
         kind = "postgres"
         dsn = "{dsns["shop"]}"
         relations = ["orders"]
+        {changes["shop"]}
         [sources.stock]
         kind = "postgres"
         dsn = "{dsns["stock"]}"
         relations = ["lines", "items"]
+        {changes["stock"]}
     """
 
 
@@ -282,7 +288,11 @@ class Oracle:
         self.shop = shop
         self.relations: tuple[Relation, ...] = shop.project.relations()
         self.changes: dict[str, list[Change]] = {
-            source: list(ChangeLog(shop.warehouse.changes, source).read())
+            source: [
+                change
+                for change in ChangeLog(shop.warehouse.changes, source).read()
+                if isinstance(change, Change)
+            ]
             for source in shop.project.settings.sources
         }
         self._schemas = self._used_columns()

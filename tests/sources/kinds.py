@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.sources.harness import Harness
 from tests.sources.postgres_harness import PostgresHarness
@@ -11,4 +12,5 @@ from tests.sources.sqlite_harness import SqliteHarness
 HARNESSES: dict[str, Callable[[], Harness]] = {
     "sqlite": SqliteHarness,
     "postgres": PostgresHarness,
+    "postgres by triggers": partial(PostgresHarness, replication=False),
 }

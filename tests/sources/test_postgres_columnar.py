@@ -19,11 +19,14 @@ from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import BOOL, DATE, INT, TEXT, Row, decimal_type
 from headwater.errors import SourceError
 from headwater.frames.columns import Columns
+from headwater.sources.contract import Committed
 from headwater.sources.postgres.columnar import MANY, rows_of_csv, rows_of_messages
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.pgoutput import UNCHANGED, Datum
-from headwater.sources.postgres.snapshot import LogPosition
+from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn
+from headwater.sources.postgres.watch import Sight
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, read_log
@@ -63,7 +66,18 @@ MESSAGES = st.one_of(
 
 
 def interpreter() -> Interpreter:
-    return Interpreter("s", {"t": TABLE}, "slot", LogPosition(0), 0)
+    nothing = Sight(XidSnapshot(3, 3, frozenset()), 0, {})
+    return Interpreter("s", {"t": TABLE}, (), "slot", LogPosition(0), 0, lambda _: nothing)
+
+
+def described() -> bytes:
+    """The message that says which columns rows have."""
+    columns = b"".join(
+        b"\0" + column.name.encode() + b"\0" + struct.pack("!Ii", column.oid, column.modifier)
+        for column in TABLE.columns
+    )
+    label = TABLE.schema.encode() + b"\0" + TABLE.name.encode() + b"\0"
+    return b"R" + OID + label + b"f" + struct.pack("!H", len(TABLE.columns)) + columns
 
 
 def row_by_row(messages: list[bytes]) -> Rows:
@@ -197,9 +211,11 @@ def test_a_very_large_transaction_is_read_in_parts(
     monkeypatch.setattr("headwater.sources.postgres.log._MOST_UNREAD", 2)
     reader = interpreter()
     reader.take(b"B" + struct.pack("!QQI", 9, 0, 5))
+    reader.take(described())
     for number in (b"1", b"2", b"3"):
         reader.take(b"I" + OID + b"N" + sent(image(id=number)))
     reader.take(b"D" + OID + b"O" + sent(image(id=b"1")))
-    done = reader.take(b"C\0" + struct.pack("!QQQ", 9, 10, 0))
-    (update,) = done.transaction.updates  # type: ignore[union-attr]
+    (done,) = reader.take(b"C\0" + struct.pack("!QQQ", 9, 10, 0))
+    assert isinstance(done, Committed)
+    (update,) = done.transaction.updates
     assert sorted(row[0] for row in update.delta) == [2, 3]  # type: ignore[type-var]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.pgoutput import UNCHANGED, Datum, MalformedError, decode, filled
-from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot, full_xid
+from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
 
 
 def sent(values: tuple[Datum, ...]) -> bytes:

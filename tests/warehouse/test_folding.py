@@ -10,9 +10,11 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow, plain_from_arrow
+from headwater.frames.columns import FEW
 from headwater.warehouse import folding, states
-from headwater.warehouse.commits import Action
+from headwater.warehouse.commits import Action, Commit
 from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -42,7 +44,7 @@ def test_a_fold_without_deletions_only_adds_files(view: ViewTable, spark: SparkS
         writer.commit(rows({(2, "b"): 1}), vector(2))
     expected = view.rows()
     commit = view.fold(spark, "f")
-    assert commit is not None
+    assert isinstance(commit, Commit)
     assert (commit.number, commit.kind, commit.vector) == (4, "fold", vector(2))
     assert plain_rows(view) == view.rows() == spark_rows(view, spark) == expected
     assert before < set(view.plain.snapshot().files)
@@ -92,7 +94,9 @@ def test_a_count_below_zero_waits_for_its_other_half(view: ViewTable, spark: Spa
     writer = view.writer("r")
     start = view.rows()
     writer.commit(rows({(7, "late"): -1, (2, "b"): -2}), vector(1))
-    assert view.fold(spark, "f") is None
+    waiting = view.fold(spark, "f")
+    assert isinstance(waiting, Unfolded)
+    assert "stays at version 1: at version 3 some rows have a count below zero" in waiting.reason
     assert plain_rows(view) == start
     assert view.rows() == spark_rows(view, spark) == rows({(1, "a"): 2, (3, None): 1})
     signed = from_arrow(view.signed(spark).toArrow(), SCHEMA)
@@ -100,6 +104,19 @@ def test_a_count_below_zero_waits_for_its_other_half(view: ViewTable, spark: Spa
     writer.commit(rows({(7, "late"): 1, (2, "b"): 1}), vector(2))
     assert view.fold(spark, "f") is not None
     assert plain_rows(view) == rows({(1, "a"): 2, (3, None): 1})
+
+
+def test_a_tail_of_thousands_of_rows_that_takes_one_away_is_folded(
+    view: ViewTable, spark: SparkSession
+) -> None:
+    """Long enough to be held by columns, and short enough to be summed up in memory."""
+    with view.writer("r") as writer:
+        writer.commit(
+            rows({(1, "a"): -1, **{(number, "new"): 1 for number in range(FEW + 1)}}), vector(1)
+        )
+    expected = view.rows()
+    assert isinstance(view.fold(spark, "f"), Commit)
+    assert plain_rows(view) == expected
 
 
 def test_every_version_stays_readable_across_folds(view: ViewTable, spark: SparkSession) -> None:
@@ -130,7 +147,7 @@ def test_a_vector_alone_is_folded_too_and_an_opening_is_not(
     assert view.fold(spark, "f") is None
     writer.commit(Rows.empty(SCHEMA), vector(3), kind="vector")
     commit = view.fold(spark, "f")
-    assert commit is not None
+    assert isinstance(commit, Commit)
     assert (commit.vector, commit.rows) == (vector(3), 0)
 
 

@@ -5,13 +5,38 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from headwater.errors import BusyError, FencedError
+from headwater.errors import BusyError, FencedError, InputError
 from headwater.warehouse import lease as module
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.identity import owner_of
 from headwater.warehouse.lease import Lease, current_runner
+
+
+def run_once(folder: Path) -> Lease:
+    lease = Lease(folder)
+    lease.acquire()
+    lease.release()
+    return lease
+
+
+def damage(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_two_runners_exclude_each_other(tmp_path: Path) -> None:
@@ -78,3 +103,109 @@ def test_a_warehouse_keeps_its_identity_and_others_have_another(tmp_path: Path) 
         lease.acquire()
         lease.release()
     assert leases[0].warehouse == leases[1].warehouse != leases[2].warehouse
+
+
+def test_the_identity_outlasts_the_lease_file_and_the_other_way_round(tmp_path: Path) -> None:
+    owner = owner_of(tmp_path)
+    assert len(owner) == 8
+    run_once(tmp_path)
+    (tmp_path / "lease.json").unlink()
+    assert owner_of(tmp_path) == run_once(tmp_path).warehouse == owner
+    (tmp_path / "warehouse.json").write_bytes(b"")
+    assert owner_of(tmp_path) == owner
+
+
+def test_an_identity_of_before_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "lease.json").write_text(json.dumps({"warehouse": "0123456789ab", "epoch": 4}))
+    assert owner_of(tmp_path) == "01234567"
+
+
+def test_a_warehouse_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "warehouse.json").write_text(json.dumps({"format": 2, "id": "01234567"}))
+    with pytest.raises(InputError, match="has the format 2"):
+        Lease(tmp_path).acquire()
+
+
+def test_a_damaged_identity_that_nothing_repeats_is_named(tmp_path: Path) -> None:
+    (tmp_path / "warehouse.json").write_bytes(b"\0\0\0")
+    with pytest.raises(InputError, match=r"warehouse\.json is damaged"):
+        owner_of(tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\0", b"[]", b'{"epoch": "x", "runner": 7}'])
+def test_epochs_go_on_when_the_lease_file_is_lost_or_damaged(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    epoch = run_once(tmp_path).epoch
+    damage(tmp_path / "lease.json", content)
+    assert run_once(tmp_path).epoch == epoch + 1
+
+
+def test_epochs_follow_the_change_logs_when_everything_else_is_lost(tmp_path: Path) -> None:
+    for _ in range(3):
+        run_once(tmp_path)
+    log = ChangeLog(tmp_path / "changes", "s")
+    log.open(3)
+    log.close()
+    for name in ("lease.json", "lease.lock", "epoch"):
+        (tmp_path / name).unlink()
+    assert run_once(tmp_path).epoch == 4
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{"])
+def test_a_runner_writes_a_lease_file_again_that_was_deleted_under_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    monkeypatch.setattr(module, "RENEW_S", 0.01)
+    lease = Lease(tmp_path)
+    lease.acquire()
+    damage(tmp_path / "lease.json", content)
+    with lease.guard():
+        pass
+    wait_until(lambda: current_runner(tmp_path) is not None)
+    with pytest.raises(BusyError):
+        Lease(tmp_path).acquire()
+    lease.release()
+
+
+def test_a_runner_that_was_replaced_stays_so_when_the_lease_file_is_deleted(tmp_path: Path) -> None:
+    first, second = Lease(tmp_path), Lease(tmp_path)
+    first.acquire()
+    kept = (tmp_path / "lease.json").read_bytes()
+    (tmp_path / "lease.json").unlink()
+    second.acquire()
+    (tmp_path / "lease.json").unlink()
+    assert (first.lost, second.lost) == (True, False)
+    (tmp_path / "lease.json").write_bytes(kept)
+    assert first.lost
+    first.release()
+    second.release()
+
+
+def test_a_lease_lock_that_was_deleted_is_not_held_by_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOCK_WAIT_S", 0.1)
+    first, second = Lease(tmp_path), Lease(tmp_path)
+    first.acquire()
+    with first.guard():
+        (tmp_path / "lease.lock").unlink()
+    with first.guard(), pytest.raises(BusyError):
+        second.acquire()
+    first.release()
+
+
+def test_a_process_of_another_container_is_not_taken_for_dead(tmp_path: Path) -> None:
+    """As if written beside this one, under the same host name, where numbers mean others."""
+    lease = Lease(tmp_path)
+    lease.acquire()
+    lease.release()
+    data = json.loads((tmp_path / "lease.json").read_text())
+    boot, namespace = data["machine"].split("/")
+    beside = {"machine": f"{boot}/{int(namespace) + 1}", "started": "1", "released": False}
+    (tmp_path / "lease.json").write_text(json.dumps(data | beside | {"renewed": time.time()}))
+    with pytest.raises(BusyError):
+        Lease(tmp_path).acquire()
+    silent = {"renewed": time.time() - module.STALE_S - 1}
+    (tmp_path / "lease.json").write_text(json.dumps(data | beside | silent))
+    run_once(tmp_path)

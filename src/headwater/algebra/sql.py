@@ -1,8 +1,9 @@
 """Views from SQL: a SELECT over relations that are joined, selected from and projected, or
 several such SELECTs with UNION ALL between them.
 
-Reads Spark's dialect with sqlglot. What a view cannot be is refused with the clause, its
-line and its column, rather than read as something else. Splits conditions into conjuncts.
+Reads Spark's dialect with sqlglot, with double quotes around names. What a view cannot be is
+refused with the clause, its line and its column, rather than read as something else. Splits
+conditions into conjuncts.
 """
 
 from __future__ import annotations
@@ -129,14 +130,7 @@ def _one_select(text: SqlText, start: int) -> None:
     for token, following in pairwise(tokens):
         if token.text.upper() == "TRY_CAST" and following.text == "(":
             raise text.error_at(token.start, "TRY_CAST is not supported.", "Write CAST.")
-        if token.token_type is following.token_type is TokenType.STRING:
-            _doubled_quote(text, token.end, following.start)
-
-
-def _doubled_quote(text: SqlText, end: int, start: int) -> None:
-    """Refuse strings side by side, unless they are one string with a doubled quote in it."""
-    if text.sql[end : start + 1] != "''":
-        raise text.error_at(start, "there are two strings side by side.", "Put || between them.")
+    text.check_words()
 
 
 def _plain_select(text: SqlText, tree: exp.Expr) -> exp.Select:
@@ -237,7 +231,7 @@ class _Reader:
                 scope, condition = left.using(right, left.common_names(right))
                 return scope, tuple(condition)
             if using := join.args.get("using"):
-                scope, condition = left.using(right, [column.name for column in using])
+                scope, condition = left.using(right, [self.text.name(c) for c in using])
                 return scope, tuple(condition)
         except ValueError as error:
             place = (join.args.get("using") or [join.this])[0]
@@ -251,7 +245,7 @@ class _Reader:
         if not (isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)):
             self._refuse_table(node)
         place = line_and_column(self.text.sql, self.text.start(node))
-        return TableName(node.db, node.name, *place)
+        return TableName(self.text.name(node, "db"), self.text.name(node), *place)
 
     def _table(self, node: exp.Expr) -> Scope:
         named = self.table_name(node)
@@ -327,9 +321,7 @@ class _Reader:
             inner = node.this if isinstance(node, exp.Alias) else node
             expression = translator.expression(inner)
             name = node.alias or (
-                scope.column(node.name, node.table, node.text("db")).name
-                if isinstance(node, exp.Column)
-                else written
+                translator.visible(node).name if isinstance(node, exp.Column) else written
             )
             yield _Output(name, expression, place, written)
 
@@ -343,7 +335,8 @@ class _Reader:
         if star is node:
             return scope.visible
         try:
-            return scope.table(node.text("table"), node.text("db")).columns()
+            qualifier, source = self.text.name(node, "table"), self.text.name(node, "db")
+            return scope.table(qualifier, source).columns()
         except RefusalError as error:
             raise self.text.error(node, str(error), error.hint) from None
 

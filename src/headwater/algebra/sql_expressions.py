@@ -16,7 +16,7 @@ from sqlglot import exp
 from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.operators import like_pattern
 from headwater.algebra.sql_literals import ZONE_HINT, constant_decimal, dated, number, type_of
-from headwater.algebra.sql_names import Scope
+from headwater.algebra.sql_names import Scope, Visible
 from headwater.algebra.sql_refusals import refused, refused_subquery
 from headwater.algebra.sql_text import RefusalError, SqlText
 from headwater.algebra.typing_rules import call, cast, common_type
@@ -69,6 +69,11 @@ class Translator:
         except ValueError as error:  # from the typing rules, without a full stop
             raise self.text.error(node, f"{error}.", "Change the expression.") from None
 
+    def visible(self, node: exp.Column) -> Visible:
+        """The column that a name means."""
+        name, table, source = (self.text.name(node, part) for part in ("this", "table", "db"))
+        return self.scope.column(name, table, source)
+
     def condition(self, node: exp.Expr, clause: str) -> tuple[Expression, ...]:
         """The conjuncts of a condition, without those that are plainly true."""
         condition = self.expression(node)
@@ -99,7 +104,7 @@ def _column(t: Translator, node: exp.Column) -> Expression:
         raise RefusalError(
             "* stands only for a whole item of the select list.", "Name the columns."
         )
-    return t.scope.column(node.name, node.table, node.text("db")).column
+    return t.visible(node).column
 
 
 def _star(t: Translator, node: exp.Star) -> Expression:
@@ -111,6 +116,8 @@ def _literal(t: Translator, node: exp.Literal) -> Expression:
 
 
 def _hex(t: Translator, node: exp.HexString) -> Expression:
+    if len(node.name) % 2:
+        raise RefusalError("X'...' needs two digits for each byte.", "Write for example X'00ff'.")
     return Literal(bytes.fromhex(node.name), BYTES)
 
 
@@ -207,8 +214,6 @@ def _coalesce(t: Translator, node: exp.Coalesce) -> Expression:
 
 
 def _concat(t: Translator, node: exp.Concat) -> Expression:
-    if "start" not in node.meta:  # no function, but a literal with a doubled quote inside
-        return Literal("'".join(part.name for part in node.expressions), TEXT)
     parts = [t.expression(part) for part in node.expressions]
     return reduce(lambda left, right: call("||", left, right), parts)
 

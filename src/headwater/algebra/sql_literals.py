@@ -110,6 +110,8 @@ def type_of(node: exp.DataType) -> Type:
     """The type that a type name of Spark stands for."""
     name = node.this.name if isinstance(node.this, exp.DType) else str(node.this)
     if name == "DECIMAL":
+        if not all(parameter.name.isdecimal() for parameter in node.expressions):
+            raise RefusalError("DECIMAL takes numbers of digits.", "Write DECIMAL(10,2).")
         sizes = [int(parameter.name) for parameter in node.expressions]
         return decimal_type(*(sizes if len(sizes) == 2 else [*(sizes or [10]), 0]))
     if name in _TYPES:

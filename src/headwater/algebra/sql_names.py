@@ -1,7 +1,8 @@
 """Which relation or column a name of a view's SQL means.
 
 Names are looked up as in Spark, without regard to case; where that leaves several columns
-of one relation, the one that is spelled the same way is meant.
+of one relation, the one that is spelled the same way is meant. A name in double quotes, as in
+standard SQL, means only what is spelled the same way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 from headwater.algebra.expressions import ColumnRef, Expression
 from headwater.algebra.schema import Relation
-from headwater.algebra.sql_text import RefusalError
+from headwater.algebra.sql_text import TEXT_HINT, QuotedName, RefusalError, means
 from headwater.algebra.typing_rules import call
 from headwater.algebra.views import Occurrence
 
@@ -23,7 +24,7 @@ _T = TypeVar("_T")
 
 def _spelled(name: str, items: Iterable[_T], name_of: Callable[[_T], str]) -> list[_T]:
     """The items that `name` may mean: those spelled alike, else alike but for case."""
-    alike = [item for item in items if name_of(item).lower() == name.lower()]
+    alike = [item for item in items if means(name, name_of(item))]
     exact = [item for item in alike if name_of(item) == name]
     return exact or alike
 
@@ -41,7 +42,7 @@ def closest_first(name: str, candidates: Iterable[str]) -> str:
 
 def find_relation(name: str, source: str, relations: Sequence[Relation]) -> Relation:
     """The relation that `name` or `source.name` means."""
-    at_source = [r for r in relations if not source or r.source.lower() == source.lower()]
+    at_source = [r for r in relations if not source or means(source, r.source)]
     found = _spelled(name, at_source, lambda relation: relation.short_name)
     written = f"{source}.{name}" if source else name
     if len(found) == 1:
@@ -93,7 +94,7 @@ class Scope:
     def column(self, name: str, qualifier: str = "", source: str = "") -> Visible:
         """The column that `name`, `qualifier.name` or `source.qualifier.name` means."""
         columns = self.table(qualifier, source).columns() if qualifier else self.visible
-        alike = [c for c in columns if c.name.lower() == name.lower()]
+        alike = [c for c in columns if means(name, c.name)]
         if len({c.alias for c in alike}) == 1:
             alike = _spelled(name, alike, lambda c: c.name)
         if len(alike) == 1:
@@ -108,15 +109,17 @@ class Scope:
     def _no_column(self, name: str, qualifier: str, columns: Sequence[Visible]) -> RefusalError:
         tables = qualifier or ", ".join(t.occurrence.alias for t in self.tables)
         known = [c.name if qualifier else c.column.name for c in columns]
+        text = f" {TEXT_HINT}" if isinstance(name, QuotedName) else ""
         return RefusalError(
-            f"there is no column {name} in {tables}.", f"Columns: {closest_first(name, known)}."
+            f"there is no column {name} in {tables}.",
+            f"Columns: {closest_first(name, known)}.{text}",
         )
 
     def table(self, qualifier: str, source: str = "") -> Table:
         """The table that a qualifier means."""
         for table in self.tables:
-            if table.occurrence.alias.lower() == qualifier.lower() and (
-                not source or table.source.lower() == source.lower()
+            if means(qualifier, table.occurrence.alias) and (
+                not source or means(source, table.source)
             ):
                 return table
         written = f"{source}.{qualifier}" if source else qualifier

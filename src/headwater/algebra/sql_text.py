@@ -1,7 +1,8 @@
-"""The text of a view's SQL: its tokens, and where in it something stands.
+"""The text of a view's SQL: its tokens, its names, and where in it something stands.
 
-sqlglot notes where names, literals and function names start, but not clauses; those are
-found among the tokens. Errors made here carry a line and a column, both from 1.
+The dialect is Spark's, except that double quotes enclose names, as in standard SQL. sqlglot
+notes where names, literals and function names start, but not clauses; those are found among the
+tokens. Errors made here carry a line and a column, both from 1.
 """
 
 from __future__ import annotations
@@ -12,16 +13,30 @@ from itertools import pairwise
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 
 from headwater.errors import SqlError
 
-DIALECT = "spark"
+
+class StandardSpark(Spark):
+    """Spark's SQL as `spark.sql.ansi.doubleQuotedIdentifiers` makes it: `"..."` is a name."""
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES = ["'"]  # noqa: RUF012  # sqlglot reads it from the class and never changes it
+        IDENTIFIERS = ["`", '"']  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
+        RAW_STRINGS = [("r'", "'"), ("R'", "'")]  # noqa: RUF012
+
+
+DIALECT = StandardSpark
+TEXT_HINT = "Text stands in single quotes."
+_WRITE_TEXT = "Write text in single quotes, and a quote in it twice: 'it''s'."
 _VISIBLE = re.compile(r"[^\n]")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
-_CLOSED = re.compile(
-    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
-)
+_CLOSED = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_PREFIX = re.compile(r"(?<![\w.])([EeNnBb]|[Uu]&)$")
+_NO_HEX = re.compile(r"\b[Xx]'(?![0-9A-Fa-f]*')")
 _JOIN_WORDS = re.compile(
     "NATURAL|LEFT|RIGHT|FULL|OUTER|SEMI|ANTI|INNER|CROSS|ASOF|STRAIGHT_JOIN|JOIN", re.IGNORECASE
 )
@@ -38,6 +53,17 @@ class RefusalError(ValueError):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class QuotedName(str):
+    """A name in double quotes, which means only what is spelled the same way."""
+
+    __slots__ = ()
+
+
+def means(name: str, other: str) -> bool:
+    """Whether a name that was written may mean what is called `other`."""
+    return name == other or (not isinstance(name, QuotedName) and name.lower() == other.lower())
 
 
 class SqlText:
@@ -61,14 +87,54 @@ class SqlText:
 
     def _unclosed(self) -> SqlError:
         rest = _CLOSED.sub(lambda match: " " * len(match[0]), self.sql)
-        opened = re.search(r"['\"`]|/\*", rest)
+        opened = re.search(r"['\"`]|/\*|\$\w*\$", rest)
+        if opened and opened[0].startswith("$"):
+            return self._dollar(opened.start())
+        if opened is None and (digits := _NO_HEX.search(self.sql)):
+            hint = "Write for example X'00ff'."
+            return self.error_at(digits.start(), "X'...' has something else than digits.", hint)
         if opened is None:
             return self.error_at(0, "this text cannot be divided into words.", "Check its quotes.")
         return self.error_at(
             opened.start(), f"what {opened[0]} opens is never closed.", "Close it."
         )
 
+    def _dollar(self, offset: int) -> SqlError:
+        return self.error_at(offset, "$ has no meaning here.", _WRITE_TEXT)
+
+    def check_words(self) -> None:
+        """Refuse texts and names in ways of writing that some databases have."""
+        for token in self.tokens:
+            if token.text == "$" and token.token_type is TokenType.PARAMETER:
+                raise self._dollar(token.start)
+            if token.token_type is TokenType.IDENTIFIER and not token.text:
+                raise self.error_at(token.start, "there is a name without letters.", TEXT_HINT)
+            if prefix := self._prefix(token):
+                message = f"{prefix[0]}'...' is not supported."
+                raise self.error_at(prefix.start(), message, _WRITE_TEXT)
+        for token, following in pairwise(self.tokens):
+            if token.token_type is following.token_type is TokenType.STRING:
+                message = "there are two strings side by side."
+                raise self.error_at(following.start, message, "Put || between them.")
+
+    def _prefix(self, token: Token) -> re.Match[str] | None:
+        """What makes a text of another kind, such as the E of E'...'."""
+        if token.token_type is TokenType.NATIONAL_STRING:
+            return re.compile(".").match(self.sql, token.start)
+        if token.token_type is TokenType.STRING:
+            return _PREFIX.search(self.sql, max(0, token.start - 3), token.start)
+        return None
+
     # Reading
+
+    def name(self, node: exp.Expr, part: str = "this") -> str:
+        """A name of the tree as it was written; empty if there is none."""
+        identifier = node if isinstance(node, exp.Identifier) else node.args.get(part)
+        if not isinstance(identifier, exp.Identifier):
+            return node.text(part)
+        start = identifier.meta.get("start")
+        quoted = start is not None and self.sql[start : start + 1] == '"'
+        return QuotedName(identifier.name) if quoted else identifier.name
 
     def parse(self) -> exp.Expr:
         """The syntax tree; the caller has seen to it that there is one statement."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from headwater.algebra.evaluate import evaluate_term
 from headwater.algebra.hashing import cached_hash
@@ -31,14 +31,24 @@ from headwater.algebra.terms import (
     changed_occurrences,
     query_of,
 )
-from headwater.algebra.views import View
+from headwater.algebra.values import Row
+from headwater.algebra.views import View, equated_columns
+from headwater.algorithms.update_queue import UpdateQueue
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 
 Deltas: TypeAlias = Mapping[str, Rows]
-Unseen: TypeAlias = Callable[["Partial", int], tuple[tuple[int, Rows], ...]]
-"""For a partial and a base occurrence: the changes of that relation received so far that the
-partial must not see, each with the number of the update that made it."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What partials must not see of base occurrences: changes that were received after theirs."""
+
+    taken: Callable[[Partial, int], tuple[tuple[int, Rows], ...]]
+    """For a partial and a base occurrence: the changes of that relation by updates that have been
+    taken into work, each with the number of the update."""
+    waiting: UpdateQueue[Any]
+    """The updates that wait: no partial may see any of them."""
 
 
 @cached_hash
@@ -174,12 +184,35 @@ def put_answer(unit: Unit, answer: AnswerArrived, unseen: Unseen) -> Unit:
 
 def compensated(probe: Probe, answer: Rows, unseen: Unseen) -> Rows:
     """The answer without the effect of updates that the partial must not see."""
-    changes = [delta for _, delta in unseen(probe.partial, probe.at)]
+    (at,) = probe.question.base
+    changes = [delta for _, delta in unseen.taken(probe.partial, probe.at)]
+    if unseen.waiting:
+        relation = _relation(probe.question, at)
+        changes += unseen.waiting.changes(relation, *_known_keys(probe.question, at))
     if not changes:
         return answer
     error = Rows.sum(changes[0].schema, changes)
-    (at,) = probe.question.base
     return answer - evaluate_term(bind_delta(probe.question, at, error), {})
+
+
+def _known_keys(question: Term, at: int) -> tuple[tuple[str, ...], set[Row]]:
+    """Columns of the base relation, and the values that a row needs in them to be in the answer.
+
+    They are columns that the condition equates with columns of rows that travel along. Where it
+    equates none, or Arrow or Spark holds those rows: no columns, and the key of every row.
+    """
+    alias = f"{question.occurrence(at).alias}."
+    for factor in question.bound:
+        pairs = [
+            (here.removeprefix(alias), there)
+            for a, b in filter(None, map(equated_columns, question.join.condition))
+            for here, there in ((a, b), (b, a))
+            if question.join.owner[here] == at and there in factor.rows.schema.positions
+        ]
+        if pairs and not factor.rows.rank:
+            columns, known = zip(*pairs, strict=True)
+            return columns, {key for key in factor.rows.distinct(known) if None not in key}
+    return (), {()}
 
 
 def merged(partials: Iterable[Partial], unseen: Unseen) -> tuple[Partial, ...]:
@@ -193,8 +226,11 @@ def merged(partials: Iterable[Partial], unseen: Unseen) -> tuple[Partial, ...]:
 
 
 def _wants(partial: Partial, unseen: Unseen) -> tuple[tuple[int, ...], ...]:
-    """Which changes of each base occurrence it must not see: two that agree may merge."""
-    return tuple(tuple(n for n, _ in unseen(partial, at)) for at in partial.term.base)
+    """Which changes of each base occurrence it must not see: two that agree may merge.
+
+    Nobody may see those that wait, so they make no difference.
+    """
+    return tuple(tuple(n for n, _ in unseen.taken(partial, at)) for at in partial.term.base)
 
 
 def _sum(a: Partial, b: Partial) -> Partial:

@@ -226,6 +226,36 @@ def rings_bench(
         )
 
 
+@app.command("backlog")
+def backlog_bench(
+    rounds: Annotated[int, typer.Option(help="Answers that are timed.", min=1)] = 500,
+    as_json: JsonOption = False,
+) -> None:
+    """What one event costs a view manager while many transactions wait, in its machine alone."""
+    from headwater.cli.bench_backlog import MANAGERS, WAITING, measure
+
+    found = [measure(name, waiting, rounds) for name in MANAGERS for waiting in WAITING]
+    if as_json:
+        for cost in found:
+            print_json(asdict(cost))
+        return
+    print_table(
+        "Processor milliseconds for one event while transactions wait",
+        ["algorithm", "waiting", "arrival", "answer", "in all, a transaction", "indexing, once"],
+        (
+            [
+                cost.manager,
+                f"{cost.waiting:,}",
+                f"{cost.arrival_ms:.3f}",
+                f"{cost.answer_ms:.2f}",
+                f"{cost.transaction_ms:.3f}",
+                f"{cost.indexing_ms:,.0f}",
+            ]
+            for cost in found
+        ),
+    )
+
+
 @app.command("channels")
 def channels_bench(
     rows: Annotated[int, typer.Option(help="Rows through log and load.", min=100)] = 50_000,

@@ -1,12 +1,13 @@
-"""The commands of a running project: run, status, sql, verify, fold, drop, reload."""
+"""The commands of a running project: run, status, sql, verify, fold, drop, reload, repair."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
-from headwater.cli.sources import ProjectOption
+from headwater.cli.sources import ProjectOption, SourceArgument
+from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.pipeline.bulk_read import Tally
+    from headwater.pipeline.project import Project
     from headwater.pipeline.runner import Runner
     from headwater.pipeline.verify import Verification
 
@@ -45,25 +48,33 @@ def run(
 def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
     """Run until told to stop, or until everything is reflected; shows how it goes."""
     from headwater.cli.live import show
+    from headwater.errors import StoppedError
     from headwater.pipeline import api
 
     stop = threading.Event()
-    with _stopped_by_signals(stop), show(runner, as_json) as look:
-        api.keep_running(runner, once, stop, look)
-    if as_json:
-        print_json({"event": "stopped", **runner.describe()})
-    else:
-        _print_stopped(runner)
+    try:
+        with _stopped_by_signals(stop), show(runner, as_json) as look:
+            undone = api.keep_running(runner, once, stop, look)
+    finally:
+        if as_json:
+            print_json({"event": "stopped", **runner.describe()})
+        else:
+            _print_stopped(runner)
+    if undone:
+        raise StoppedError(f"Stopped before {undone}.", "The next run goes on from there.")
 
 
 def _print_stopped(runner: Runner) -> None:
     out = console()
     for name, view in runner.describe()["views"].items():
-        if view["state"] == "stopped":
-            out.print(f"[bold red]✗[/] {name}: {view['message']}")
-        else:
-            commits, rows = view.get("commits", 0), view.get("rows", 0)
-            out.print(f"[bold green]✓[/] {name}: {commits:,} commits, {rows:,} changed rows")
+        match view["state"]:
+            case "running":
+                commits, rows = view.get("commits", 0), view.get("rows", 0)
+                out.print(f"✓ {name}: {commits:,} commits, {rows:,} changed rows")
+            case "stopped":
+                out.print(f"✗ {name}: stopped")
+            case _:
+                out.print(f"○ {name}: not loaded; the next run loads it")
 
 
 @contextmanager
@@ -74,6 +85,8 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
+        with suppress(OSError):
+            os.write(2, b"headwater: stopping; what is ready is committed first\n")
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -87,20 +100,30 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
-    """How every view and every source stands. Starts nothing."""
-    from headwater.pipeline.project import Project
-    from headwater.pipeline.status import describe
+    """How every view and every source stands. Starts nothing.
 
-    found = describe(Project.open(project))
+    Exits with 0 if all is well, 1 if something is wrong, 3 if no runner is at work.
+    """
+    from headwater.pipeline.status import describe_folder, troubles
+
+    found = describe_folder(project)
+    wrong = troubles(found)
     if as_json:
-        print_json(found)
-        return
+        print_json({**found, "troubles": wrong})
+    else:
+        _print_status(found, wrong)
+    if wrong or not found["runner"]:
+        raise typer.Exit(1 if wrong else 3)
+
+
+def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
     runner = found["runner"]
     out = console()
     if runner:
-        out.print(f"[bold green]●[/] running: process {runner['pid']} on {runner['host']}\n")
+        out.print(f"● running: process {runner['pid']} on {runner['host']}")
     else:
-        out.print("[bold yellow]○[/] not running; 'headwater run' starts it\n")
+        out.print("○ not running; 'headwater run' starts it")
+    out.print()
     print_table(
         "Views",
         ["view", "state", "level", "algorithm", "version", "behind by", "last commit"],
@@ -113,13 +136,15 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
-        if view.get("message"):
-            out.print(f"\n[bold red]✗[/] {name}: {view['message']}")
+        if view.get("note"):
+            out.print()
+            out.print(f"○ {name}: {view['note']}")
+    for trouble in wrong:
+        out.print()
+        out.print(f"✗ {trouble}")
 
 
 def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
-    lag = view.get("lag") or {}
-    behind = ", ".join(f"{source} {count}" for source, count in lag.items() if count)
     when = view.get("committed_at")
     return [
         name,
@@ -127,9 +152,17 @@ def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
         view.get("level") or "",
         view.get("algorithm") or "",
         str(view.get("number") or ""),
-        behind or ("nothing" if lag else ""),
+        _behind(view.get("lag")),
         ago(when) if when else "",
     ]
+
+
+def _behind(lag: Mapping[str, int | None] | None) -> str:
+    if not lag:
+        return ""
+    parts = [f"{s} {'unknown' if n is None else n}" for s, n in lag.items() if n != 0]
+    unknown = all(count is None for count in lag.values())
+    return "unknown" if unknown else ", ".join(parts) or "nothing"
 
 
 def _source_line(name: str, source: Mapping[str, Any]) -> list[str]:
@@ -151,7 +184,7 @@ def sql(
     query: Annotated[str, typer.Argument(help="A SELECT over views; VERSION AS OF n works too.")],
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
-    limit: Annotated[int, typer.Option(help="Show at most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
 ) -> None:
     """Query views through Spark, as they are now or as they were."""
     from headwater.pipeline.api import session_of
@@ -159,7 +192,7 @@ def sql(
     from headwater.pipeline.queries import query_views
 
     opened = Project.open(project)
-    names, rows, more = query_views(opened, session_of(opened)(), query, limit)
+    names, rows, more = query_views(opened, session_of(opened), query, limit)
     if as_json:
         for row in rows:
             print_json(dict(zip(names, map(_json, row), strict=True)))
@@ -232,15 +265,15 @@ def print_verification(found: Verification, as_json: bool = False) -> None:
     at = ", ".join(f"{source} {reached.number}" for source, reached in found.vector.items())
     if found.holds:
         out.print(
-            f"[bold green]✓[/] {found.view}: {found.rows:,} rows at version {found.number} equal "
+            f"✓ {found.view}: {found.rows:,} rows at version {found.number} equal "
             f"the view recomputed at ({at}); {found.taken_back:,} later transactions taken back; "
             f"{found.seconds:.1f} s"
         )
         return
-    out.print(f"[bold red]✗[/] {found.view}: version {found.number} is not the view at ({at})")
+    out.print(f"✗ {found.view}: version {found.number} is not the view at ({at})")
     for title, rows in (("missing", found.missing), ("too many", found.extra)):
         for row, count in rows.sorted_items():
-            out.print(f"  {title}: {count} × {_row(row)}", markup=False)
+            out.print(f"  {title}: {count} × {_row(row)}")
 
 
 def _row(row: Sequence[object]) -> str:
@@ -292,17 +325,20 @@ def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
     """Bring a view's plain table up to its newest commit, now."""
     from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
+    from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
     table = Warehouse(opened.warehouse).view(view)
     commit = table.fold(session_of(opened)(), "headwater fold") if table.tail().rows else None
+    if isinstance(commit, Unfolded):
+        raise HeadwaterError(commit.reason)
     if as_json:
         print_json({"view": view, "folded": commit is not None})
     elif commit is None:
-        console().print(f"[bold green]✓[/] {view}: nothing to fold")
+        console().print(f"✓ {view}: nothing to fold")
     else:
-        console().print(f"[bold green]✓[/] {view}: the plain table is at version {commit.number}")
+        console().print(f"✓ {view}: the plain table is at version {commit.number}")
 
 
 def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -315,30 +351,77 @@ def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
     if as_json:
         print_json({"view": view, "dropped": True})
         return
-    console().print(f"[bold green]✓[/] {view}: its tables are gone")
+    console().print(f"✓ {view}: its tables are gone")
     if view in opened.view_files:
         path = opened.view_files[view].path
         console().print(f"  {path} is still there: the next run loads the view again")
 
 
 def reload(
-    view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+    views: Annotated[list[str], typer.Argument(help="Views' names.")],
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
 ) -> None:
-    """Load a view anew, for example after its SELECT has changed; other views go on."""
+    """Load views anew, for example after their SELECT has changed; other views go on.
+
+    Readers keep the old contents until the new ones replace them, in one step.
+    """
     from headwater.pipeline.api import session_of
     from headwater.pipeline.project import Project
-    from headwater.pipeline.requests import ask_reload, drop_view
+    from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
 
     opened = Project.open(project)
-    if ask_reload(opened, view):
-        message = "the runner loads it again"
-    else:
-        drop_view(opened, view, missing_ok=True)
-        runner = Runner(opened, session_of(opened), only=[view])
+    _check_views(opened, views)
+    left = [view for view in views if not ask_runner(opened, "reload", view)]
+    if left:
+        runner = Runner(opened, session_of(opened), only=left, anew=left)
         keep_running(runner, once=True, as_json=as_json)
-        message = "loaded"
+    for view in views:
+        if as_json:
+            print_json({"view": view, "reloaded": True})
+        else:
+            console().print(f"✓ {view}: loaded anew")
+
+
+def repair(
+    source: SourceArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Set a source up again whose log cannot be followed any more, and load its views anew.
+
+    For a lost slot, a restored database, missing triggers. Readers keep the old contents of the
+    views until the new ones replace them; views of other sources go on.
+    """
+    from headwater.pipeline.api import session_of
+    from headwater.pipeline.project import Project, open_source
+    from headwater.pipeline.requests import ask_runner
+    from headwater.pipeline.runner import Runner
+
+    open_source(project, source)  # says so if there is none
+    opened = Project.open(project)
+    views = [view for view, needs in opened.needs.items() if source in needs]
+    _check_views(opened, views)
+    if not ask_runner(opened, "repair", source):
+        runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
+        keep_running(runner, once=True, as_json=as_json)
     if as_json:
-        print_json({"view": view, "reloaded": True})
+        print_json({"source": source, "repaired": True, "views": views})
     else:
-        console().print(f"[bold green]✓[/] {view}: {message}")
+        loaded = f"; loaded anew: {', '.join(views)}" if views else ""
+        console().print(f"✓ {source} is set up again{loaded}")
+
+
+def _check_views(project: Project, views: Sequence[str]) -> None:
+    """Refuse what cannot be loaded, before anything is touched."""
+    from headwater.algebra.sql_names import closest_first
+    from headwater.errors import InputError
+
+    for view in views:
+        if view not in project.view_files:
+            raise InputError(
+                f"The project has no view {view}.",
+                f"It has {closest_first(view, project.view_files) or 'none'}.",
+            )
+    relations = project.relations(views)
+    for view in views:
+        project.choose(project.definition(view, relations))

@@ -24,20 +24,22 @@ def setup(
     as_json: JsonOption = False,
 ) -> None:
     """Make what Headwater needs at a source: its log, publication or triggers."""
-    from headwater.pipeline.project import open_source
+    from headwater.pipeline.needs import source_to_set_up
 
-    chosen = open_source(project, source)
+    chosen = source_to_set_up(project, source)
     statements = list(chosen.setup_statements())
     if not show:
         chosen.setup()
     if as_json:
         print_json({"source": source, "statements": statements, "ran": not show})
     elif show:
+        out = console()
         for statement in statements:
-            typer.echo(f"{statement.rstrip(';')};")
+            for line in f"{statement.rstrip(';')};".splitlines():
+                out.print(line)
     else:
         found = ", ".join(chosen.relations())
-        console().print(f"[bold green]✓[/] {source} is set up for {found}")
+        console().print(f"✓ {source} is set up for {found}")
 
 
 def teardown(
@@ -50,4 +52,4 @@ def teardown(
     if as_json:
         print_json({"source": source, "removed": True})
     else:
-        console().print(f"[bold green]✓[/] {source} is as it was before setup")
+        console().print(f"✓ {source} is as it was before setup")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError
+from headwater.errors import SeveralError
 from headwater.frames.session import spark_session
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
@@ -60,26 +60,30 @@ def run_project(
 
 def keep_running(
     runner: Runner, once: bool, stop: threading.Event, look: Callable[[], None] = lambda: None
-) -> None:
-    """Run until told to stop; `look` is called several times a second."""
+) -> str:
+    """Run until told to stop; `look` is called several times a second.
+
+    Raises why views stand still at the end, if some do. Returns what had been asked for and was
+    not done when it was told to stop; nothing, if all was.
+    """
     runner.start()
+    finished = False
     try:
-        targets = _targets(runner) if once else None
-        while not stop.is_set():
+        targets = runner.targets() if once else None
+        while not stop.is_set() and not finished:
             runner.supervise()
             look()
-            if targets is not None and runner.has_reached(targets):
-                break
-            stop.wait(_REFRESH_S if targets is None else _TARGET_S)
+            finished = targets is not None and runner.has_reached(targets)
+            if not finished:
+                stop.wait(_REFRESH_S if targets is None else _TARGET_S)
+        loading = runner.loading
     finally:
         runner.stop()
-
-
-def _targets(runner: Runner) -> dict[str, int]:
-    for status in runner.views.values():
-        if status.state in ("waiting", "stopped"):
-            raise HeadwaterError(status.message)
-    return runner.targets()
+    if failures := list({str(failure): failure for failure in runner.failures}.values()):
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
+    if finished or not (once or loading):
+        return ""
+    return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
 
 
 def session_of(

@@ -23,6 +23,7 @@ from headwater.algebra.schema import Relation
 from headwater.frames.arrow import arrow_schema
 from headwater.frames.expressions import spark_schema
 from headwater.sources.contract import Load, PartReader
+from headwater.warehouse.netting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +59,7 @@ def read_relation(
 ) -> DataFrame:
     """Some columns of a relation in the load's snapshot; `relation` is as the source has it."""
     data = _read_all(spark, load, relation, scratch, tally)
-    return data.select(*(data[f"`{name}`"] for name in columns))
+    return data.select(*(data[quoted(name)] for name in columns))
 
 
 def _read_all(

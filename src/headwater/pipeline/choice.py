@@ -18,7 +18,8 @@ from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
 from headwater.check.levels import Level, parse_level
 from headwater.errors import InputError
-from headwater.pipeline.settings import RunSettings, did_you_mean
+from headwater.pipeline.setting_values import did_you_mean
+from headwater.pipeline.settings import RunSettings
 from headwater.protocol.managers import ViewManager
 
 _SCENARIO = "source-local"

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from itertools import islice
 
 from headwater.errors import HeadwaterError
-from headwater.sources.channel import Channel
+from headwater.sources.channel import Channel, Numbered, Stamps, stamps_of
 from headwater.sources.contract import (
+    Broken,
     Committed,
     Lift,
     Position,
@@ -25,7 +26,7 @@ from headwater.sources.contract import (
     Source,
     as_it_is,
 )
-from headwater.warehouse.changes import Change, ChangeLog, Progress, Record
+from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, Record
 from headwater.warehouse.lease import Lease
 
 _PROGRESS_S = 0.5
@@ -50,7 +51,7 @@ class Feed:
         log.open(lease.epoch, lease.check)
         self.channel = Channel(
             source,
-            log.position,
+            log.position or None,
             end=log.end,
             history=self,
             lift=lift,
@@ -94,16 +95,23 @@ class Feed:
         if self.log.end < number:
             raise HeadwaterError(f"The change log of {self.name} was closed.")
 
+    def wait_begun(self) -> None:
+        """Return when it is known, and will be after a crash, which log is read."""
+        with self._changed:
+            while not self.log.position:
+                if trouble := self._failure or self.channel.trouble:
+                    raise trouble
+                if self._stopping:
+                    raise HeadwaterError(f"The change log of {self.name} was closed.")
+                self._changed.wait(_PROGRESS_S)
+
     # The channel's history
 
-    def record(self, first: int, logged: Sequence[Committed | Progressed]) -> None:
+    def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
         records: list[Record] = []
         for item in logged:
-            if isinstance(item, Committed):
-                records.append(Change(first, item.transaction, item.position, item.stamp))
-                first += 1
-            else:
-                records.append(Progress(item.position))
+            records.append(_record(first, item))
+            first += not isinstance(item, Progressed)
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -116,12 +124,18 @@ class Feed:
             self._waiting_rows += sum(map(_rows, records))
             self._changed.notify_all()
 
-    def recall(self, after: int, most: int) -> Sequence[Committed]:
-        found = islice(self.log.read(after), most)
-        return [Committed(c.transaction, c.position, c.stamp) for c in found]
+    def recall(self, after: int, most: int) -> Sequence[Numbered]:
+        return [_numbered(record) for record in islice(self.log.read(after), most)]
+
+    def stamps(self, after: int, most: int) -> Sequence[Stamps]:
+        return [stamps_of(_numbered(record)) for record in islice(self.log.heads(after), most)]
 
     def holds(self, number: int) -> bool:
         return self.log.end >= number
+
+    @property
+    def first(self) -> int:
+        return self.log.first
 
     # The thread that writes
 
@@ -140,12 +154,16 @@ class Feed:
                     return
         except (HeadwaterError, OSError) as error:
             self._fail(error)
-        except BaseException as error:
-            self._fail(HeadwaterError(f"The change log of {self.name} stopped: {error!r}."))
-            raise
+        except Exception as error:
+            failure = HeadwaterError(
+                f"The change log of {self.name} stopped: {type(error).__name__}: {error}.",
+                "This is a fault of Headwater; nothing that was committed is lost.",
+            )
+            failure.__cause__ = error
+            self._fail(failure)
 
     def _is_due(self) -> bool:
-        return self._stopping or any(isinstance(record, Change) for record in self._waiting)
+        return self._stopping or any(not isinstance(r, Progress) for r in self._waiting)
 
     def _store(self, records: Sequence[Record]) -> None:
         if not records:
@@ -157,7 +175,7 @@ class Feed:
     def _acknowledge(self, at_once: bool) -> None:
         position = self.log.position
         now = time.monotonic()
-        if position is None or position == self._acknowledged:
+        if not position or position == self._acknowledged:
             return
         if now < self._acknowledge_at and not at_once:
             return
@@ -179,10 +197,28 @@ class Feed:
 
 def _condensed(records: Sequence[Record]) -> list[Record]:
     """Without progress that something later contains."""
-    return [r for r in records[:-1] if isinstance(r, Change)] + list(records[-1:])
+    return [r for r in records[:-1] if not isinstance(r, Progress)] + list(records[-1:])
 
 
 def _rows(record: Record) -> int:
-    if isinstance(record, Progress):
+    if not isinstance(record, Change):
         return 1
     return sum(len(update.delta) for update in record.transaction.updates)
+
+
+def _record(number: int, item: Numbered | Progressed) -> Record:
+    match item:
+        case Committed(transaction, position, stamp, others):
+            return Change(number, transaction, position, stamp, others)
+        case Broken(columns, reason, position, broken_stamp):
+            return Break(number, columns, reason, position, broken_stamp)
+        case Progressed(position):
+            return Progress(position)
+
+
+def _numbered(record: Change | Break) -> Numbered:
+    match record:
+        case Change(_, transaction, position, stamp, others):
+            return Committed(transaction, position, stamp, others)
+        case Break(_, columns, reason, position, broken_stamp):
+            return Broken(columns, reason, position, broken_stamp)

@@ -1,10 +1,13 @@
 """Looking a project over: its files, its sources as they are now, and what each view will get.
 
-Nothing is changed anywhere. What is wrong with one source or view does not hide the others.
+Nothing is changed anywhere. What is wrong with one source or view does not hide the others. What
+a run needs besides, Java and a warehouse that can be written, is looked at too.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,10 +17,19 @@ from pathlib import Path
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.errors import HeadwaterError, InputError
-from headwater.pipeline.project import Project
-from headwater.pipeline.settings import ProjectError
+from headwater.pipeline.java import check_java
+from headwater.pipeline.project import Project, known_owner
+from headwater.pipeline.settings import (
+    FILE,
+    Problems,
+    ProjectError,
+    read_document,
+    read_settings,
+)
 from headwater.pipeline.view_files import ViewFile
 from headwater.sources.contract import Source
+
+_LITTLE_BYTES = 1 << 30
 
 
 @dataclass
@@ -48,6 +60,8 @@ class Inspection:
     sources: list[SourceFound] = field(default_factory=list)
     views: list[ViewFound] = field(default_factory=list)
     problems: list[HeadwaterError] = field(default_factory=list)
+    warnings: list[HeadwaterError] = field(default_factory=list)
+    """What will keep a run from working here, or may; the project itself can be sound."""
 
 
 def inspect(folder: Path) -> Inspection:
@@ -55,20 +69,60 @@ def inspect(folder: Path) -> Inspection:
     found = Inspection()
     try:
         project = Project.open(folder)
-    except ProjectError as error:
-        found.problems += error.problems
-        return found
     except InputError as error:
-        found.problems.append(error)
+        problems = error.problems if isinstance(error, ProjectError) else (error,)
+        for readable in _readable_sources(folder):  # may explain what is wrong with a view
+            _source(readable, found.problems)
+        found.problems += problems
         return found
-    found.sources = [_source(source, found.problems) for source in project.sources.values()]
+    with _noting(found.warnings):
+        check_java()
+    with _noting(found.problems):
+        _check_warehouse(project.warehouse, found.warnings)
+    sources = project.open_sources(known_owner(project.warehouse))
+    found.sources = [_source(source, found.problems) for source in sources.values()]
     views = [view for name in project.view_files for view in _view(project, name, found)]
     for source in found.sources:
         if source.relations and (wanted := probes(views, source.name)):
             with _noting(found.problems):
-                missing = project.sources[source.name].missing_indexes(wanted)
+                missing = sources[source.name].missing_indexes(wanted)
                 source.missing_indexes = tuple(missing)
     return found
+
+
+def _readable_sources(folder: Path) -> list[Source]:
+    """The sources whose settings are sound, in a project that is not."""
+    try:
+        settings = read_settings(folder / FILE, read_document(folder / FILE), Problems())
+    except InputError:
+        return []
+    return [source.open(name, folder) for name, source in settings.sources.items()]
+
+
+def _check_warehouse(path: Path, warnings: list[HeadwaterError]) -> None:
+    """InputError if the warehouse cannot be there."""
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    Warehouse(path)  # refuses paths that its tables cannot have
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise InputError(
+            f"The warehouse {path} cannot be made: {there} is not a folder.",
+            f"Choose another path for the warehouse in {FILE}.",
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(
+            f"The warehouse {path} cannot be written: {there} may not be changed by this user.",
+            f"Change its permissions, or choose another path for the warehouse in {FILE}.",
+        )
+    free = shutil.disk_usage(there).free
+    if free < _LITTLE_BYTES:
+        warnings.append(
+            InputError(
+                f"The disk of the warehouse {path} has only {free >> 20:,} MiB left.",
+                "Make room, or choose another path.",
+            )
+        )
 
 
 def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]]]:

@@ -6,6 +6,9 @@ the relations, computes the view and writes it, with the numbers of the last tra
 the snapshots as its version vector. The transactions behind them are then delivered as
 always: the view manager compensates for what happened meanwhile. No source is locked.
 
+A view that has a table already is loaded anew: readers keep the old contents until the new ones
+replace them in one step.
+
 If a source cannot show its snapshot any more before everything is read, the load starts over.
 """
 
@@ -49,20 +52,17 @@ def load_view(
     plan: Plan,
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     runner: str,
     deliver: Deliver,
-    readers: int,
     described: Mapping[str, Relation],
     report: Report = lambda tally: None,
 ) -> Obtained:
-    """Load a view that has no table yet."""
+    """Load a view, whether it has a table already or not."""
     for left in reversed(range(_TRIES)):
         subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
         try:
-            table = _load(
-                plan, feeds, warehouse, spark, runner, subscriptions, readers, described, report
-            )
+            table = _load(plan, feeds, warehouse, spark(), runner, subscriptions, described, report)
             return Obtained(table, subscriptions)
         except BaseException as error:
             for subscription in subscriptions.values():
@@ -91,11 +91,11 @@ def _load(
     spark: SparkSession,
     runner: str,
     subscriptions: Mapping[str, Subscription],
-    readers: int,
     described: Mapping[str, Relation],
     report: Report,
 ) -> ViewTable:
     view = plan.view
+    readers = spark.sparkContext.defaultParallelism
     scratch = warehouse.scratch(view.name)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
@@ -120,8 +120,9 @@ def _load(
                 contents = evaluate_view(view, state)
                 assert isinstance(contents, Frame)
                 for source, reached in vector.items():
+                    feeds[source].wait_begun()
                     feeds[source].wait_durable(reached.number)
-                return warehouse.create(
+                return warehouse.put(
                     view.name,
                     view.schema,
                     plan.definition,
@@ -157,10 +158,11 @@ def open_fitting(
 ) -> tuple[Load, int]:
     """A load whose snapshot splits the channel's order, and the last number that is in it."""
     for _ in range(_FITTING_TRIES):
+        known = feed.channel.end
         load = feed.channel.source.open_load(names, readers)
         try:
             feed.channel.catch_up()
-            number = subscription.split(load.snapshot)
+            number = subscription.split(load.snapshot, known)
         except BaseException:
             load.close()
             raise

@@ -7,6 +7,10 @@ crash maintenance goes on from there.
 
 A source is slowed down for this view when too many transactions wait, except while it owes
 an answer, because the answer comes behind what it reflects.
+
+A transaction is known to the manager by its source and its number there: what a source calls it
+need not be unique. Unless every state is to be shown, what is ready while more has arrived
+is committed together.
 """
 
 from __future__ import annotations
@@ -14,23 +18,26 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
 from headwater.algebra.views import View
+from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.gaps import GapError, concerns
 from headwater.pipeline.progress import Progress, ranges
 from headwater.protocol.effects import Add, Apply, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.channel import Deliver, Delivery, Subscription
+from headwater.sources.contract import Broken
 from headwater.warehouse.commits import Kind
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -40,6 +47,8 @@ _POLL_S = 0.2
 _NOTE_S = 5.0
 """After how long a quiet view notes how far it has come."""
 _MOST_UNNOTED = 5000
+_MOST_TOGETHER = 1000
+_LONGEST_TOGETHER_S = 0.2
 _RECENT = 1000
 
 
@@ -97,6 +106,20 @@ class _Received:
     position: Any
     read_at: float
 
+    @property
+    def id(self) -> str:
+        return identity(self.source, self.number)
+
+
+def _begun_anew(source: str, after: int) -> Broken:
+    reason = f"the change log of {source} begins behind transaction {after}, to which it has come."
+    return Broken(None, reason, {})
+
+
+def identity(source: str, number: int) -> str:
+    """What a transaction is called towards the manager: no two of all sources are alike."""
+    return f"{source}:{number}"
+
 
 class Maintainer:
     """One view's thread."""
@@ -134,7 +157,9 @@ class Maintainer:
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
         self._known: dict[str, _Received] = {}
         self._subscriptions: dict[str, Subscription] = {}
+        self._each_state = parse_level(plan.level) >= Level.COMPLETE
         self._delta: list[Rows] = []
+        self._pending_since = 0.0
         self._added: list[_Received] = []
         self._unnoted = 0
         self._commit_at = 0.0
@@ -165,8 +190,8 @@ class Maintainer:
         with self._room:
             self._room.notify_all()
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, limit_s: float | None = None) -> None:
+        self._thread.join(limit_s)
 
     # In the threads of the subscriptions
 
@@ -175,21 +200,32 @@ class Maintainer:
         match delivery.event:
             case TransactionArrived(transaction):
                 self._wait_for_room(delivery.source)
-                relevant = self._relevant(transaction)
+                relevant = self._relevant(transaction, delivery)
                 delivery = replace(delivery, event=TransactionArrived(relevant))
             case AnswerArrived(source, label, results):
                 settled = tuple(map(self._engine.settle, results))
                 delivery = replace(delivery, event=AnswerArrived(source, label, settled))
         self._inbox.put(delivery)
 
-    def _relevant(self, transaction: Transaction) -> Transaction:
-        deltas = {
-            name: delta.only(self._schemas[name])
-            for name, delta in transaction.deltas.items()
-            if name in self._schemas
-        }
-        updates = [Update(name, self._engine.lift(d)) for name, d in deltas.items() if d]
-        return replace(transaction, updates=tuple(updates))
+    def _relevant(self, transaction: Transaction, delivery: Delivery) -> Transaction:
+        updates = []
+        for name, delta in transaction.deltas.items():
+            if name in self._schemas:
+                self._check_columns(name, delta, delivery)
+                if found := delta.only(self._schemas[name]):
+                    updates.append(Update(name, self._engine.lift(found)))
+        called = identity(delivery.source, delivery.number)
+        return replace(transaction, id=called, updates=tuple(updates))
+
+    def _check_columns(self, relation: str, delta: Rows, delivery: Delivery) -> None:
+        """What was logged before a column was needed does not have it."""
+        lacking = [n for n in self._schemas[relation].names if n not in delta.schema.positions]
+        if lacking:
+            raise HeadwaterError(
+                f"View {self.name} needs {', '.join(lacking)} of {relation}, which transaction "
+                f"{delivery.number} of {delivery.source} was logged without.",
+                f"Load it anew: headwater reload {self.name}.",
+            )
 
     def _wait_for_room(self, source: str) -> None:
         with self._room:
@@ -223,7 +259,7 @@ class Maintainer:
                 f"View {self.name} stopped: {type(error).__name__}: {error}.",
                 "This is a fault of Headwater; other views go on. 'headwater run' tries again.",
             )
-            raise
+            self._failure.__cause__ = error
         finally:
             self._stopping = True
             with self._room:
@@ -238,27 +274,47 @@ class Maintainer:
         self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number
+            if after < feed.log.first - 1:
+                raise GapError(self.name, _begun_anew(source, after))
             if source in self._subscriptions:
                 self._subscriptions[source].resume(after)
             else:
                 self._subscriptions[source] = feed.channel.subscribe(self.deliver, after)
 
     def _step(self, writer: ViewWriter) -> None:
+        if self._is_due() and (self._inbox.empty() or self._has_waited()):
+            self._commit(writer)
         try:
             delivery = self._inbox.get(timeout=self._patience())
         except queue.Empty:
-            if self._is_due():
-                self._commit(writer)
-            elif self._unnoted and time.monotonic() > self._commit_at + _NOTE_S:
+            if self._unnoted and time.monotonic() > self._commit_at + _NOTE_S:
                 self._note(writer)
             return
         if delivery.error is not None:
             raise delivery.error
-        self._take(delivery, writer)
+        if delivery.broken is not None:
+            self._pass(delivery, delivery.broken)
+        else:
+            self._take(delivery, writer)
         if not self._delta and self.progress is not None:
             self.visible = self.progress.vector
         if self._unnoted > _MOST_UNNOTED:
             self._note(writer)
+
+    def _has_waited(self) -> bool:
+        """Whether what is ready goes before what else has arrived."""
+        return (
+            len(self._added) >= _MOST_TOGETHER
+            or time.monotonic() > self._pending_since + _LONGEST_TOGETHER_S
+        )
+
+    def _pass(self, delivery: Delivery, broken: Broken) -> None:
+        """Pass a gap in a source's log, if it is none of this view's."""
+        if concerns(broken, self.plan.view):
+            raise GapError(self.name, broken)
+        assert self.progress is not None
+        self.progress.reflect(delivery.source, delivery.number, delivery.position, concerns=False)
+        self._unnoted += 1
 
     def _take(self, delivery: Delivery, writer: ViewWriter) -> None:
         event = delivery.event
@@ -269,7 +325,7 @@ class Maintainer:
                 received = _Received(
                     delivery.source, delivery.number, delivery.position, delivery.read_at
                 )
-                self._known[transaction.id] = received
+                self._known[received.id] = received
                 if not transaction.updates:
                     self._reflect(transaction.id, concerns=False)
                     return
@@ -298,15 +354,29 @@ class Maintainer:
         self._subscriptions[source].ask(ask)
 
     def _apply(self, apply: Apply, writer: ViewWriter) -> None:
-        for action in apply.actions:
-            assert isinstance(action, Add), "chosen algorithms only add signed rows"
-            settled = self._engine.settle(action.rows)
-            if settled:
-                self._delta.append(settled)
+        if not self._is_in(apply.transactions):
+            for action in apply.actions:
+                assert isinstance(action, Add), "chosen algorithms only add signed rows"
+                settled = self._engine.settle(action.rows)
+                if settled:
+                    self._pending_since = self._pending_since or time.monotonic()
+                    self._delta.append(settled)
         for name in apply.transactions:
             self._reflect(name)
-        if self._delta and self._is_due():
+        if self._each_state and self._is_due():
             self._commit(writer)
+
+    def _is_in(self, transactions: Sequence[str]) -> bool:
+        """Whether the view showed these before it was stopped: an algorithm may commit early."""
+        assert self.progress is not None
+        received = [self._known[name] for name in transactions]
+        early = {self.progress.was_early(one.source, one.number) for one in received}
+        if len(early) == 2:
+            raise EngineError(
+                f"View {self.name} shows some of the transactions that are taken together now.",
+                f"Load it anew: headwater reload {self.name}.",
+            )
+        return early == {True}
 
     def _reflect(self, name: str, concerns: bool = True) -> None:
         received = self._known.pop(name)
@@ -333,7 +403,7 @@ class Maintainer:
     def _commit(self, writer: ViewWriter) -> None:
         """Make what is pending visible, in one step, with the vector that it stands for."""
         delta = self._engine.settle(Rows.sum(self.plan.view.schema, self._delta))
-        self._delta = []
+        self._delta, self._pending_since = [], 0.0
         if delta:
             self._write(writer, delta, "change")
 

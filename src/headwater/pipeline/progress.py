@@ -17,8 +17,10 @@ class SourceProgress:
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
-        self._above: dict[int, Position | None] = {}
+        self._above: dict[int, Position | None] = dict.fromkeys(reached.also)
         self._of_no_concern: set[int] = set()
+        self.early = frozenset(reached.also)
+        """What was reflected above the watermark when this began, and comes again."""
 
     @property
     def reached(self) -> Reached:
@@ -52,6 +54,10 @@ class Progress:
         self, source: str, number: int, position: Position | None, concerns: bool = True
     ) -> None:
         self._sources[source].reflect(number, position, concerns)
+
+    def was_early(self, source: str, number: int) -> bool:
+        """Whether a transaction that comes now has been reflected before."""
+        return number in self._sources[source].early
 
     def has_reached(self, targets: Mapping[str, int]) -> bool:
         return all(

@@ -6,7 +6,8 @@ the sources know, the columns of their tables, is asked for by `relations`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql import TableName, normalised
 from headwater.algebra.sql_names import closest_first, find_relation
-from headwater.algebra.sql_text import RefusalError
+from headwater.algebra.sql_text import RefusalError, means
 from headwater.algebra.values import Json
+from headwater.check.levels import Level
 from headwater.errors import InputError
 from headwater.pipeline.choice import Choice, ForcedError, choose, resolve
 from headwater.pipeline.settings import (
@@ -26,10 +28,12 @@ from headwater.pipeline.settings import (
     read_document,
     read_settings,
     source_settings,
+    warehouse_settings,
 )
 from headwater.pipeline.view_files import Definition, ViewFile, read_view_file
 from headwater.sources.contract import Source
 from headwater.sources.settings import SourceSettings
+from headwater.warehouse.identity import owner_of
 
 if TYPE_CHECKING:
     import threading
@@ -68,8 +72,17 @@ class Project:
                 tables = file.tables()
                 if known is not None:
                     needs[name] = _needed(file, tables, known)
+                    _check_level(file, needs[name], known)
         problems.raise_any()
         return cls(folder, settings, files, needs)
+
+    @classmethod
+    def without_views(cls, folder: str | Path) -> Project:
+        """A project of which only the settings are looked at."""
+        folder, problems = Path(folder), Problems()
+        settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
+        problems.raise_any()
+        return cls(folder, settings, {}, {})
 
     @property
     def warehouse(self) -> Path:
@@ -78,8 +91,16 @@ class Project:
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
-        """Every source; no connection is opened."""
-        return {n: s.open(n, self.folder) for n, s in self.settings.sources.items()}
+        """Every source; no connection is opened.
+
+        What is made at a source is named for the warehouse, which gets its name here if it has
+        none yet.
+        """
+        return self.open_sources(_owner(self.warehouse))
+
+    def open_sources(self, owner: str) -> dict[str, Source]:
+        """Every source, with the logs that belong to the warehouse of this name."""
+        return {n: s.open(n, self.folder, owner) for n, s in self.settings.sources.items()}
 
     def relations(self, views: Iterable[str] | None = None) -> tuple[Relation, ...]:
         """What the sources of these views, or of all, say about their relations."""
@@ -147,9 +168,32 @@ class Project:
 
 
 def open_source(folder: str | Path, name: str) -> Source:
-    """One source of a project; nothing else in the project need be right."""
+    """One source of a project; no other source and no view need be right."""
     path = Path(folder) / FILE
-    return source_settings(path, read_document(path), name).open(name, Path(folder))
+    document = read_document(path)
+    found = source_settings(path, document, name)
+    warehouse = (Path(folder) / warehouse_settings(path, document).path).absolute()
+    return found.open(name, Path(folder), _owner(warehouse))
+
+
+def _owner(warehouse: Path) -> str:
+    return owner_of(warehouse / "_headwater")
+
+
+def known_owner(warehouse: Path) -> str:
+    """The name of a warehouse, for one who may change nothing; empty if it has none yet."""
+    internal = warehouse / "_headwater"
+    return owner_of(internal) if internal.is_dir() else ""
+
+
+def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """What changes when somebody writes to a project's files."""
+    found = set()
+    for path in (folder / FILE, *(folder / VIEWS).glob("*.sql")):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((path.name, status.st_mtime_ns, status.st_size))
+    return frozenset(found)
 
 
 # Reading
@@ -191,7 +235,7 @@ def _source_of(
     file: ViewFile, table: TableName, sources: Iterable[str], known: Sequence[Relation]
 ) -> str:
     place = f"{file.path}:{table.line}:{table.column}"
-    if table.source and table.source.lower() not in {source.lower() for source in sources}:
+    if table.source and not any(means(table.source, source) for source in sources):
         listed = closest_first(table.source, sources) or "none"
         raise InputError(
             f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
@@ -199,7 +243,11 @@ def _source_of(
     try:
         return find_relation(table.name, table.source, known).source
     except RefusalError as error:
-        raise InputError(f"{place}: {error}", f"{error.hint} They are listed in {FILE}.") from None
+        raise InputError(
+            f"{place}: {error}",
+            f"{error.hint} They are listed in {FILE}; 'headwater check' says which of "
+            "them the sources do not have.",
+        ) from None
 
 
 def _check_using(file: ViewFile, settings: Settings) -> None:
@@ -210,12 +258,27 @@ def _check_using(file: ViewFile, settings: Settings) -> None:
         raise file.error(place, error.message, error.hint) from None
 
 
+def _check_level(
+    file: ViewFile, needed: Iterable[str], sources: Mapping[str, SourceSettings]
+) -> None:
+    if file.level < Level.COMPLETE:
+        return
+    for source in needed:
+        if why := sources[source].merges:
+            raise file.error(
+                "WITH",
+                f"a view over {source} cannot be complete: {why}.",
+                "Write WITH STRONG CONSISTENCY, or let the source's changes come by replication.",
+            )
+
+
 # What a view was loaded with
 
 
 class _RelationShape(TypedDict):
     columns: list[list[str]]
     key: list[str]
+    used: list[str]
 
 
 class _Shape(TypedDict):
@@ -229,7 +292,7 @@ def definition_json(definition: Definition) -> dict[str, Json]:
     """What is kept with a view's table, to notice when it no longer fits.
 
     The level, the algorithm and how often it is refreshed and published are not in it: these
-    may change at any time.
+    may change at any time. So may the columns of a relation that the view does not use.
     """
     view = definition.view
     return {
@@ -237,7 +300,11 @@ def definition_json(definition: Definition) -> dict[str, Json]:
         "select": normalised(definition.file.select),
         "columns": _columns(view.schema),
         "relations": {
-            relation.name: {"columns": _columns(relation.schema), "key": list(relation.key)}
+            relation.name: {
+                "columns": _columns(relation.schema),
+                "key": list(relation.key),
+                "used": list(view.used_columns[relation.name]),
+            }
             for relation in view.relations
         },
     }
@@ -275,7 +342,8 @@ def _relations_differ(
             f"{', '.join(sorted(before))} when it was loaded."
         )
     for name in now:
-        was, is_now = before[name], now[name]
+        used = now[name]["used"]
+        was, is_now = _only(before[name], used), _only(now[name], used)
         if found := _columns_differ(name, was["columns"], is_now["columns"], f"view {view}"):
             return found
         if was["key"] != is_now["key"]:
@@ -284,6 +352,13 @@ def _relations_differ(
                 f"when view {view} was loaded."
             )
     return None
+
+
+def _only(relation: _RelationShape, used: Collection[str]) -> _RelationShape:
+    """A relation without what a view does not look at, in an order that does not matter."""
+    key = relation["key"] if set(relation["key"]) <= set(used) else []
+    columns = sorted(column for column in relation["columns"] if column[0] in used)
+    return {"columns": columns, "key": key, "used": sorted(used)}
 
 
 def _columns_differ(

@@ -1,77 +1,178 @@
-"""Queries over views through Spark: each view by its name, as it is now or at a version."""
+"""Queries over views through Spark: each view by its name, as it is now or at a version.
+
+Spark reads the query as it was written, with double quotes around names; here it is only looked
+into for the views that it names. What is wrong with it is one sentence, with line and column.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import ParseError
+from sqlglot import Token, TokenType, exp
 
-from headwater.errors import InputError
+from headwater.algebra.sql_names import closest_first
+from headwater.algebra.sql_text import SqlText, means
+from headwater.errors import InputError, SqlError
 from headwater.frames.session import named
 from headwater.pipeline.project import Project
+from headwater.warehouse.netting import quoted
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_ONE = "Write one SELECT."
+_PLACES = (
+    re.compile(r"[;(]? ?\(?line (\d+),? pos (\d+)\)?;?"),
+    re.compile(r"== SQL \(line (\d+), position (\d+)\) =="),
+)
+_NOISE = re.compile(
+    r"\s*SQLSTATE: \w+|If necessary set \S+ to \S+ to bypass this error\.|^\[[A-Z0-9_.]+\] "
+)
+
 
 def query_views(
-    project: Project, spark: SparkSession, query: str, limit: int
+    project: Project, session: Callable[[], SparkSession], query: str, limit: int
 ) -> tuple[list[str], list[tuple[object, ...]], bool]:
-    """Column names, at most `limit` rows, and whether there are more."""
-    from pyspark.errors import PySparkException
+    """Column names, at most `limit` rows, and whether there are more.
 
-    statement = _parsed(query)
-    _register(Warehouse(project.warehouse), spark, statement)
+    Spark is started only for a query that may be one.
+    """
+    from headwater.frames.failures import SPARK_ERRORS
+
+    text = SqlText(query)
+    views = _named_views(project, text, _parsed(text))
+    spark = session()
+    prepared = _registered(project, spark, text, views)
     try:
         with named(spark, "sql"):
-            found = spark.sql(statement.sql("spark"))
+            found = spark.sql(prepared)
             rows = [tuple(row) for row in found.limit(limit + 1).collect()]
-    except PySparkException as error:
-        text = str(error).splitlines()
-        raise InputError(text[0] if text else "Spark cannot run this query.") from None
+    except SPARK_ERRORS as error:
+        raise _in_words(str(error)) from None
     return found.columns, rows[:limit], len(rows) > limit
 
 
-def _parsed(query: str) -> exp.Query:
-    try:
-        statement = sqlglot.parse_one(query, read="spark")
-    except ParseError as error:
-        place = error.errors[0] if error.errors else {}
-        raise InputError(
-            f"line {place.get('line', 1)}, column {place.get('col', 1)}: "
-            f"{place.get('description', 'this is not SQL')}.",
-            "Write one SELECT.",
-        ) from None
+def _parsed(text: SqlText) -> exp.Query:
+    tokens = list(text.tokens)
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise text.error_at(0, "there is no query.", _ONE)
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            raise text.error_at(token.start, "there is more than one statement.", _ONE)
+    text.check_words()
+    statement = text.parse()
     if not isinstance(statement, exp.Query):
-        raise InputError("Only a query can be run.", "Write one SELECT.")
+        raise text.error_at(tokens[0].start, "only a query can be run.", _ONE)
     return statement
 
 
-def _register(warehouse: Warehouse, spark: SparkSession, statement: exp.Query) -> None:
-    """Make every view that the query names known to Spark."""
-    inner = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
-    for table in list(statement.find_all(exp.Table)):
-        if table.name.lower() in inner:
-            continue
-        number = _version(table)
-        view = warehouse.view(table.name)
-        known = table.name if number is None else f"{table.name}__version_{number}"
-        view.dataframe(spark, number).createOrReplaceTempView(known)
-        if number is not None:
-            alias = table.alias or table.name
-            table.replace(exp.to_table(known).as_(alias, table=True))
+# The views of a query
 
 
-def _version(table: exp.Table) -> int | None:
+@dataclass(frozen=True)
+class _Named:
+    """A view as a query names it."""
+
+    table: exp.Table
+    view: str
+    number: int | None
+
+
+def _named_views(project: Project, text: SqlText, statement: exp.Query) -> list[_Named]:
+    """The views that a query names; SqlError if there is no such view."""
+    loaded = Warehouse(project.warehouse).view_names()
+    inner = [text.name(cte.args["alias"]) for cte in statement.find_all(exp.CTE)]
+    found = []
+    for table in statement.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            continue  # a function, such as range(3)
+        view = _meant(text, table, loaded)
+        if view is not None:
+            found.append(_Named(table, view, _version(text, table)))
+        elif table.db or not any(means(name, table.name) for name in inner):
+            raise _no_view(project, text, table, loaded)
+    return found
+
+
+def _registered(
+    project: Project, spark: SparkSession, text: SqlText, views: Iterable[_Named]
+) -> str:
+    """The query for Spark, to which every view that it names is now known."""
+    prepared = text.sql
+    for at, each in enumerate(views):
+        known = each.view if each.number is None else f"__{at}"
+        view = Warehouse(project.warehouse).view(each.view)
+        view.dataframe(spark, each.number).createOrReplaceTempView(known)
+        if each.number is not None:
+            new = known if each.table.alias else f"{known} {quoted(each.view)}"
+            prepared = _replaced(prepared, text, each.table, new)
+    return prepared
+
+
+def _meant(text: SqlText, table: exp.Table, loaded: Iterable[str]) -> str | None:
+    name = text.name(table)
+    return None if table.db else next((view for view in loaded if means(name, view)), None)
+
+
+def _no_view(
+    project: Project, text: SqlText, table: exp.Table, loaded: Iterable[str]
+) -> InputError:
+    written = ".".join(part.name for part in table.parts)
+    defined = [view for view in project.view_files if means(text.name(table), view)]
+    if table.db:
+        hint = "A query reads views, and a view's name has no dot. "
+    elif defined:
+        hint = f"{defined[0]} is not loaded yet: 'headwater run' loads it. "
+    else:
+        hint = ""
+    listed = closest_first(table.name, loaded)
+    hint += f"The views are: {listed}." if listed else "The warehouse has no views yet."
+    return text.error(table, f"there is no view {written}.", hint)
+
+
+def _version(text: SqlText, table: exp.Table) -> int | None:
     version = table.args.get("version")
     if version is None:
         return None
     if version.name.upper() != "VERSION" or not version.expression.name.isdecimal():
-        raise InputError(
+        raise text.error(
+            table,
             f"{table.name}: only VERSION AS OF a number is known.",
             "'headwater status' shows the versions of views.",
         )
     return int(version.expression.name)
+
+
+def _replaced(prepared: str, text: SqlText, table: exp.Table, new: str) -> str:
+    """The query with another name for a table and its version; everything else keeps its place."""
+    start = table.this.meta["start"]
+    end = _number_after(text.tokens, start).end + 1
+    return prepared[:start] + new.ljust(end - start) + prepared[end:]
+
+
+def _number_after(tokens: Iterable[Token], start: int) -> Token:
+    kinds = (TokenType.NUMBER, TokenType.STRING)
+    return next(t for t in tokens if t.start > start and t.token_type in kinds)
+
+
+# Mistakes
+
+
+def _in_words(said: str) -> InputError:
+    """What Spark says about a query, without its own codes and plans."""
+    line = column = 0
+    for pattern in _PLACES:
+        if place := pattern.search(said):
+            line, column = int(place[1]), int(place[2]) + (pattern is _PLACES[0])
+            break
+    first = next((each for each in said.splitlines() if each.strip()), "")
+    for pattern in _PLACES:
+        first = pattern.sub("", first)
+    words = " ".join(_NOISE.sub("", first.strip()).split()).rstrip(";. ")
+    return SqlError(f"{words or 'Spark cannot run this query'}.", line=line, column=column)

@@ -1,9 +1,12 @@
-"""The running system: every source's feed, every view's maintainer, and the work beside them.
+"""The running system: every source's feed, every view's maintainer, and the upkeep beside them.
 
 The runner holds the warehouse's lease. It brings each view up as soon as the sources that it
-needs can be reached, so a source that is down stops only the views over it. Beside maintenance
-it folds the views' logs into their plain tables, releases what the change log no longer needs,
-and writes down how everything stands, for `headwater status`.
+needs can be reached, so a source that is down stops only the views over it, and a view that
+cannot go on stops alone. It takes up new, changed and removed view files, and what commands ask
+of it, and writes down how everything stands, for `headwater status`.
+
+All of its state belongs to the thread that calls `supervise`; maintainers, feeds and the upkeep
+have threads and state of their own.
 """
 
 from __future__ import annotations
@@ -11,18 +14,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql import normalised
 from headwater.algebra.views import View
+from headwater.check.levels import Level, parse_level
 from headwater.errors import (
-    EngineError,
     FencedError,
     HeadwaterError,
     InputError,
@@ -31,14 +34,25 @@ from headwater.errors import (
 )
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
+from headwater.pipeline.describe import describe_feed, describe_view
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.gaps import GapError
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained, Plan
-from headwater.pipeline.project import Project, definition_json, describe_difference
-from headwater.pipeline.requests import done, taken_requests
+from headwater.pipeline.needs import Columns, narrowed, needed_columns
+from headwater.pipeline.project import (
+    Project,
+    definition_json,
+    describe_difference,
+    file_signature,
+)
+from headwater.pipeline.repair import begin_anew, repair_source
+from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
+from headwater.pipeline.settings import FILE
+from headwater.pipeline.upkeep import Upkeep, Upkept, reached
 from headwater.sources.channel import Deliver
-from headwater.sources.contract import Reader
-from headwater.warehouse.changes import ChangeLog, drop_changes
+from headwater.sources.contract import Reader, Source
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
 
@@ -47,12 +61,8 @@ if TYPE_CHECKING:
 
 _SUPERVISE_S = 0.5
 _RETRY_S = 5.0
-_RELEASE_S = 60.0
-_CLEAN_UP_S = 3600.0
-_FOLD_RETRY_S = 30.0
-_FOLDING_SHARE = 4
-"""Folding waits at least so many times as long as the last fold took."""
-_MANY_FILES = 64
+_STOP_S = 5.0
+"""How long a stop waits for each thing that is under way, once it has been cancelled."""
 
 
 @dataclass
@@ -60,23 +70,40 @@ class ViewStatus:
     """How one view stands, for people and machines."""
 
     name: str
-    state: str
+    state: str = "waiting"
     """waiting, loading, running, or stopped."""
-    message: str = ""
+    failure: HeadwaterError | None = None
+    """Why it waits or has stopped."""
+    note: str = ""
+    """What happened to it that a reader should know."""
     maintainer: Maintainer | None = None
+    anew: bool = False
+    """Whether its table is to be replaced by a new load."""
+    request: Request | None = None
+    """Who waits for its load."""
     tally: Tally | None = None
     retry_at: float = 0.0
-    fold_at: float = 0.0
-    folded_s: float = 0.0
-    compact_at: int = _MANY_FILES
-    trouble: str = ""
-    """What keeps its plain table from being renewed."""
-    tending: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while something beside maintenance works on its tables."""
+
+    @property
+    def message(self) -> str:
+        return str(self.failure) if self.failure is not None else ""
+
+    def stop(self, failure: HeadwaterError) -> None:
+        self.state, self.failure, self.tally = "stopped", failure, None
+
+    def wait(self, failure: HeadwaterError | None, seconds: float) -> None:
+        self.state, self.failure, self.tally = "waiting", failure, None
+        self.retry_at = time.monotonic() + seconds
 
 
 class Runner:
-    """Runs one project. `start`, then `supervise` from time to time, then `stop`."""
+    """Runs one project. `start`, then `supervise` from time to time, then `stop`.
+
+    `only` restricts it to some views, of which `anew` are loaded anew. The source `repair` is set
+    up again before anything else.
+    """
 
     def __init__(
         self,
@@ -84,109 +111,201 @@ class Runner:
         spark: Callable[[], SparkSession],
         watch: Callable[[str, str, float], None] | None = None,
         only: Iterable[str] | None = None,
+        anew: Collection[str] = (),
+        repair: str | None = None,
     ) -> None:
         self.project = project
+        self._to_repair = repair
         self.warehouse = Warehouse(project.warehouse)
+        self._all = only is None
         wanted = project.view_files if only is None else only
-        self.views = {name: ViewStatus(name, "waiting") for name in wanted}
+        self.views = {name: ViewStatus(name, anew=name in anew) for name in wanted}
         self.feeds: dict[str, Feed] = {}
         self.lease = Lease(self.warehouse.internal)
         settings = project.settings.spark
-        self.engine = Engine(spark, settings.engine, settings.threshold or THRESHOLD)
-        self._spark = spark
+        self._jobs = f"headwater-{uuid.uuid4().hex[:12]}"
+        self._start_spark = spark
+        self._session: SparkSession | None = None
+        self.engine = Engine(self._spark, settings.engine, settings.threshold or THRESHOLD)
         self._watch = watch or (lambda view, step, seconds: None)
         self._relations: dict[str, dict[str, Relation]] = {}
-        self._narrow: dict[str, dict[str, Relation]] = {}
-        self._beside = threading.Thread(target=self._work_beside, name="folding", daemon=True)
-        self._stopping = threading.Event()
-        self._release_at = time.monotonic() + _RELEASE_S
-        self._clean_up_at = time.monotonic() + _CLEAN_UP_S
+        self._needed: dict[str, Columns] | None = None
+        self._columns: dict[str, Columns] = {}
+        """Which columns of each source are read now."""
+        self._described: dict[str, dict[str, Relation]] = {}
+        self._upkeep: Upkeep | None = None
+        self._files = file_signature(project.folder)
+        self._files_trouble = ""
+        self._stopping = False
         self._status_at = 0.0
-        self._failure: HeadwaterError | None = None
+        self._told: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Take the lease and bring up what can be; InputError if a view cannot be right."""
-        self._check_definitions()
+        """Take the lease and bring up what can be; InputError if a view's file does not fit."""
+        self._check_files()
         self.lease.acquire()
         try:
             self.warehouse.remove_leftovers()
+            forget_requests(self.warehouse.internal)
+            if self._to_repair is not None:
+                self._set_up_again(self._to_repair)
             for status in self.views.values():
                 self._bring_up(status)
         except BaseException:
             self.stop()
             raise
-        self._beside.start()
+        self._upkeep = Upkeep(
+            self.warehouse,
+            lambda: [Upkept(s.name, s.maintainer, s.lock) for s in list(self.views.values())],
+            lambda: dict(self.feeds),
+            self._spark,
+            self.lease.runner,
+            self.project.settings.warehouse.retention,
+        )
+        self._upkeep.start()
 
     def supervise(self) -> None:
         """Look after views and sources; raises what ends the whole runner."""
-        if self._failure is not None:
-            raise self._failure
+        if self._upkeep is not None and self._upkeep.failure is not None:
+            raise self._upkeep.failure
         self.lease.check()
-        now = time.monotonic()
+        if self._all:
+            self._look_at_files()
         for status in self.views.values():
             self._look_after(status)
-            if status.state == "waiting" and now >= status.retry_at:
+            if status.state == "waiting" and time.monotonic() >= status.retry_at:
                 self._bring_up(status)
+            self._report(status)
         for feed in self.feeds.values():
             if feed.failure is not None:
                 raise feed.failure
-        for name, action in taken_requests(self.warehouse.internal).items():
-            self._carry_out(name, action)
-        if now >= self._status_at:
+        for request in waiting_requests(self.warehouse.internal):
+            self._carry_out(request)
+        states = [(status.name, status.state) for status in self.views.values()]
+        if time.monotonic() >= self._status_at or states != self._told:
             self._write_status()
-            self._status_at = now + _SUPERVISE_S
+            self._status_at, self._told = time.monotonic() + _SUPERVISE_S, states
 
     def stop(self) -> None:
-        """Commit what is ready, close everything, give the lease back."""
-        self._stopping.set()
+        """Commit what is ready, close everything, give the lease back; in a few seconds."""
+        self._stopping = True
+        if self._upkeep is not None:
+            self._upkeep.stop()
         maintainers = [s.maintainer for s in self.views.values() if s.maintainer is not None]
         for maintainer in maintainers:
             maintainer.stop()
+        for feed in self.feeds.values():
+            feed.channel.stop()
+        self._cancel_jobs()
         for maintainer in maintainers:
-            maintainer.join()
+            maintainer.join(_STOP_S)
+        for status in self.views.values():
+            if status.maintainer is not None and status.maintainer.failure is not None:
+                self._note_end(status, status.maintainer.failure)
         for feed in self.feeds.values():
             feed.close()
-        if self._beside.is_alive():
-            self._beside.join()
+        if self._upkeep is not None:
+            self._upkeep.join(_STOP_S)
         if self.lease.epoch:
             if not self.lease.lost:
                 self._write_status()
             self.lease.release()
 
     def targets(self) -> dict[str, int]:
-        """Where each source stands now: the number of its last transaction."""
-        for feed in self.feeds.values():
-            feed.channel.catch_up()
-        return {name: feed.channel.end for name, feed in self.feeds.items()}
+        """Where each source that can be reached stands now: the number of its last transaction."""
+        found = {}
+        for name, feed in self.feeds.items():
+            with suppress(SourceError):
+                feed.channel.catch_up()
+                found[name] = feed.channel.end
+        return found
 
     def has_reached(self, targets: Mapping[str, int]) -> bool:
-        """Whether every view reflects everything up to these numbers; raises if one cannot."""
-        for status in self.views.values():
-            if status.state == "stopped":
-                raise HeadwaterError(status.message)
-            maintainer = status.maintainer
-            if maintainer is None or maintainer.progress is None:
-                return False
-            if not maintainer.progress.has_reached(targets):
-                return False
-        return True
+        """Whether every view reflects everything up to these numbers, or cannot go on."""
+        return all(self._has_reached(status, targets) for status in self.views.values())
+
+    def _has_reached(self, status: ViewStatus, targets: Mapping[str, int]) -> bool:
+        if status.failure is not None and status.maintainer is None:
+            return True
+        maintainer = status.maintainer
+        if maintainer is None or maintainer.progress is None:
+            return False
+        return maintainer.progress.has_reached(targets)
+
+    def _note_end(self, status: ViewStatus, failure: HeadwaterError) -> None:
+        """A view that ended badly while everything was being stopped."""
+        if status.state == "loading":
+            status.state = "waiting"  # its load was cancelled
+        elif not isinstance(failure, LostConnectionError):
+            status.stop(failure)
+
+    @property
+    def loading(self) -> list[str]:
+        """The views that have no table yet, or are being loaded anew."""
+        return [s.name for s in self.views.values() if s.state == "loading" or s.anew]
+
+    @property
+    def failures(self) -> list[HeadwaterError]:
+        """Why views, or sources, do not go on."""
+        views = [s.failure for s in self.views.values() if s.failure is not None]
+        sources = [f.channel.trouble for f in self.feeds.values() if f.channel.trouble is not None]
+        return [*views, *sources]
+
+    # Spark
+
+    def _spark(self) -> SparkSession:
+        """The session; what the calling thread starts there can be cancelled by `stop`."""
+        session = self._session = self._start_spark()
+        session.sparkContext.setInterruptOnCancel(True)
+        session.sparkContext.addJobTag(self._jobs)
+        return session
+
+    def _tagged(self, view: str) -> Callable[[], SparkSession]:
+        """The session, in a thread whose jobs are a view's."""
+
+        def session() -> SparkSession:
+            found = self._spark()
+            found.sparkContext.addJobTag(f"{self._jobs}-{view}")
+            return found
+
+        return session
+
+    def _cancel_jobs(self, view: str = "") -> None:
+        if self._session is not None:
+            with suppress(Exception):  # the session may be gone already
+                tag = f"{self._jobs}-{view}" if view else self._jobs
+                self._session.sparkContext.cancelJobsWithTag(tag)
 
     # Views
 
-    def _check_definitions(self) -> None:
-        """Refuse views that no longer fit their tables, before anything is done."""
+    def _check_files(self) -> None:
+        """Refuse what the user wrote before anything is done.
+
+        A view whose file is as it was when it was loaded is not at fault: its tables may have
+        been altered. It stops by itself, and the others go on.
+        """
         for status in self.views.values():
             try:
-                self._plan(status.name)
-            except LostConnectionError as error:
-                status.message = str(error)
+                self._plan(status)
+            except LostConnectionError:
+                continue
+            except HeadwaterError:
+                if not self._is_as_loaded(status.name):
+                    raise
 
-    def _plan(self, name: str) -> Plan:
+    def _is_as_loaded(self, name: str) -> bool:
+        if name not in self.warehouse.view_names():
+            return False
+        stored = self.warehouse.view(name).definition["select"]
+        return stored == normalised(self.project.view_files[name].select)
+
+    def _plan(self, status: ViewStatus) -> Plan:
+        name = status.name
         definition = self.project.definition(name, self._relations_of(name))
         stored = definition_json(definition)
         narrow = definition.view.narrowed()
         choice = self.project.choose(replace(definition, view=narrow))
-        if name in self.warehouse.view_names():
+        if not status.anew and name in self.warehouse.view_names():
             difference = describe_difference(self.warehouse.view(name).definition, stored)
             if difference is not None:
                 raise InputError(difference)
@@ -203,32 +322,32 @@ class Runner:
 
     def _relations_of(self, view: str) -> list[Relation]:
         """What the sources of a view say about their relations."""
-        for source in self.project.needs[view]:
-            if source not in self._relations:
-                self._relations[source] = dict(self.project.sources[source].relations())
-        return [
-            relation
-            for source in self.project.needs[view]
-            for relation in self._relations[source].values()
-        ]
+        return [r for source in self.project.needs[view] for r in self._ask(source).values()]
+
+    def _ask(self, source: str) -> Mapping[str, Relation]:
+        if source not in self._relations:
+            self._relations[source] = dict(self.project.sources[source].relations())
+        return self._relations[source]
+
+    def _forget_relations(self) -> None:
+        """Ask the sources again, and find out anew what is needed of them."""
+        self._relations.clear()
+        self._needed = None
 
     def _bring_up(self, status: ViewStatus) -> None:
         try:
-            plan = self._plan(status.name)
+            plan = self._plan(status)
             for source in plan.view.sources:
-                self._feed(source)
-            self._check_columns(plan.view)
+                self._read(source, plan.view)
         except LostConnectionError as error:
-            status.state, status.message = "waiting", str(error)
-            status.retry_at = time.monotonic() + _RETRY_S
+            status.wait(error, _RETRY_S)
             return
         except HeadwaterError as error:
-            status.state, status.message = "stopped", str(error)
+            status.stop(error)
             return
         exists = status.name in self.warehouse.view_names()
-        status.state, status.message = "running" if exists else "loading", ""
-        status.fold_at = time.monotonic() + plan.publish_s
-        status.compact_at = _MANY_FILES
+        status.state = "running" if exists and not status.anew else "loading"
+        status.failure = None
         status.maintainer = Maintainer(
             plan,
             partial(self._obtain, plan, status),
@@ -240,245 +359,238 @@ class Runner:
         )
         status.maintainer.start()
 
-    def _feed(self, source: str) -> None:
-        feed = self.feeds.get(source)
-        if feed is not None and not feed.channel.is_over:
-            return
-        if feed is not None:
-            feed.close()
-        log = ChangeLog(self.warehouse.changes, source)
-        self._forget_useless(log)
-        narrow = self.project.sources[source].narrowed(self._used_columns(source))
-        self._narrow[source] = {r.name: r for r in narrow.relations().values()}
-        feed = Feed(narrow, log, self.lease, self.engine.lift)
-        feed.start()
-        self.feeds[source] = feed
-
-    def _forget_useless(self, log: ChangeLog) -> None:
-        """Begin a log anew if its source cannot go on from it and no view needs it."""
-        log.scan()
-        if log.position is None or self._reached(log.source):
-            return
-        try:
-            reader = Reader(self.lease.warehouse, self.lease.epoch)
-            self.project.sources[log.source].open_monitor(log.position, reader).close()
-        except LostConnectionError:
-            raise
-        except SourceError:
-            drop_changes(self.warehouse.changes, log.source)
-
-    def _reached(self, source: str) -> list[int]:
-        """How far each view has come with a source."""
-        vectors = [self.warehouse.view(n).latest().vector for n in self.warehouse.view_names()]
-        return [vector[source].number for vector in vectors if source in vector]
-
-    def _used_columns(self, source: str) -> dict[str, set[str]]:
-        """The columns of a source that any view looks at, by relation.
-
-        Nothing is left out while some view over the source cannot be read yet.
-        """
-        used: dict[str, set[str]] = {}
-        for name in self.views:
-            if source not in self.project.needs[name]:
-                continue
-            try:
-                view = self.project.definition(name, self._relations_of(name)).view
-            except LostConnectionError:
-                return {}
-            for relation in view.relations:
-                if relation.source == source:
-                    columns = view.used_columns[relation.name]
-                    used.setdefault(relation.short_name, set()).update(columns)
-        return used
-
-    def _check_columns(self, view: View) -> None:
-        """A view that came to use more columns finds out that they are not read."""
-        for relation in view.relations:
-            read = self._narrow[relation.source][relation.name].schema.names
-            if missing := [c for c in relation.schema.names if c not in read]:
-                raise HeadwaterError(
-                    f"View {view.name} uses {', '.join(missing)} of {relation.name} now, which "
-                    "this runner does not read.",
-                    "Restart it: stop 'headwater run' and start it again.",
-                )
-
     def _obtain(self, plan: Plan, status: ViewStatus, deliver: Deliver) -> Obtained:
-        """A view's table; loaded first where there is none."""
+        """A view's table; loaded first where there is none, or loaded anew. In its own thread."""
         name = plan.view.name
-        if name in self.warehouse.view_names():
+        if name in self.warehouse.view_names() and not status.anew:
             return Obtained(self.warehouse.view(name))
 
         def report(tally: Tally) -> None:
             status.tally = tally
 
-        spark = self._spark()
         obtained = load_view(
             plan,
             self.feeds,
             self.warehouse,
-            spark,
+            self._tagged(name),
             self.lease.runner,
             deliver,
-            spark.sparkContext.defaultParallelism,
-            {name: r for source in plan.view.sources for name, r in self._narrow[source].items()},
+            {n: r for source in plan.view.sources for n, r in self._described[source].items()},
             report,
         )
-        status.state, status.tally = "running", None
+        status.state, status.tally, status.anew = "running", None, False
         return obtained
+
+    def _stop_view(self, status: ViewStatus) -> None:
+        """End a view's maintenance, also in the middle of a load."""
+        maintainer, status.maintainer = status.maintainer, None
+        if maintainer is None:
+            return
+        maintainer.stop()
+        if status.state == "loading":
+            self._cancel_jobs(status.name)
+        maintainer.join(_STOP_S)
+        if maintainer.is_running:
+            raise HeadwaterError(
+                f"View {status.name}: what is under way does not end.", "Restart 'headwater run'."
+            )
 
     def _look_after(self, status: ViewStatus) -> None:
         maintainer = status.maintainer
-        if maintainer is None or maintainer.is_running or self._stopping.is_set():
+        if maintainer is None or maintainer.is_running:
             return
-        failure = maintainer.failure
-        if isinstance(failure, FencedError):
-            raise failure
+        failure = maintainer.failure or HeadwaterError(f"View {status.name} ended.")
         status.maintainer = None
-        status.state, status.message = "stopped", str(failure)
-        if isinstance(failure, LostConnectionError):
-            status.state = "waiting"
-            status.retry_at = time.monotonic() + _RETRY_S
+        match failure:
+            case FencedError():
+                raise failure
+            case LostConnectionError():
+                status.wait(failure, _RETRY_S)
+            case GapError() if self._may_load_anew(failure, maintainer.plan):
+                status.anew = True
+                status.note = f"It was loaded anew at {time.strftime('%F %T')}: {failure.reason}"
+                self._forget_relations()
+                status.wait(None, 0.0)
+            case _:
+                status.stop(failure)
 
-    def _carry_out(self, name: str, action: str) -> None:
-        """Drop a view's tables, and bring it up anew if it is to be loaded again."""
-        status = self.views.get(name)
-        if status is not None and status.maintainer is not None:
-            status.maintainer.stop()
-            status.maintainer.join()
-            status.maintainer = None
-        with status.tending if status is not None else nullcontext():
-            if name in self.warehouse.view_names():
-                self.warehouse.drop(name)
-        done(self.warehouse.internal, name)
-        if status is not None:
-            status.state, status.message = "stopped", "It was dropped; the next run loads it."
-            if action == "reload":
-                self.project = Project.open(self.project.folder)
-                self._relations.clear()
-                self._bring_up(status)
+    def _may_load_anew(self, gap: GapError, plan: Plan) -> bool:
+        """Whether a view goes on behind a gap by itself; one that shows every state does not."""
+        by_itself = self.project.settings.run.gaps == "reload"
+        return gap.is_repair or (by_itself and parse_level(plan.level) < Level.COMPLETE)
 
-    # Beside maintenance
+    # Sources
 
-    def _work_beside(self) -> None:
-        while not self._stopping.wait(_SUPERVISE_S):
-            try:
-                for status in self.views.values():
-                    self._tend(status)
-                if time.monotonic() >= self._release_at:
-                    with suppress(InputError, FileNotFoundError):  # a view is dropped just now
-                        self._release()
-                    self._release_at = time.monotonic() + _RELEASE_S
-                if time.monotonic() >= self._clean_up_at:
-                    self._clean_up()
-                    self._clean_up_at = time.monotonic() + _CLEAN_UP_S
-            except HeadwaterError as error:
-                self._failure = error
-                return
-            except Exception as error:
-                self._failure = EngineError(
-                    f"The warehouse could not be tended: {type(error).__name__}: {error}.",
-                    "Look at its folder and disk; every version that was committed is there.",
-                )
-                return
+    def _read(self, source: str, view: View) -> None:
+        """Have a source read, with the columns of a view and of all the others."""
+        wanted = {
+            relation.short_name: set(view.used_columns[relation.name])
+            for relation in view.relations
+            if relation.source == source
+        }
+        feed = self.feeds.get(source)
+        if feed is not None and feed.channel.is_over:
+            feed.close()
+            del self.feeds[source]
+            feed = None
+        if feed is None:
+            self._open_feed(source)
+        elif any(columns - self._columns[source].get(r, set()) for r, columns in wanted.items()):
+            self._columns[source] = self._all_columns(source)
+            narrow = narrowed(self.project.sources[source], self._columns[source])
+            self._described[source] = {r.name: r for r in narrow.relations().values()}
+            feed.channel.widen(narrow)
 
-    def _tend(self, status: ViewStatus) -> None:
-        """Fold or compact if it is time; a failure is told, and tried again later."""
+    def _open_feed(self, source: str) -> None:
+        log = ChangeLog(self.warehouse.changes, source)
+        columns = self._all_columns(source)
+        narrow = narrowed(self.project.sources[source], columns)
+        described = {r.name: r for r in narrow.relations().values()}
+        log.scan()
+        if log.position and not reached(self.warehouse, source):
+            self._begin_anew_if_useless(narrow, log)
+        feed = Feed(narrow, log, self.lease, self.engine.lift)
+        feed.start()
+        self.feeds[source], self._columns[source] = feed, columns
+        self._described[source] = described
+
+    def _all_columns(self, source: str) -> Columns:
+        if self._needed is None:
+            asked = {}
+            for name in dict.fromkeys(s for needs in self.project.needs.values() for s in needs):
+                with suppress(SourceError):
+                    asked[name] = self._ask(name).values()
+            self._needed = needed_columns(self.project, self.warehouse, asked)
+        return self._needed.get(source, {})
+
+    def _begin_anew_if_useless(self, source: Source, log: ChangeLog) -> None:
+        """A log that its source cannot go on from, and that no view needs, is no obstacle."""
         try:
-            with status.tending:
-                self._fold_or_compact(status)
+            source.open_monitor(
+                log.position, Reader(self.lease.warehouse, self.lease.epoch)
+            ).close()
+        except LostConnectionError:
+            raise
+        except SourceError as error:
+            begin_anew(log, self.lease, error.message)
+
+    # What is asked of it
+
+    def _look_at_files(self) -> None:
+        """Take up what has become of the project's files."""
+        signature = file_signature(self.project.folder)
+        if signature == self._files:
+            return
+        self._files = signature
+        try:
+            project = Project.open(self.project.folder)
+        except HeadwaterError as error:
+            self._files_trouble = f"The project's files are not taken up: {error}"
+            return
+        if project.settings != self.project.settings:
+            self._files_trouble = f"{FILE} has changed: restart 'headwater run' to have it so."
+            return
+        self._files_trouble = ""
+        self._take_up(project)
+
+    def _take_up(self, project: Project) -> None:
+        before, self.project = self.project, project
+        self._forget_relations()
+        for name in [name for name in self.views if name not in project.view_files]:
+            self._stop_view(self.views[name])
+            del self.views[name]
+        for name, file in project.view_files.items():
+            status = self.views.setdefault(name, ViewStatus(name))
+            if before.view_files.get(name) != file:
+                self._stop_view(status)
+                status.wait(None, 0.0)
+
+    def _carry_out(self, request: Request) -> None:
+        try:
+            match request.action:
+                case "drop":
+                    self._drop(request.name)
+                    answer(self.warehouse.internal, request)
+                case "reload":
+                    self._reload([request.name], request)
+                case "repair":
+                    self._repair(request)
         except FencedError:
             raise
-        except Exception as error:
-            text = next(iter(str(error).splitlines()), type(error).__name__)
-            status.trouble = f"The plain table could not be renewed: {text}"
-            status.fold_at = time.monotonic() + _FOLD_RETRY_S
+        except HeadwaterError as error:
+            answer(self.warehouse.internal, request, error)
 
-    def _fold_or_compact(self, status: ViewStatus) -> None:
-        """Keep a view's log short, and its plain table young."""
-        maintainer = status.maintainer
-        if maintainer is None or maintainer.table is None or not maintainer.is_running:
+    def _drop(self, name: str) -> None:
+        status = self.views.get(name)
+        if status is not None:
+            self._stop_view(status)
+            status.stop(InputError("It was dropped.", "The next run loads it."))
+        with status.lock if status is not None else nullcontext():
+            if name in self.warehouse.view_names():
+                self.warehouse.drop(name)
+
+    def _reload(self, names: Iterable[str], request: Request) -> None:
+        """Load views anew; what waits is answered when all of them run or have stopped."""
+        self._files = file_signature(self.project.folder)
+        self._take_up(replace(Project.open(self.project.folder), settings=self.project.settings))
+        for name in names:
+            if name not in self.views:
+                raise InputError(
+                    f"The project has no view {name}.", f"It has {', '.join(self.views)}."
+                )
+            status = self.views[name]
+            self._stop_view(status)
+            with status.lock:
+                status.anew = name in self.warehouse.view_names()
+            status.request, status.note = request, ""
+            status.wait(None, 0.0)
+
+    def _repair(self, request: Request) -> None:
+        source = request.name
+        views = [name for name in self.views if source in self.project.needs[name]]
+        for name in views:
+            self._stop_view(self.views[name])
+        feed = self.feeds.pop(source, None)
+        if feed is not None:
+            feed.close()
+        self._forget_relations()
+        self._set_up_again(source)
+        self._reload(views, request)
+        if not views:
+            answer(self.warehouse.internal, request)
+
+    def _set_up_again(self, source: str) -> None:
+        narrow = narrowed(self.project.sources[source], self._all_columns(source))
+        after = max(reached(self.warehouse, source), default=0)
+        repair_source(narrow, ChangeLog(self.warehouse.changes, source), self.lease, after)
+
+    def _report(self, status: ViewStatus) -> None:
+        """Answer who waits for a view's load, once no other view is waited for."""
+        request = status.request
+        if request is None or (status.state != "running" and status.failure is None):
             return
-        if time.monotonic() >= status.fold_at:
-            table = self.warehouse.view(status.name)
-            tail = table.tail()
-            began = time.monotonic()
-            if tail.rows:
-                table.fold(self._spark(), self.lease.runner)
-                status.folded_s = time.monotonic() - began
-            wait = max(maintainer.plan.publish_s, _FOLDING_SHARE * status.folded_s)
-            status.fold_at = time.monotonic() + wait
-            status.trouble = ""
-        elif maintainer.counters.commits >= status.compact_at:
-            status.compact_at = maintainer.counters.commits + _MANY_FILES
-            self.warehouse.view(status.name).compact()
-
-    def _release(self) -> None:
-        """Let the change log go as far as every view has come."""
-        retention = self.project.settings.warehouse.retention
-        for source, feed in self.feeds.items():
-            feed.log.release(min(self._reached(source), default=0), retention)
-
-    def _clean_up(self) -> None:
-        """Delete versions of views that are older than they are to be kept."""
-        keep = timedelta(seconds=self.project.settings.warehouse.retention)
-        for status in self.views.values():
-            with status.tending:
-                if status.name in self.warehouse.view_names():
-                    self.warehouse.view(status.name).clean_up(keep)
+        status.request = None
+        if status.failure is not None:
+            request.failures.append(status.failure)
+        if not any(other.request is request for other in self.views.values()):
+            answer(self.warehouse.internal, request, *request.failures)
 
     # Status
 
     def describe(self) -> dict[str, Any]:
         """How everything stands."""
+        troubles = self._upkeep.troubles if self._upkeep is not None else {}
         return {
             "runner": self.lease.runner,
             "written": time.time(),
             "engine": self.engine.mode,
-            "views": {status.name: self._describe_view(status) for status in self.views.values()},
-            "sources": {
-                name: {
-                    "read": feed.channel.end,
-                    "logged": feed.log.end,
-                    "position": feed.log.position,
-                    "trouble": str(feed.channel.trouble) if feed.channel.trouble else None,
-                }
-                for name, feed in self.feeds.items()
+            "trouble": self._files_trouble or None,
+            "views": {
+                name: describe_view(status, self.feeds, troubles.get(name, ""))
+                for name, status in self.views.items()
             },
+            "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
         }
-
-    def _describe_view(self, status: ViewStatus) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "state": status.state,
-            "message": status.message or status.trouble,
-        }
-        if status.tally is not None:
-            found["rows_read"] = status.tally.counted()
-        maintainer = status.maintainer
-        if maintainer is None:
-            return found
-        counters = maintainer.counters
-        found |= {
-            "algorithm": maintainer.plan.algorithm,
-            "level": maintainer.plan.level,
-            "transactions": counters.transactions,
-            "commits": counters.commits,
-            "rows": counters.rows,
-            "questions": counters.questions,
-            "committed_at": counters.committed_at or None,
-        }
-        fresh = sorted(counters.freshness_s)
-        if fresh:
-            found["freshness_ms"] = {
-                "median": round(1000 * median(fresh), 2),
-                "p99": round(1000 * fresh[int(0.99 * (len(fresh) - 1))], 2),
-            }
-        if maintainer.progress is not None:
-            vector = maintainer.progress.vector
-            found["lag"] = {
-                source: self.feeds[source].channel.end - reached.number
-                for source, reached in vector.items()
-            }
-        return found
 
     def _write_status(self) -> None:
         path = self.warehouse.internal / "status.json"

@@ -6,18 +6,17 @@ is ever printed in an error, since it may be a secret; the file and the key are.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     NonNegativeInt,
@@ -28,60 +27,19 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from headwater.errors import InputError
-from headwater.sources.settings import KINDS, PostgresSettings, SourceSettings, SqliteSettings
+from headwater.pipeline.setting_values import Duration, Master, SparkOwn, did_you_mean
+from headwater.sources.settings import (
+    KINDS,
+    LocalPath,
+    PostgresSettings,
+    SourceSettings,
+    SqliteSettings,
+)
 
 FILE = "headwater.toml"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _T = TypeVar("_T")
-
-# Durations
-
-_UNITS = {
-    "millisecond": 0.001,
-    "second": 1.0,
-    "minute": 60.0,
-    "hour": 3600.0,
-    "day": 86400.0,
-    "week": 604800.0,
-}
-_ABBREVIATIONS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
-
-
-def parse_duration(text: object) -> float:
-    """Seconds, from a text such as '5 seconds'; ValueError in words."""
-    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    word = match[2].lower() if match else ""
-    unit = _ABBREVIATIONS.get(word, word.removesuffix("s"))
-    if match is None or unit not in _UNITS:
-        raise ValueError("is not a duration: write a number and a unit, such as '5 seconds'")
-    seconds = float(match[1]) * _UNITS[unit]
-    if seconds <= 0:
-        raise ValueError("must be longer than nothing")
-    return seconds
-
-
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-"""Seconds; written as a number and a unit."""
-
-
-def _spark_settings(value: object) -> object:
-    """Spark's dotted names, which TOML reads as tables in tables, as texts."""
-    if not isinstance(value, dict):
-        return value
-    flat: dict[str, object] = {}
-    for name, item in value.items():
-        if isinstance(item, dict):
-            inner = _spark_settings(item)
-            assert isinstance(inner, dict)
-            flat.update({f"{name}.{rest}": value for rest, value in inner.items()})
-        elif isinstance(item, bool):
-            flat[name] = str(item).lower()
-        else:
-            flat[name] = str(item) if isinstance(item, int | float) else item
-    return flat
-
 
 # The model
 
@@ -95,7 +53,7 @@ class _Section(BaseModel):
 class WarehouseSettings(_Section):
     """Where views are kept, and for how long their past."""
 
-    path: Annotated[Path, Field(description="A folder, relative to the project.")] = Path(
+    path: Annotated[LocalPath, Field(description="A folder, relative to the project.")] = Path(
         "warehouse"
     )
     retention: Annotated[
@@ -111,7 +69,7 @@ class WarehouseSettings(_Section):
 class SparkSettings(_Section):
     """How Spark runs."""
 
-    master: Annotated[str, Field(description="Where Spark runs: `local[*]`, `spark://...`.")] = (
+    master: Annotated[Master, Field(description="Where Spark runs: `local[*]`, `spark://...`.")] = (
         "local[*]"
     )
     engine: Annotated[
@@ -123,8 +81,7 @@ class SparkSettings(_Section):
         Field(description="From how many rows on `auto` uses Spark; left out, a measured default."),
     ] = None
     settings: Annotated[
-        dict[str, str],
-        BeforeValidator(_spark_settings),
+        SparkOwn,
         Field(
             description="Settings of Spark's own, such as `spark.sql.shuffle.partitions`.",
             repr=False,
@@ -153,6 +110,13 @@ class RunSettings(_Section):
         PositiveInt,
         Field(description="How many transactions are in work at once for a COMPLETE view."),
     ] = 4
+    gaps: Annotated[
+        Literal["reload", "stop"],
+        Field(
+            description="What a view does that meets a gap in a source's log, such as a TRUNCATE: "
+            "it is loaded anew by itself (COMPLETE views never are), or stops."
+        ),
+    ] = "reload"
 
 
 class Settings(_Section):
@@ -196,6 +160,8 @@ class Problems(list[InputError]):
         """A mistake inside ends the block and is kept."""
         try:
             yield
+        except ProjectError as error:
+            self.extend(error.problems)
         except InputError as error:
             self.append(error)
 
@@ -233,6 +199,13 @@ def read_settings(path: Path, document: Document, problems: Problems) -> Setting
     return Settings(**sections, sources=sources)
 
 
+def warehouse_settings(path: Path, document: Document) -> WarehouseSettings:
+    """The settings of the warehouse; nothing else is looked at."""
+    found = document.get("warehouse", {})
+    model = WarehouseSettings
+    return _valid(model.model_validate, found, f"{path}: warehouse", model)
+
+
 def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:
     """The settings of one source; those of the others are not looked at."""
     tables = _source_tables(path, document)
@@ -247,14 +220,19 @@ def source_settings(path: Path, document: Document, name: str) -> SqliteSettings
             f"{place}: cannot be the name of a source.",
             "Use letters, digits and underscores, a letter first.",
         )
-    kind = tables[name].get("kind") if isinstance(tables[name], dict) else None
-    model = KINDS.get(kind) if isinstance(kind, str) else None
-    return _valid(_SOURCE.validate_python, tables[name], place, model)
+    return _valid(_SOURCE.validate_python, tables[name], place, _model(tables[name], place))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"Did you mean '{close[0]}'? " if close else ""
+def _model(table: Any, place: str) -> type[BaseModel] | None:
+    """The model of a source's kind, which its table has to name."""
+    if not isinstance(table, dict):
+        return None
+    if "kind" not in table and (close := get_close_matches("kind", table, 1)):
+        raise InputError(f"{place}.{close[0]}: there is no such setting.", "Did you mean 'kind'?")
+    kind = table.get("kind")
+    if isinstance(kind, str) and kind not in KINDS and (meant := did_you_mean(kind, KINDS)):
+        raise InputError(f"{place}.kind: there is no such kind of source.", meant.strip())
+    return KINDS.get(kind) if isinstance(kind, str) else None
 
 
 def _source_tables(path: Path, document: Document) -> dict[str, Any]:
@@ -288,8 +266,21 @@ def _valid(read: Callable[[Any], _T], table: Any, place: str, model: type[BaseMo
     try:
         return read(_with_variables(table, place))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise _in_words(first, place, model) from None
+        found = error.errors(include_input=False, include_url=False)
+    problems = Problems(_in_words(each, place, model) for each in _causes(found, table, model))
+    problems.raise_any()
+    raise AssertionError("a table that is not valid has a mistake")
+
+
+def _causes(
+    found: Sequence[ErrorDetails], table: Mapping[str, Any], model: type[BaseModel] | None
+) -> list[ErrorDetails]:
+    """Every mistake, the unknown keys first, without the keys that they stand for."""
+    known = list(model.model_fields) if model else []
+    unknown = [name for name in table if name not in known]
+    meant = {close for name in unknown for close in get_close_matches(name, known, 1)}
+    kept = [e for e in found if not (e["type"] == "missing" and e["loc"][-1] in meant)]
+    return sorted(kept, key=lambda each: each["type"] != "extra_forbidden")
 
 
 def _in_words(first: ErrorDetails, place: str, model: type[BaseModel] | None) -> InputError:
@@ -303,11 +294,11 @@ def _in_words(first: ErrorDetails, place: str, model: type[BaseModel] | None) ->
         meaning = model.model_fields[loc[-1]].description if model and len(loc) == 1 else None
         return InputError(f"{key}: is missing.", meaning or "")
     if first["type"].startswith("union_tag"):
-        return InputError(
-            f"{place}.kind: there is no such kind of source.", f"The kinds are: {', '.join(KINDS)}."
-        )
+        kinds = f"The kinds are: {', '.join(KINDS)}."
+        return InputError(f"{place}.kind: there is no such kind of source.", kinds)
     if first["type"] == "value_error":
-        return InputError(f"{key}: {first['ctx']['error']}.")
+        words = str(first["ctx"]["error"])
+        return InputError(f"{key}: {words}{'' if words.endswith('?') else '.'}")
     described = model.model_fields[loc[0]].description if model and loc else None
     message = first["msg"].removeprefix("Input ")
     return InputError(f"{key}: {message[:1].lower()}{message[1:]}.", described or "")

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from headwater.errors import InputError
 from headwater.pipeline.project import Project
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.warehouse import Warehouse
+
+
+def describe_folder(folder: Path) -> dict[str, Any]:
+    """How a project stands, also if its view files have mistakes, which are told."""
+    try:
+        return describe(Project.open(folder))
+    except InputError as error:
+        project = Project.without_views(folder)  # raises if it is not the views
+        return {**describe(project), "trouble": str(error)}
 
 
 def describe(project: Project) -> dict[str, Any]:
@@ -22,11 +34,15 @@ def describe(project: Project) -> dict[str, Any]:
         log.scan()
     existing = warehouse.view_names()
     views = {
-        name: _view(warehouse, name, existing, logs, live.get("views", {}).get(name, {}))
+        name: _view(warehouse, name, existing, live.get("views", {}).get(name, {}))
         for name in {**project.view_files, **dict.fromkeys(existing)}
     }
+    for name in existing:
+        if project.view_files and name not in project.view_files:
+            views[name]["state"] = "no file"
     return {
         "runner": runner,
+        "trouble": live.get("trouble"),
         "views": views,
         "sources": {
             source: {
@@ -54,7 +70,6 @@ def _view(
     warehouse: Warehouse,
     name: str,
     existing: list[str],
-    logs: dict[str, ChangeLog],
     live: dict[str, Any],
 ) -> dict[str, Any]:
     if name not in existing:
@@ -73,10 +88,15 @@ def _view(
             source: {"number": reached.number, "position": reached.position}
             for source, reached in commit.vector.items()
         },
-        "lag": {
-            source: max(0, logs[source].end - reached.number)
-            for source, reached in commit.vector.items()
-            if source in logs
-        },
+        "lag": live.get("lag") or dict.fromkeys(commit.vector),
         "tail": {"files": tail.files, "rows": tail.rows, "commits": tail.commits},
     }
+
+
+def troubles(found: Mapping[str, Any]) -> list[str]:
+    """What is wrong, a sentence each."""
+    told = [found["trouble"]] if found.get("trouble") else []
+    told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
+    told += [f"{name}: {view['message']}" for name, view in found["views"].items()
+             if view.get("message")]  # fmt: skip
+    return list(dict.fromkeys(told))

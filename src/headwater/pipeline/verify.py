@@ -24,16 +24,18 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.values import Json
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import HeadwaterError, InputError, LostConnectionError
 from headwater.frames.frame import Frame
 from headwater.frames.session import named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.gaps import concerns
 from headwater.pipeline.load import read_frame
+from headwater.pipeline.needs import narrowed_sources
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
-from headwater.warehouse.changes import Change, ChangeLog
+from headwater.warehouse.changes import Break, Change, ChangeLog
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.warehouse import Warehouse
@@ -98,7 +100,7 @@ def verify_view(
             relations = [r for r in view.relations if r.source == source]
             load, log = opened(source, [r.short_name for r in relations])
             stack.callback(load.close)
-            difference, count = corrections(load, log, vector[source])
+            difference, count = corrections(load, log, vector[source], view)
             taken_back += count
             for relation in relations:
                 frame = read_frame(spark, load, relation, described, scratch, tally)
@@ -118,18 +120,35 @@ def verify_view(
 
 
 def corrections(
-    load: Load | Reply, log: ChangeLog, reached: Reached
+    load: Load | Reply, log: ChangeLog, reached: Reached, view: View | None = None
 ) -> tuple[dict[str, Rows], int]:
     """What to add to relations as they were read, to have them at a place in the log.
 
-    Also how many transactions were taken back.
+    Also how many transactions were taken back. With a gap in the log that concerns the view there
+    is nothing to be known.
     """
     back: list[Change] = []
     forth: list[Change] = []
     above = frozenset(reached.also)
     for change in log.read(max(log.first - 1, reached.number - _LOOK_BACK, 0)):
         in_view = change.number <= reached.number or change.number in above
-        in_load = load.snapshot.includes(change.stamp)
+        if isinstance(change, Break):
+            if not in_view and (view is None or concerns(change, view)):
+                raise HeadwaterError(
+                    f"The change log of {log.source} has a gap behind the view: {change.reason}",
+                    "Load the view anew first: headwater reload VIEW.",
+                )
+            if in_view and change.columns is None:
+                back, forth = [], []  # what came before has no connection with what is read now
+            continue
+        held = {load.snapshot.includes(stamp) for stamp in (change.stamp, *change.others)}
+        if len(held) == 2:
+            raise LostConnectionError(
+                f"Source {log.source}: what was read lies between transactions that its log has "
+                "as one.",
+                "Try again.",
+            )
+        in_load = held == {True}
         if in_load and not in_view:
             back.append(change)
         elif in_view and not in_load:
@@ -172,10 +191,9 @@ def _view(
 def open_logs(project: Project, warehouse: Warehouse, readers: int) -> Iterator[Open]:
     """Change logs that hold all that a load, opened through this, reads."""
 
+    sources = narrowed_sources(project, warehouse)
     if current_runner(warehouse.internal) is not None:
-        yield lambda source, names: _beside_runner(
-            project.sources[source], warehouse, names, readers
-        )
+        yield lambda source, names: _beside_runner(sources[source], warehouse, names, readers)
         return
     lease = Lease(warehouse.internal)
     lease.acquire()
@@ -185,7 +203,7 @@ def open_logs(project: Project, warehouse: Warehouse, readers: int) -> Iterator[
 
         def opened(source: str, names: list[str]) -> Opened:
             log = ChangeLog(warehouse.changes, source)
-            feed = feeds[source] = Feed(project.sources[source], log, lease)
+            feed = feeds[source] = Feed(sources[source], log, lease)
             feed.start()
             stack.callback(feed.close)
             load = feed.channel.source.open_load(names, readers)

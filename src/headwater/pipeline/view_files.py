@@ -24,7 +24,7 @@ from headwater.algebra.sql_text import line_and_column
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import InputError, SqlError
-from headwater.pipeline.settings import did_you_mean, parse_duration
+from headwater.pipeline.setting_values import did_you_mean, parse_duration
 
 LEVELS = {
     "CONVERGENCE": Level.CONVERGENT,
@@ -73,7 +73,13 @@ class ViewFile:
 
     def define(self, relations: Iterable[Relation]) -> Definition:
         """The view over these relations."""
+        from headwater.warehouse.columns import check_columns  # would slow down all commands
+
         view = self._placed(lambda: parse_view(self._padded, tuple(relations), self.name))
+        try:
+            check_columns(self.name, view.schema)
+        except InputError as error:
+            raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
         return Definition(self, replace(view, sql=self.select))
 
     @property

@@ -50,7 +50,10 @@ def net_change(changes: Iterable[tuple[str, Rows]]) -> dict[str, Rows]:
     parts: dict[str, list[Rows]] = {}
     for relation, delta in changes:
         parts.setdefault(relation, []).append(delta)
-    sums = {name: Rows.sum(found[0].schema, found) for name, found in parts.items()}
+    sums = {
+        name: Rows.sum(found[0].schema, found) if len(found) > 1 else found[0]
+        for name, found in parts.items()
+    }
     return {relation: delta for relation, delta in sums.items() if delta}
 
 

@@ -30,7 +30,7 @@ from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import SharingError
 from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Versions
-from headwater.warehouse.changes import ChangeLog, between
+from headwater.warehouse.changes import Break, ChangeLog, between
 from headwater.warehouse.commits import Commit
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -325,7 +325,17 @@ def _between_borders(
         return made
 
     for change in between(log, borders[0], borders[-1]):
-        delta = change.transaction.deltas.get(relation.name)
+        if isinstance(change, Break):
+            if change.columns is None or relation.name in change.columns:
+                raise SharingError(
+                    f"The change log of {log.source} has a gap at number {change.number}: "
+                    f"{change.reason}",
+                    f"What became of {relation.name} there is not known: publish it into a new "
+                    "node.",
+                )
+            delta = None
+        else:
+            delta = change.transaction.deltas.get(relation.name)
         if delta:
             step = _only(delta, relation, log.source, change.number)
             inserted.append(step.positive())

@@ -12,13 +12,17 @@ transactions. Each subscriber has a thread of its own. While a question is being
 subscriber receives nothing. The answer's snapshot must split the order into a prefix that is
 in it and a rest that is not, and the prefix must hold everything the subscriber has received;
 where a database makes transactions visible in another order than it logs them, that fails for
-a moment, and the question is asked again.
+a moment, and the question is asked again. So it is where a source reports several transactions
+as one, and the snapshot lies between them.
+
+A gap in the log has a number like a transaction: whoever may not pass it is told in its place.
 
 A channel with a history hands everything to it first, and takes from there what a subscriber
 that is far behind has yet to receive: memory stays small, and the order outlives the process.
 
 A lost connection is opened again at the last position, with growing pauses. An error that
-cannot be repaired reaches every subscriber.
+cannot be repaired reaches every subscriber, and so does a fault of our own: no thread ends
+without a word.
 """
 
 from __future__ import annotations
@@ -26,15 +30,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import HeadwaterError, LostConnectionError, SourceError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.sources.contract import (
+    Broken,
     Committed,
     Lift,
     Logged,
@@ -57,37 +62,66 @@ _MOST_RECENT = 100_000
 _MOST_MARKERS = 10_000
 _MOST_ROWS_HELD = 200_000
 _AT_ONCE = 256
+_LEAVE_BEHIND_S = 5.0
 _RECEIVED_BEFORE = 1000
 
 
-class History(Protocol):
-    """Where the order is kept: every transaction by its number, and positions in between."""
+Numbered: TypeAlias = Committed | Broken
+"""What has a number in the order."""
+Stamps: TypeAlias = tuple[int, ...] | None
+"""What a snapshot holds all of, or nothing; empty if only time tells.
 
-    def record(self, first: int, logged: Sequence[Committed | Progressed]) -> None:
-        """What came next; its first transaction has the number `first`. Called by one thread."""
+None where the source began anew: stamps before it mean nothing any more.
+"""
+
+
+def stamps_of(item: Numbered) -> Stamps:
+    """By what a snapshot is asked whether something is in it."""
+    if isinstance(item, Broken):
+        if item.columns is None:
+            return None
+        return () if item.stamp is None else (item.stamp,)
+    return item.stamps
+
+
+class History(Protocol):
+    """Where the order is kept: everything by its number, and positions in between."""
+
+    def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
+        """What came next; the first that is numbered is `first`. Called by one thread."""
         ...
 
-    def recall(self, after: int, most: int) -> Sequence[Committed]:
-        """The transactions that follow a number, at most so many."""
+    def recall(self, after: int, most: int) -> Sequence[Numbered]:
+        """What follows a number, at most so many."""
+        ...
+
+    def stamps(self, after: int, most: int) -> Sequence[Stamps]:
+        """The stamps of what follows a number, at most so many; cheaper than to recall it."""
         ...
 
     def holds(self, number: int) -> bool:
         """Whether a transaction can be recalled already."""
         ...
 
+    @property
+    def first(self) -> int:
+        """The oldest number that can still be recalled."""
+        ...
+
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a subscriber receives: an event, with the place reached; or the end."""
+    """What a subscriber receives: an event or a gap, with the place reached; or the end."""
 
     source: str
     event: Event | None
     position: Position | None
-    error: SourceError | None = None
+    error: HeadwaterError | None = None
     number: int = 0
-    """The transaction's number in the channel's order."""
+    """The number of the transaction or gap in the channel's order."""
     read_at: float = 0.0
-    """When the monitor read it, by the monotonic clock; 0 if that was in another life."""
+    """When the monitor read it, by the monotonic clock; 0 if an earlier process did."""
+    broken: Broken | None = None
 
 
 Deliver = Callable[[Delivery], None]
@@ -96,21 +130,14 @@ Deliver = Callable[[Delivery], None]
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    committed: Committed
+    item: Numbered
     read_at: float
 
     @property
     def rows(self) -> int:
-        return sum(len(update.delta) for update in self.committed.transaction.updates)
-
-
-_Stamps = tuple[int, int]
-"""What snapshots know the first and the last transaction of a unit by."""
-
-
-def _stamps(committed: Committed) -> _Stamps:
-    begins = committed.begins
-    return (committed.stamp if begins is None else begins, committed.stamp)
+        if isinstance(self.item, Broken):
+            return 1
+        return sum(len(update.delta) for update in self.item.transaction.updates)
 
 
 class Channel:
@@ -137,13 +164,14 @@ class Channel:
         self._history = history
         self._changed = threading.Condition()
         self._end = end
-        self._stamps: deque[_Stamps] = deque()  # of the last ones: what answers are placed by
+        self._stamps: deque[Stamps] = deque()  # of the last transactions: to place answers by
         self._held: deque[_Held] = deque()  # of these, the last ones whole
         self._held_rows = 0
         self._markers: dict[str, None] = {}
         self._error: SourceError | None = None
         self._lost: SourceError | None = None
         self._stopping = False
+        self._read_as: Source | None = None  # the source whose columns are read
         self._monitor: Monitor | None = None
         self._subscriptions: list[Subscription] = []
         self._reader = threading.Thread(
@@ -156,6 +184,12 @@ class Channel:
     def end(self) -> int:
         """The number of the last transaction that was read."""
         return self._end
+
+    @property
+    def needed(self) -> int:
+        """The first number that some subscriber, or a load, has yet to receive."""
+        with self._changed:
+            return self._needed()
 
     @property
     def trouble(self) -> SourceError | None:
@@ -179,12 +213,34 @@ class Channel:
         """
         with self._changed:
             after = self._end if after is None else after
-            self._remember(after)
             subscription = Subscription(self, deliver, after + 1, paused)
+            self._subscriptions.append(subscription)  # nothing that it needs is dropped from now on
+        try:
+            self._remember(after)
             subscription.expect(self._stamps_before(after))
-            self._subscriptions.append(subscription)
+        except BaseException:
+            subscription.close()
+            raise
         subscription.start()
         return subscription
+
+    def widen(self, source: Source, limit_s: float = 60.0) -> None:
+        """Read more columns from now on; returns when that is so.
+
+        What was read before has the columns that it had.
+        """
+        with self._changed:
+            self.source = source
+            self._changed.wait_for(
+                lambda: self._read_as is source or self.trouble is not None or self._stopping,
+                limit_s,
+            )
+            if self._read_as is source:
+                return
+            raise self.trouble or LostConnectionError(
+                f"Source {source.name}: its log could not be opened again in time.",
+                "See whether the source can still be reached.",
+            )
 
     def acknowledge(self, position: Position) -> None:
         """The caller has made everything up to here durable."""
@@ -201,48 +257,62 @@ class Channel:
         finally:
             wrapper.close()
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Tell everybody to end, and wait for nobody."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """End. Who waits for a database that does not answer is left behind."""
+        self.stop()
         for subscription in list(self._subscriptions):
-            subscription.join()
+            subscription.join(_LEAVE_BEHIND_S)
         if self._reader.is_alive():
-            self._reader.join()
+            self._reader.join(_LEAVE_BEHIND_S)
 
     # Reading the log
 
     def _read(self) -> None:
+        try:
+            self._read_on()
+        except SourceError as error:
+            self._fail(error)
+        except Exception as error:
+            self._fail(_fault(self.source.name, "reading its log", error))
+
+    def _read_on(self) -> None:
+        """Read until told to stop, over new connections where one is lost."""
         pauses = iter(_PAUSES_S)
         pause = 0.0
         while not self._stopping:
             try:
-                monitor = self.source.open_monitor(self.read_position, self._as)
+                source = self.source
+                monitor = source.open_monitor(self.read_position, self._as)
+                try:
+                    self._opened_monitor(monitor, source)
+                    while self._reads(source):
+                        self._take(monitor)
+                        pauses = iter(_PAUSES_S)
+                finally:
+                    with self._changed:
+                        self._monitor = None
+                    monitor.close()
             except LostConnectionError as error:
-                self._lost = error
-                pause = next(pauses, pause)
-                self._sleep(pause)
-                continue
-            except SourceError as error:
-                return self._fail(error)
-            with self._changed:
-                self._monitor = monitor
-            self._lost = None
-            try:
-                while not self._stopping:
-                    self._take(monitor)
-                    pauses = iter(_PAUSES_S)
-            except LostConnectionError as error:
-                self._lost = error
-                pause = next(pauses, pause)
-                self._sleep(pause)
-            except SourceError as error:
-                return self._fail(error)
-            finally:
                 with self._changed:
-                    self._monitor = None
-                monitor.close()
-        return None
+                    self._lost = error
+                    self._changed.notify_all()
+                pause = next(pauses, pause)
+                self._sleep(pause)
+
+    def _reads(self, source: Source) -> bool:
+        return source is self.source and not self._stopping
+
+    def _opened_monitor(self, monitor: Monitor, source: Source) -> None:
+        with self._changed:
+            self._monitor, self._read_as = monitor, source
+            self._lost = None
+            self._changed.notify_all()
 
     def _take(self, monitor: Monitor) -> None:
         logged = monitor.read(_POLL_S)
@@ -250,7 +320,7 @@ class Channel:
             return
         read_at = time.monotonic()
         if self._history is not None:
-            kept = [item for item in logged if isinstance(item, Committed | Progressed)]
+            kept = [item for item in logged if not isinstance(item, Marked)]
             self._history.record(self._end + 1, kept)
         with self._changed:
             for item in logged:
@@ -260,10 +330,10 @@ class Channel:
 
     def _put(self, item: Logged, read_at: float) -> None:
         match item:
-            case Committed(position=position):
+            case Committed(position=position) | Broken(position=position):
                 self._end += 1
                 held = _Held(item, read_at)
-                self._stamps.append(_stamps(item))
+                self._stamps.append(stamps_of(item))
                 self._held.append(held)
                 self._held_rows += held.rows
                 self.read_position = position
@@ -287,7 +357,7 @@ class Channel:
 
     def _trim(self) -> None:
         """Drop what every subscriber has received, and what the history can give again."""
-        needed = min((s.cursor for s in self._subscriptions), default=self._end + 1)
+        needed = self._needed()
         while self._stamps and self._may_go(first := self._end - len(self._stamps) + 1):
             if first >= needed:
                 break
@@ -299,6 +369,9 @@ class Channel:
                 break
             self._held_rows -= self._held.popleft().rows
 
+    def _needed(self) -> int:
+        return min((s.cursor for s in self._subscriptions), default=self._end + 1)
+
     def _may_go(self, number: int) -> bool:
         """Whether a transaction is kept elsewhere, if it is to be kept at all."""
         return self._history is None or self._history.holds(number)
@@ -307,32 +380,40 @@ class Channel:
     def _first_held(self) -> int:
         return self._end - len(self._held) + 1
 
-    def _remember(self, after: int) -> None:
-        """Have the stamps of all transactions behind a number again."""
-        known = self._end - len(self._stamps)
-        if after < known:
-            recalled = [_stamps(item) for item in self._recall(after, known - after)]
-            assert len(recalled) == known - after
-            self._stamps.extendleft(reversed(recalled))
-
-    def _stamps_before(self, number: int) -> Sequence[int]:
-        """Of transactions that were received in another life, and not long ago."""
-        before = min(number, _RECEIVED_BEFORE)
-        if self._history is None or not before:
-            return ()
-        return [item.stamp for item in self._history.recall(number - before, before)]
-
     # For subscriptions, without the lock
 
-    def _recall(self, after: int, most: int) -> Sequence[Committed]:
+    def _remember(self, after: int) -> None:
+        """Have the stamps of everything behind a number again."""
+        with self._changed:
+            known = self._end - len(self._stamps)
+        if after >= known:
+            return
+        recalled = self._history.stamps(after, known - after) if self._history is not None else ()
+        if len(recalled) < known - after:
+            raise self._forgotten(after)
+        with self._changed:
+            still = self._end - len(self._stamps) - after  # another may have remembered some
+            if still > 0:
+                self._stamps.extendleft(reversed(recalled[:still]))
+
+    def _stamps_before(self, number: int) -> Sequence[Stamps]:
+        """Of transactions that an earlier process received, and not long ago."""
+        if self._history is None:
+            return ()
+        before = min(number - self._history.first + 1, _RECEIVED_BEFORE)
+        return self._history.stamps(number - before, before) if before > 0 else ()
+
+    def _recall(self, after: int, most: int) -> Sequence[Numbered]:
         found = self._history.recall(after, most) if self._history is not None else ()
         if not found:
-            raise SourceError(
-                f"Source {self.source.name}: its transactions after number {after} are no longer "
-                "kept.",
-                "Load the views that need them again.",
-            )
+            raise self._forgotten(after)
         return found
+
+    def _forgotten(self, after: int) -> SourceError:
+        return SourceError(
+            f"Source {self.source.name}: its transactions after number {after} are no longer kept.",
+            "Load the views that need them anew: headwater reload VIEW.",
+        )
 
     def _following(self, number: int, upto: int) -> Iterator[_Held]:
         """Transactions from a number on: some, not necessarily all."""
@@ -360,7 +441,7 @@ class Channel:
             if self._error is not None:
                 raise self._error
         if not seen:
-            raise SourceError(
+            raise LostConnectionError(
                 f"Source {self.source.name}: the log did not reach the answer in time.",
                 "See whether the source can still be reached.",
             )
@@ -381,7 +462,7 @@ class Subscription:
         self._paused = paused
         self.cursor = cursor
         """The number of the next transaction to deliver."""
-        self._recent: deque[int] = deque(maxlen=_MOST_RECENT)
+        self._recent: deque[tuple[int, ...]] = deque(maxlen=_MOST_RECENT)
         self.retries = 0
         """How often a question was asked again because its snapshot did not fit."""
 
@@ -394,24 +475,35 @@ class Subscription:
             self._asks.append(ask)
             self._channel._changed.notify_all()
 
-    def expect(self, stamps: Sequence[int]) -> None:
+    def expect(self, stamps: Sequence[Stamps]) -> None:
         """Accept only answers that hold these transactions, until there is one."""
-        self._recent.extend(stamps)
+        self._received(stamps)
 
-    def split(self, snapshot: Snapshot) -> int | None:
+    def _received(self, stamps: Iterable[Stamps]) -> None:
+        for item in stamps:
+            if item is None:
+                self._recent.clear()
+            else:
+                self._recent.append(item)
+
+    def split(self, snapshot: Snapshot, known: int) -> int | None:
         """The number of the last transaction that is in a snapshot; None if it does not fit.
 
-        A snapshot between transactions that are reported as one does not fit.
-        Everything in the snapshot must have been read: see `Channel.catch_up`.
+        `known` is the end of the order before the snapshot was taken. Everything in the snapshot
+        must have been read: see `Channel.catch_up`.
         """
         channel = self._channel
         with channel._changed:
             at = self.cursor - (channel._end - len(channel._stamps) + 1)
             stamps = list(islice(channel._stamps, at, None))
-        inside = [snapshot.includes(stamp) for _, stamp in stamps]
+        anew = [n for n, item in enumerate(stamps, self.cursor) if item is None and n <= known]
+        inside = [True] * (anew[-1] - self.cursor + 1 if anew else 0)
+        for number, item in enumerate(stamps[len(inside) :], self.cursor + len(inside)):
+            held = {snapshot.includes(stamp) for stamp in item or ()} or {number <= known}
+            if len(held) == 2:
+                return None  # it lies between transactions that are reported as one
+            inside += held
         count = sum(inside)
-        if any(begins != stamp and snapshot.includes(begins) for begins, stamp in stamps[count:]):
-            return None
         return self.cursor + count - 1 if all(inside[:count]) else None
 
     def resume(self, after: int) -> None:
@@ -432,19 +524,24 @@ class Subscription:
                 channel._subscriptions.remove(self)
             channel._changed.notify_all()
 
-    def join(self) -> None:
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+    def join(self, limit_s: float | None = None) -> None:
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
+            self._thread.join(limit_s)
 
     def _run(self) -> None:
         try:
             while self._step():
                 pass
-        except SourceError as error:
-            self._deliver(Delivery(self._channel.source.name, None, None, error))
+        except HeadwaterError as error:
+            self._end_with(error)
+        except Exception as error:
+            self._end_with(_fault(self._channel.source.name, "following it", error))
         finally:
             if self._wrapper is not None:
                 self._wrapper.close()
+
+    def _end_with(self, error: HeadwaterError) -> None:
+        self._deliver(Delivery(self._channel.source.name, None, None, error))
 
     def _step(self) -> bool:
         """Deliver transactions, or answer a question, or wait; False at the end."""
@@ -479,18 +576,21 @@ class Subscription:
             for held in channel._following(self.cursor, number + 1):
                 if self._ended():
                     return
-                committed = held.committed
+                item = held.item
+                broken = item if isinstance(item, Broken) else None
+                event = None if isinstance(item, Broken) else TransactionArrived(item.transaction)
                 self._deliver(
                     Delivery(
                         channel.source.name,
-                        TransactionArrived(committed.transaction),
-                        committed.position,
+                        event,
+                        item.position,
                         number=self.cursor,
                         read_at=held.read_at,
+                        broken=broken,
                     )
                 )
                 with channel._changed:
-                    self._recent.append(committed.stamp)
+                    self._received([stamps_of(item)])
                     self.cursor += 1
                     channel._trim()
 
@@ -498,6 +598,7 @@ class Subscription:
         channel = self._channel
         deadline = 0.0
         while True:
+            known = channel.end
             reply = self._reply(ask)
             if reply is None:
                 return
@@ -505,13 +606,13 @@ class Subscription:
             channel._await(reply.marker, deadline, lambda: self._closed)
             if self._ended():
                 return
-            number = self.split(reply.snapshot)
+            number = self.split(reply.snapshot, known)
             if number is not None and self._holds_received(reply):
                 break
             self.retries += 1
             time.sleep(_RETRY_PAUSE_S)
             if time.monotonic() > deadline:
-                raise SourceError(
+                raise LostConnectionError(
                     f"Source {channel.source.name}: no snapshot fits the log within "
                     f"{channel.ask_limit_s:.0f} s.",
                     "Look for transactions that wait for a synchronous standby.",
@@ -541,4 +642,11 @@ class Subscription:
 
     def _holds_received(self, reply: Reply) -> bool:
         """Whether the snapshot holds what was received since the last answer."""
-        return all(reply.snapshot.includes(stamp) for stamp in self._recent)
+        return all(reply.snapshot.includes(stamp) for stamps in self._recent for stamp in stamps)
+
+
+def _fault(source: str, doing: str, error: Exception) -> SourceError:
+    return SourceError(
+        f"Source {source}: {doing} failed: {type(error).__name__}: {error}.",
+        "This is a fault of Headwater, or of the machine; 'headwater run' tries again.",
+    )

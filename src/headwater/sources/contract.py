@@ -40,15 +40,20 @@ class Committed:
     same when it is read again. Only relations that were asked for are in it; one that
     touches none of them is not reported.
 
-    Where a source cannot tell several transactions apart it reports them as one, and `begins`
-    is the first stamp in it: an answer whose snapshot holds that one and not the last lies
-    between them, and is asked again.
+    Where a source cannot tell several transactions apart it reports them as one, and `others`
+    has further stamps in it: an answer whose snapshot holds some of them and not others lies
+    between the transactions, and is asked again.
     """
 
     transaction: Transaction
     position: Position
     stamp: int
-    begins: int | None = None
+    others: tuple[int, ...] = ()
+
+    @property
+    def stamps(self) -> tuple[int, ...]:
+        """What a snapshot must hold together, or not at all."""
+        return (*self.others, self.stamp)
 
 
 @dataclass(frozen=True)
@@ -183,6 +188,15 @@ class Reader:
     epoch: int
 
 
+@dataclass(frozen=True)
+class OtherLog:
+    """A log that another warehouse keeps at the same source, used or forgotten."""
+
+    owner: str
+    size_bytes: int | None
+    """What it takes there, where that is known."""
+
+
 class Source(Protocol):
     """One database. Holds settings only; connections are opened by the methods."""
 
@@ -209,6 +223,30 @@ class Source(Protocol):
         """The same source, whose relations need have no other columns than these."""
         ...
 
+    @property
+    def limits(self) -> str:
+        """What cannot be promised of this source, in a sentence; empty where nothing is limited.
+
+        Where there is something, not every state can be shown.
+        """
+        ...
+
+    def cautions(self) -> Sequence[str]:
+        """What somebody should know who looks after this source, in sentences."""
+        ...
+
+    def stays(self) -> Sequence[str]:
+        """What a teardown would leave at the source, in sentences."""
+        ...
+
+    def other_logs(self) -> Sequence[OtherLog]:
+        """The logs of other warehouses here, each of which grows until its owner reads it."""
+        ...
+
+    def remove_log(self, owner: str) -> None:
+        """Remove the log of a warehouse that is no more."""
+        ...
+
     def setup_statements(self) -> Sequence[str]:
         """What `setup` would still run, for a person to read or to run; empty after a setup."""
         ...
@@ -219,6 +257,9 @@ class Source(Protocol):
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         """Report what was committed after a position; None: from the setup on.
+
+        Without a position it says first where it begins, so that a log which takes the place of
+        this one is known for another, although nothing has happened in either.
 
         Where a source has one reader at a time, an earlier epoch of this reader, which may hang
         on, is ended; any other is left alone.

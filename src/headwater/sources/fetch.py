@@ -77,7 +77,7 @@ def answer_term(term: Term, run: Run, pushes: Pushes, lift: Lift = as_it_is) -> 
         return Rows.empty(term.join.schema)
     for places in _components(term, pushes):
         fetch = plan_fetch(term, places, pushes)
-        parts = [run(part) for part in cut(fetch)]
+        parts = [_by_own_keys(run(part), part, fetch) for part in cut(fetch)]
         rows = parts[0] if len(parts) == 1 else Rows.sum(fetch.schema, parts)
         if not rows:
             return Rows.empty(term.join.schema)
@@ -96,6 +96,22 @@ def cut(fetch: Fetch, most_keys: int = MOST_KEYS) -> Iterator[Fetch]:
                 yield from cut(replace(fetch, keys=rest), most_keys)
             return
     yield fetch
+
+
+def _by_own_keys(rows: Rows, part: Fetch, whole: Fetch) -> Rows:
+    """Of what a part has found only what our equality finds by the part's own keys.
+
+    A source's equality may be looser, and then another part has found the row as well.
+    """
+    for keys, all_keys in zip(part.keys, whole.keys, strict=True):
+        if keys is not all_keys:
+            kinds = [ref.type for ref in keys.columns]
+            found = [ColumnRef(f"{ref.alias}.{ref.column}", ref.type) for ref in keys.columns]
+            wanted = [ColumnRef(f"key {at}", kind) for at, kind in enumerate(kinds)]
+            schema = Schema.of((column.name, column.type) for column in wanted)
+            own = Rows(schema, dict.fromkeys(keys.values, 1))
+            rows = rows.join(own, list(zip(found, wanted, strict=True))).only(part.schema)
+    return rows
 
 
 def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:

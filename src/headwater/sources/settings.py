@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PositiveInt,
@@ -16,6 +19,28 @@ from pydantic import (
 )
 
 from headwater.sources.contract import Source
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def _local(value: object) -> object:
+    """A path of this machine; what would only look like one is refused."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
+        raise ValueError("is empty: write a path")
+    if _SCHEME.match(value):
+        raise ValueError(
+            "is an address, and only paths of this machine are supported: write the path alone, "
+            "such as '/data/lake'; a remote store can be mounted there"
+        )
+    if value.startswith("~"):
+        raise ValueError("starts with ~, which is not replaced here: write ${HOME} for it")
+    return value
+
+
+LocalPath = Annotated[Path, BeforeValidator(_local)]
+"""A path of this machine."""
 
 
 class _SourceSettings(BaseModel):
@@ -32,6 +57,11 @@ class _SourceSettings(BaseModel):
         Field(description="Keys of tables whose key the database does not know."),
     ] = {}
 
+    @property
+    def merges(self) -> str:
+        """Why no view over it can show every transaction by itself; empty if views can."""
+        return ""
+
     @field_validator("keys")
     @classmethod
     def _of_relations(
@@ -39,8 +69,11 @@ class _SourceSettings(BaseModel):
     ) -> dict[str, list[str]]:
         relations = info.data.get("relations", keys)
         known = {*relations, *(name.rpartition(".")[2].strip('"') for name in relations)}
-        if not known.issuperset(keys):
-            raise ValueError("has a table that is not in relations")
+        for name in keys:
+            if name not in known:
+                close = get_close_matches(name, known, 1)
+                meant = f"; did you mean '{close[0]}'?" if close else ""
+                raise ValueError(f"has a table that is not in relations: {name}{meant}")
         return keys
 
 
@@ -48,17 +81,17 @@ class SqliteSettings(_SourceSettings):
     """A SQLite file."""
 
     kind: Annotated[Literal["sqlite"], Field(description="The kind of database.")]
-    path: Annotated[Path, Field(description="The database file, relative to the project.")]
+    path: Annotated[LocalPath, Field(description="The database file, relative to the project.")]
 
     @property
     def names(self) -> tuple[str, ...]:
         """What its relations are called in views."""
         return tuple(self.relations)
 
-    def open(self, name: str, project: Path) -> Source:
+    def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.sqlite import SqliteSource
 
-        return SqliteSource(name, project / self.path, self.relations, self.keys)
+        return SqliteSource(name, project / self.path, self.relations, self.keys, owner=owner)
 
 
 class PostgresSettings(_SourceSettings):
@@ -76,6 +109,20 @@ class PostgresSettings(_SourceSettings):
     limit_s: Annotated[
         PositiveInt, Field(description="How many seconds one statement may take.")
     ] = 3600
+    slot: Annotated[
+        str | None,
+        Field(description="The replication slot; by default one named for the warehouse."),
+    ] = None
+    publication: Annotated[
+        str | None,
+        Field(description="The publication; by default one named for the warehouse."),
+    ] = None
+
+    @property
+    def merges(self) -> str:
+        from headwater.sources.postgres.triggers.units import MERGED
+
+        return MERGED if self.changes == "triggers" else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +131,7 @@ class PostgresSettings(_SourceSettings):
 
         return tuple(split_name(relation)[1] for relation in self.relations)
 
-    def open(self, name: str, project: Path) -> Source:
+    def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.postgres import PostgresSource
 
         return PostgresSource(
@@ -92,8 +139,11 @@ class PostgresSettings(_SourceSettings):
             self.dsn.get_secret_value(),
             self.relations,
             self.keys,
+            publication=self.publication,
+            slot=self.slot,
             limit_s=self.limit_s,
             replication=self.changes == "replication",
+            owner=owner,
         )
 
 

@@ -2,8 +2,8 @@
 
 One folder for each source, in it segments that are only ever appended to. A segment belongs to
 one runner, whose epoch is in its name; the first number of a later segment ends all earlier
-ones, so what a replaced runner still writes counts for nothing. A record has its length and
-checksum in front: a record that was cut off by a crash is the end of its segment.
+ones, so what a replaced runner still writes counts for nothing. It also shows how far the earlier
+ones reached: numbers that they lack are a hole, and a hole is an error, never read over.
 
 A source may forget what is here, and no view commits what is not here yet. So after a crash
 the order is still known, whatever the source would say when it is read again, and a view
@@ -15,53 +15,40 @@ relations is what has to survive. Rows are stored as Arrow, changes of one relat
 
 from __future__ import annotations
 
-import json
 import os
-import struct
+import re
 import time
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from io import FileIO
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import pyarrow
-import pyarrow.ipc
+from headwater.errors import BrokenLogError, HeadwaterError
+from headwater.warehouse.change_records import (
+    FORMAT,
+    SEGMENT_START,
+    Break,
+    Change,
+    DamageError,
+    FormatError,
+    Numbered,
+    Place,
+    Progress,
+    Record,
+    Stored,
+    batch_of,
+    stored_in,
+    surviving_numbers,
+)
+from headwater.warehouse.durable import make_folder, sync_folder
+from headwater.warehouse.pins import pinned, pins_in, releasing
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json, parse_type
-from headwater.errors import HeadwaterError
-from headwater.frames.columns import arrow_table, rows_of_table
-from headwater.protocol.transactions import Transaction, Update
+__all__ = ["Break", "Change", "ChangeLog", "Place", "Progress", "Record", "between", "drop_changes"]
 
-_FRAME = struct.Struct("<II")
-_HEADER = struct.Struct("<I")
 _SEGMENT_BYTES = 64 << 20
 _INDEXED = 128
-Place: TypeAlias = dict[str, Json]
-
-
-@dataclass(frozen=True)
-class Change:
-    """A transaction with its number, its stamp, and the source's position after it."""
-
-    number: int
-    transaction: Transaction
-    position: Place
-    stamp: int
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The source has come this far without a transaction of interest."""
-
-    position: Place
-
-
-Record: TypeAlias = Change | Progress
+_NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -69,11 +56,8 @@ class _Segment:
     path: Path
     epoch: int
     first: int
-
-    @classmethod
-    def of(cls, path: Path) -> _Segment:
-        epoch, first = path.stem.split("-")
-        return cls(path, int(epoch), int(first))
+    limit: int = _NEVER
+    """From which number on it does not count: where a later one begins."""
 
 
 class ChangeLog:
@@ -85,6 +69,7 @@ class ChangeLog:
         self._file: FileIO | None = None
         self._size = 0
         self._epoch = 0
+        self._begun = 0
         self._check: Callable[[], None] = lambda: None
         self.end = 0
         """The number of the last transaction that is durable."""
@@ -95,42 +80,70 @@ class ChangeLog:
     # Reading
 
     def scan(self) -> None:
-        """Find out where the log ends."""
-        self.end, self.position = 0, None
+        """Find out where the log ends; BrokenLogError if that is not known for certain."""
         segments = self._segments()
+        end = segments[-1].first - 1 if segments else 0
         for segment in reversed(segments):
-            limit = self._limit(segment, segments)
-            for _, header, _ in _records(segment.path):
-                if header.get("number", 0) >= limit:
-                    break
-                self.end = header.get("number", self.end)
-                self.position = header["position"]
-            if self.end or self.position is not None:
-                self.end = self.end or segment.first - 1
-                return
-
-    def read(self, after: int = 0) -> Iterator[Change]:
-        """The transactions behind a number, in order."""
-        segments = self._segments()
-        expected = after + 1
-        for at, segment in enumerate(segments):
-            limit = self._limit(segment, segments)
-            if limit <= expected and at + 1 < len(segments):
+            if segment.first > segment.limit:
                 continue
-            for offset, header, body in _records(segment.path, self._offset(segment, expected)):
-                number = header.get("number", 0)
-                if number >= limit:
+            reached, position = self._last(segment)
+            end = max(end, reached)
+            if position is not None:
+                self.end, self.position = end, position
+                return
+        self.end, self.position = end, None
+
+    def _last(self, segment: _Segment) -> tuple[int, Place | None]:
+        """The last number in a segment that counts, and the position there."""
+        end, position = segment.first - 1, None
+        for stored in self._stored(segment):
+            if stored.number is not None:
+                if stored.number >= segment.limit:
                     break
-                if number >= expected:
-                    if number % _INDEXED == 0:
-                        self._index.setdefault(segment.path, []).append((number, offset))
-                    yield _change(self.source, header, body)
-                    expected = number + 1
+                if stored.number != end + 1:
+                    raise self._hole(end + 1, segment.path, stored.offset)
+                end = stored.number
+            position = stored.position
+        self._check_reaches(segment, end)
+        return end, position
+
+    def read(self, after: int | None = None) -> Iterator[Numbered]:
+        """The transactions and gaps behind a number, or all that are kept, in order.
+
+        BrokenLogError where one is missing, HeadwaterError where it is not kept any more.
+        """
+        return (stored.record(self.source) for stored in self._numbered(after))
+
+    def heads(self, after: int) -> Iterator[Numbered]:
+        """The same without the rows that were changed, which take the time to read."""
+        return (stored.head(self.source) for stored in self._numbered(after))
+
+    def _numbered(self, after: int | None) -> Iterator[Stored]:
+        segments = self._counting()
+        oldest = segments[0].first if segments else 1
+        expected = oldest if after is None else after + 1
+        if segments and expected < oldest:
+            raise self._not_kept(expected)
+        for segment in segments:
+            if segment.limit <= expected:
+                continue
+            for stored in self._stored(segment, self._offset(segment, expected)):
+                number = stored.number
+                if number is None or number < expected:
+                    continue
+                if number >= segment.limit:
+                    break
+                if number > expected:
+                    raise self._hole(expected, segment.path, stored.offset)
+                self._remember(segment, number, stored.offset)
+                yield stored
+                expected += 1
+            self._check_reaches(segment, expected - 1)
 
     @property
     def first(self) -> int:
         """The number of the oldest transaction that is still kept."""
-        segments = self._segments()
+        segments = self._counting()
         return segments[0].first if segments else 1
 
     @property
@@ -138,19 +151,68 @@ class ChangeLog:
         """What the log takes on disk."""
         return sum(segment.path.stat().st_size for segment in self._segments())
 
-    def _segments(self) -> tuple[_Segment, ...]:
-        found = [_Segment.of(path) for path in self._folder.glob("*-*.log")]
-        return tuple(sorted(found, key=lambda s: (s.epoch, s.first)))
+    def pinned(self, after: int) -> AbstractContextManager[None]:
+        """Keep everything behind a number while this is open, in whatever process."""
+        return pinned(self._folder, after)
 
-    @staticmethod
-    def _limit(segment: _Segment, segments: Sequence[_Segment]) -> int:
-        """From which number on a segment does not count: where a later one begins."""
-        return min((s.first for s in segments[segments.index(segment) + 1 :]), default=1 << 62)
+    def _segments(self) -> tuple[_Segment, ...]:
+        found = []
+        limit = _NEVER
+        for epoch, first, path in sorted(map(_named, self._paths()), reverse=True):
+            found.append(_Segment(path, epoch, first, limit))
+            limit = min(limit, first)
+        return tuple(reversed(found))
+
+    def _counting(self) -> list[_Segment]:
+        """The segments of which something counts: each ends where the next one begins."""
+        return [segment for segment in self._segments() if segment.first < segment.limit]
+
+    def _paths(self) -> list[Path]:
+        return [p for p in self._folder.glob("*.log") if re.fullmatch(r"\d+-\d+", p.stem)]
+
+    def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[Stored]:
+        try:
+            yield from stored_in(segment.path, offset)
+        except FileNotFoundError:
+            raise self._not_kept(segment.first) from None
+        except FormatError as error:
+            raise BrokenLogError(
+                self.source,
+                f"the change log's file {segment.path} {error}, and this version of Headwater "
+                f"reads format {FORMAT}.",
+            ) from None
+        except DamageError as error:
+            raise BrokenLogError(
+                self.source, f"the change log is damaged: {segment.path} at byte {error.offset}."
+            ) from None
+
+    def _check_reaches(self, segment: _Segment, number: int) -> None:
+        """A later segment says how far this one reached when that was begun."""
+        if segment.limit < _NEVER and number + 1 < segment.limit:
+            raise self._hole(number + 1, segment.path, segment.path.stat().st_size)
+
+    def _hole(self, number: int, path: Path, offset: int) -> BrokenLogError:
+        return BrokenLogError(
+            self.source,
+            f"the change log lacks transaction {number}, which should be in {path} before "
+            f"byte {offset}.",
+        )
+
+    def _not_kept(self, number: int) -> HeadwaterError:
+        return HeadwaterError(
+            f"The change log of {self.source} has no transaction {number} any more.",
+            "It is kept for the time that 'retention' in headwater.toml says.",
+        )
 
     def _offset(self, segment: _Segment, number: int) -> int:
         """Where to begin to read a segment for a number, from what was read before."""
         known = self._index.get(segment.path, [])
         return max((offset for first, offset in known if first <= number), default=0)
+
+    def _remember(self, segment: _Segment, number: int, offset: int) -> None:
+        known = self._index.setdefault(segment.path, [])
+        if number % _INDEXED == 0 and (not known or known[-1][0] < number):
+            known.append((number, offset))
 
     # Writing
 
@@ -161,155 +223,137 @@ class ChangeLog:
         and before that counts: the later runner looked for the end of the log after it had
         become the runner, so it has seen everything that counts.
         """
-        self._check = check
-        _make_folder(self._folder)
+        make_folder(self._folder)
         self.scan()
+        self._check = check
         self._epoch = epoch
         self._roll()
+
+    def open_anew(self, after: int, epoch: int, check: Callable[[], None] = lambda: None) -> None:
+        """Begin to append behind everything that was ever numbered, and forget all of it.
+
+        For a log that is damaged, or whose source cannot go on from it. `after` is how far the
+        views have come, which a damaged log may not tell any more. No position is known then.
+        """
+        make_folder(self._folder)
+        old = self._segments()
+        self.end = max([after, *(segment.first for segment in old), *map(_highest, old)])
+        self.position = None
+        self._check = check
+        self._epoch = epoch
+        self._roll()
+        for segment in old:
+            segment.path.unlink(missing_ok=True)
+        self._index.clear()
 
     def append(self, records: Sequence[Record]) -> None:
         """Make records durable, all of them, before it returns."""
         if not records:
             return
-        assert self._file is not None
-        if self._size > _SEGMENT_BYTES:
+        if self._size > _SEGMENT_BYTES and self.end >= self._begun:
             self._roll()
-        data = b"".join(map(_framed, records))
-        _write_all(self._file, data)
-        os.fsync(self._file.fileno())
+        self._write(batch_of(records, self._size))
         self._check()
-        self._size += len(data)
         for record in records:
-            if isinstance(record, Change):
+            if not isinstance(record, Progress):
                 self.end = record.number
             self.position = record.position
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Stop to append; a record behind the last one shows later that it was whole."""
+        if self._file is None:
+            return
+        if self.position is not None:
+            with suppress(OSError):
+                self._write(batch_of([Progress(self.position)], self._size))
+        self._shut()
 
-    def release(self, upto: int, older_than_s: float) -> int:
-        """Remove segments that hold nothing behind a number and are old; how many."""
-        segments = self._segments()
+    def release(self, upto: int, older_than_s: float, pins: Iterable[int] = ()) -> int:
+        """Remove segments that hold nothing behind a number and are old; how many.
+
+        Nothing goes that is behind a pin, given here or held by anybody (`pinned`).
+        """
+        if not self._folder.is_dir():
+            return 0
         gone = 0
-        for segment in segments[:-1]:
-            last = self._limit(segment, segments) - 1
-            if last > upto or time.time() - segment.path.stat().st_mtime < older_than_s:
-                break
-            segment.path.unlink(missing_ok=True)
-            self._index.pop(segment.path, None)
-            gone += 1
+        with releasing(self._folder):
+            upto = min([upto, *pins, *pins_in(self._folder)])
+            for segment in self._segments()[:-1]:
+                if segment.limit - 1 > upto or _age_s(segment.path) < older_than_s:
+                    break
+                segment.path.unlink(missing_ok=True)
+                self._index.pop(segment.path, None)
+                gone += 1
         return gone
 
     def _roll(self) -> None:
         """Begin a new segment; what it starts with is where the last one ended."""
-        self.close()
-        path = self._folder / f"{self._epoch:08d}-{self.end + 1:020d}.log"
+        self._shut()
+        self._begun = self.end + 1
+        path = self._folder / f"{self._epoch:08d}-{self._begun:020d}.log"
         self._file = path.open("ab", buffering=0)
-        self._size = self._file.tell()
-        _sync_folder(self._folder)
-        if self.position is not None and not self._size:
-            self.append([Progress(self.position)])
+        # It is there already if this runner has opened the log before, and may have failed.
+        present = self._stored(_Segment(path, self._epoch, self._begun))
+        self._size = max((stored.end for stored in present), default=0)
+        self._file.truncate(self._size)
+        if not self._size:
+            self._write(SEGMENT_START)
+            sync_folder(self._folder)
+            if self.position is not None:
+                self._write(batch_of([Progress(self.position)], self._size))
+
+    def _write(self, data: bytes) -> None:
+        """Write without a buffer, so that a failure leaves nothing to be written later.
+
+        After a failure nothing more is written, so that nothing comes behind what was cut off.
+        """
+        assert self._file is not None, "the change log is not open"
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self._shut()
+            raise
+        self._size += len(data)
+
+    def _shut(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def drop_changes(folder: Path, source: str) -> None:
-    """Remove a source's whole log."""
-    for path in (folder / source).glob("*-*.log"):
+    """Remove a source's whole log, the oldest first, so that what is left has no hole."""
+    for path in sorted((folder / source).glob("*-*.log")):
         path.unlink(missing_ok=True)
 
 
-# Records
-
-
-def _framed(record: Record) -> bytes:
-    header: dict[str, Any] = {"position": record.position}
-    bodies: list[bytes] = []
-    if isinstance(record, Change):
-        deltas = record.transaction.deltas
-        bodies = [_packed(rows) for rows in deltas.values()]
-        header |= {
-            "number": record.number,
-            "id": record.transaction.id,
-            "stamp": record.stamp,
-            "relations": [
-                [name, [[c.name, str(c.type)] for c in rows.schema.columns], len(body)]
-                for (name, rows), body in zip(deltas.items(), bodies, strict=True)
-            ],
-        }
-    head = json.dumps(header, separators=(",", ":")).encode()
-    payload = b"".join([_HEADER.pack(len(head)), head, *bodies])
-    return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
-
-
-def _packed(rows: Rows) -> bytes:
-    table = arrow_table(rows)
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _records(path: Path, offset: int = 0) -> Iterator[tuple[int, dict[str, Any], bytes]]:
-    """Each whole record's offset, header and body; stops where one is cut off or damaged."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        file.seek(offset)
-        while len(frame := file.read(_FRAME.size)) == _FRAME.size:
-            size, checksum = _FRAME.unpack(frame)
-            payload = file.read(size)
-            if len(payload) < size or zlib.crc32(payload) != checksum:
-                return
-            (length,) = _HEADER.unpack_from(payload)
-            start = _HEADER.size + length
-            yield offset, json.loads(payload[_HEADER.size : start]), payload[start:]
-            offset += _FRAME.size + size
-
-
-def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
-    updates, at = [], 0
-    for name, columns, size in header["relations"]:
-        schema = Schema.of((column, parse_type(kind)) for column, kind in columns)
-        with pyarrow.ipc.open_stream(body[at : at + size]) as reader:
-            updates.append(Update(name, rows_of_table(reader.read_all(), schema)))
-        at += size
-    transaction = Transaction(header["id"], tuple(updates), (source,), (source,))
-    return Change(header["number"], transaction, header["position"], header["stamp"])
-
-
-def _write_all(file: FileIO, data: bytes) -> None:
-    """Write without a buffer, so that a failure leaves nothing to be written later."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def between(log: ChangeLog, after: int, upto: int) -> Iterator[Change]:
-    """The transactions behind one number up to another; an error if one is missing."""
+def between(log: ChangeLog, after: int, upto: int) -> Iterator[Numbered]:
+    """The transactions and gaps behind one number up to another; an error if one is missing."""
     expected = after + 1
-    for change in islice(log.read(after), upto - after):
-        if change.number != expected:
-            break
-        yield change
+    for found in log.read(after) if upto > after else ():
+        yield found
         expected += 1
-    if expected != upto + 1:
+        if expected > upto:
+            return
+    if expected <= upto:
         raise HeadwaterError(
-            f"The change log of {log.source} has no transaction {expected} any more.",
-            "It is kept for the time that 'retention' in headwater.toml says.",
+            f"The change log of {log.source} has no transaction {expected} any more, or not yet.",
+            "It is kept for the time that 'retention' in headwater.toml says; if a view has "
+            f"come further than the log, run 'headwater repair {log.source}'.",
         )
+
+
+def _named(path: Path) -> tuple[int, int, Path]:
+    epoch, first = path.stem.split("-")
+    return int(epoch), int(first), path
+
+
+def _highest(segment: _Segment) -> int:
+    return max((n for n in surviving_numbers(segment.path)), default=0)
+
+
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime

@@ -1,33 +1,44 @@
-"""A Delta table in a folder: commits written by the protocol itself, the rest through delta-rs.
+"""A Delta table's log in a folder: entries read and written by the protocol itself.
 
 A commit is one file in `_delta_log`, named by its version and put there only if it is absent,
 which makes it atomic and every version the result of one writer's decision. Writing it directly
 costs the same at the first commit and at the thousandth (docs/decisions/0007).
+
+Entries are opened by name, one after the other: what a listing may miss is not missed, and the
+newest version is the one behind which there is none. Checkpoints only shorten the way; one that
+cannot be read is passed over while the entries are there. delta-rs writes them, for every Delta
+reader's sake; they are synced and read back before anything that they replace may go.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import time
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import quote, unquote
 
-import pyarrow
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from headwater.errors import EngineError, FencedError
-from headwater.warehouse.commits import APP, Action
+from headwater.warehouse.commits import Action
+from headwater.warehouse.durable import sync_file, sync_folder, write_file
+from headwater.warehouse.snapshots import Snapshot, from_checkpoint
 
 OLDEST = "_oldest_version"
 """The file that says which versions' log entries may have been deleted: those before its own."""
+
+_logger = logging.getLogger(__name__)
+
+_HINT = "_last_checkpoint"
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_TRIES = 20
+_PAUSE_S = 0.05
 
 
 def is_table(folder: Path) -> bool:
@@ -36,92 +47,6 @@ def is_table(folder: Path) -> bool:
 
 class OvertakenError(Exception):
     """The version was taken long ago and its entry has been cleaned away since."""
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A Parquet file of a table; `first` and `last` bound its commit numbers where known."""
-
-    name: str
-    size: int
-    rows: int
-    first: int | None = None
-    last: int | None = None
-
-    def add(self, *, data_change: bool = True) -> Action:
-        stats: dict[str, object] = {"numRecords": self.rows}
-        if self.first is not None:
-            stats |= {"minValues": {"_commit": self.first}, "maxValues": {"_commit": self.last}}
-        return {
-            "add": {
-                "path": quote(self.name),
-                "partitionValues": {},
-                "size": self.size,
-                "modificationTime": int(time.time() * 1000),
-                "dataChange": data_change,
-                "stats": json.dumps(stats),
-            }
-        }
-
-    def remove(self, *, data_change: bool = True) -> Action:
-        return {
-            "remove": {
-                "path": quote(self.name),
-                "deletionTimestamp": int(time.time() * 1000),
-                "dataChange": data_change,
-                "extendedFileMetadata": True,
-                "partitionValues": {},
-                "size": self.size,
-            }
-        }
-
-
-class Snapshot:
-    """A table at one version, as delta-rs reads it."""
-
-    def __init__(self, table: DeltaTable, folder: Path) -> None:
-        self._table = table
-        self.folder = folder
-        self.version: int = table.version()
-
-    @cached_property
-    def files(self) -> tuple[DataFile, ...]:
-        if "deletionVectors" in (self._table.protocol().reader_features or []):
-            raise EngineError(
-                f"The table {self.folder} may have deletion vectors, which are not read.",
-                "Drop that table feature with the tool that switched it on.",
-            )
-        adds = pyarrow.table(self._table.get_add_actions(flatten=True))
-        nothing = [None] * adds.num_rows
-        columns = [
-            adds.column(name).to_pylist() if name in adds.column_names else nothing
-            for name in ("path", "size_bytes", "num_records", "min._commit", "max._commit")
-        ]
-        return tuple(
-            DataFile(unquote(path), size, rows or 0, first, last)
-            for path, size, rows, first, last in zip(*columns, strict=True)
-        )
-
-    def transaction(self, app: str) -> int | None:
-        found: int | None = self._table.transaction_version(app)
-        return found
-
-    @property
-    def number(self) -> int:
-        """The number of the newest of our commits in this version; 0 if there is none."""
-        return self.transaction(APP) or 0
-
-    @property
-    def description(self) -> str:
-        return self._table.metadata().description or ""
-
-    @property
-    def schema_json(self) -> str:
-        text: str = self._table.schema().to_json()
-        return text
-
-    def write_checkpoint(self) -> None:
-        self._table.create_checkpoint()
 
 
 class DeltaLog:
@@ -134,6 +59,7 @@ class DeltaLog:
         # Held open, so that a later folder of the same name is never taken for this one.
         self._handle = os.open(self._entries, os.O_RDONLY)
         weakref.finalize(self, os.close, self._handle)
+        self._known: Snapshot | None = None
 
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
@@ -147,23 +73,82 @@ class DeltaLog:
             "Open the view again if it has been loaded anew.",
         )
 
+    # Reading
+
     def snapshot(self, version: int | None = None) -> Snapshot:
         """The table at a version, or the newest; FileNotFoundError when it is not there."""
         try:
-            snapshot = Snapshot(DeltaTable(str(self.folder), version=version), self.folder)
-        except DeltaError as error:
+            return self._newest() if version is None else self._at(version)
+        finally:
             self.check_in_place()
-            raise FileNotFoundError(f"{self.folder} at version {version}: {error}") from error
-        self.check_in_place()
-        return snapshot
+
+    def _newest(self) -> Snapshot:
+        if self._known is not None:
+            found = self._replayed(self._known)
+            # Entries go from the oldest on. While that of this version is there, or is the first
+            # that may be, none behind it has gone.
+            if self._entry(found.version).exists() and self.oldest() <= found.version + 1:
+                self._known = found
+                return found
+        for _ in range(_TRIES):
+            listed = max(map(_version_of, self._names()), default=-1)
+            found = self._replayed(self._start())
+            if found.version >= max(listed, self.oldest() - 1, 0):
+                self._known = found
+                return found
+            self.check_in_place()
+            time.sleep(_PAUSE_S)  # clean-up was at it
+        raise self._damaged(
+            f"there is no entry {found.version + 1} that can be read, but there are later ones"
+        )
+
+    def _at(self, version: int) -> Snapshot:
+        found = self._replayed(self._start(version), version)
+        if found.version != version:
+            raise FileNotFoundError(f"{self.folder} at version {version}")
+        return found
+
+    def _replayed(self, start: Snapshot, upto: int | None = None) -> Snapshot:
+        entries = []
+        version = start.version
+        while upto is None or version < upto:
+            entry = self.entry(version + 1)
+            if entry is None:
+                break
+            entries.append(entry)
+            version += 1
+        return start.after(entries)
+
+    def _start(self, upto: int | None = None) -> Snapshot:
+        """The newest checkpoint that can be read, or the state before the first entry."""
+        for version, parts in sorted(self._checkpoints().items(), reverse=True):
+            if upto is None or version <= upto:
+                found = from_checkpoint(self.folder, version, parts)
+                if found is not None:
+                    return found
+        return Snapshot(self.folder)
 
     def entry(self, version: int) -> list[Action] | None:
         """The actions of a commit; None when there is none or it has been cleaned away."""
+        path = self._entry(version)
         try:
-            text = self._entry(version).read_text()
+            text = path.read_text()
         except FileNotFoundError:
             return None
-        return [json.loads(line) for line in text.splitlines() if line]
+        try:
+            found = [json.loads(line) for line in text.splitlines() if line]
+        except ValueError:
+            found = []
+        if not found:
+            raise self._damaged(f"{path} cannot be read")
+        return found
+
+    def _damaged(self, how: str) -> EngineError:
+        return EngineError(
+            f"The log of the table {self.folder} is damaged: {how}.",
+            "Restore the file from a backup, or remove the view with 'headwater drop "
+            f"{self.folder.name}': the next run loads it anew.",
+        )
 
     def oldest(self) -> int:
         """No log entry at or above this version has been cleaned away."""
@@ -171,6 +156,24 @@ class DeltaLog:
             return int((self.folder / OLDEST).read_text())
         except FileNotFoundError:
             return 0
+        except ValueError:  # emptied by a power loss, if commits are not durable
+            return min(self.entry_times(), default=0)
+
+    def entry_times(self) -> dict[int, float]:
+        """When each entry that is still there was written, in seconds since 1970."""
+        found = {}
+        for name in self._names():
+            if name[20:] == ".json":
+                with suppress(FileNotFoundError):
+                    found[_version_of(name)] = (self._entries / name).stat().st_mtime
+        return found
+
+    def _names(self) -> list[str]:
+        """The log's files that belong to a version."""
+        with os.scandir(self._entries) as found:
+            return [item.name for item in found if item.name[:20].isdigit()]
+
+    # Writing
 
     def put(self, version: int, actions: Sequence[Action]) -> bool:
         """Commit at exactly this version; False when it is taken.
@@ -199,33 +202,6 @@ class DeltaLog:
             os.fsync(self._handle)
         return True
 
-    def set_oldest(self, version: int) -> None:
-        with self._temporary(str(version)) as temporary:
-            temporary.replace(self.folder / OLDEST)
-        sync_folder(self.folder)
-
-    def entry_times(self) -> dict[int, float]:
-        """When each entry that is still there was written, in seconds since 1970."""
-        return {
-            int(item.name[:20]): item.stat().st_mtime
-            for item in os.scandir(self._entries)
-            if item.name[:20].isdigit() and item.name[20:] == ".json"
-        }
-
-    def has_checkpoint(self, version: int) -> bool:
-        return any(self._entries.glob(f"{version:020}.checkpoint*"))
-
-    def delete_before(self, version: int) -> None:
-        """Delete the log's files of all earlier versions."""
-        for item in self._entries.iterdir():
-            if item.name[:20].isdigit() and int(item.name[:20]) < version:
-                item.unlink()
-
-    def delete_temporary_before(self, moment: float) -> None:
-        for item in self._entries.glob(".*.tmp"):
-            if item.stat().st_mtime < moment:
-                item.unlink(missing_ok=True)
-
     def _entry(self, version: int) -> Path:
         return self._entries / f"{version:020}.json"
 
@@ -242,24 +218,122 @@ class DeltaLog:
         finally:
             path.unlink(missing_ok=True)
 
+    # Checkpoints
 
-def write_file(path: Path, content: bytes | memoryview, *, durable: bool) -> None:
-    """Write a new file; what is durable is on the disk when this returns."""
-    with path.open("xb", buffering=0) as file:
-        remaining = memoryview(content)
-        while remaining:
-            remaining = remaining[file.write(remaining) or 0 :]
-        if durable:
-            os.fsync(file.fileno())
+    def has_checkpoint(self, version: int) -> bool:
+        """Whether there is one that can be read."""
+        return self._checkpoint(version) is not None
+
+    def write_checkpoint(self, snapshot: Snapshot) -> None:
+        """Let a version be read without the entries before it; durable when this returns."""
+        if not self.has_checkpoint(snapshot.version):
+            self.remove_broken_checkpoints()
+            self._create_checkpoint(snapshot.version)
+        if self.durable:
+            self._sync_checkpoint(snapshot.version)
+        found = self._checkpoint(snapshot.version)
+        if found is None or not found.says_the_same(snapshot):
+            for path in self._checkpoints().get(snapshot.version, []):
+                path.unlink(missing_ok=True)
+            (self._entries / _HINT).unlink(missing_ok=True)
+            raise EngineError(
+                f"A checkpoint of the table {self.folder} at version {snapshot.version} says "
+                "something else than the log, so it was removed.",
+                "Nothing is lost: the log's entries are all there.",
+            )
+
+    def try_checkpoint(self) -> None:
+        """Write a checkpoint of the newest version; reading gets slower without, nothing else."""
+        try:
+            self.write_checkpoint(self.snapshot())
+        except Exception as error:
+            _logger.warning("No checkpoint of %s was written: %s", self.folder, error)
+
+    def remove_broken_checkpoints(self) -> None:
+        """Remove what a power loss has left of the newest checkpoints, which stops other readers.
+
+        Only where the table can be read without them.
+        """
+        broken: list[Path] = []
+        for version, parts in sorted(self._checkpoints().items(), reverse=True):
+            if from_checkpoint(self.folder, version, parts) is not None:
+                break
+            broken += parts
+        if broken:
+            self._known = None
+            self.snapshot()
+        for path in broken:
+            path.unlink(missing_ok=True)
+        if self._hinted() not in self._checkpoints():
+            (self._entries / _HINT).unlink(missing_ok=True)
+
+    def _hinted(self) -> int | None:
+        """The checkpoint at which other readers begin."""
+        try:
+            found = json.loads((self._entries / _HINT).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        version = found.get("version") if isinstance(found, dict) else None
+        return version if isinstance(version, int) else None
+
+    def _create_checkpoint(self, version: int) -> None:
+        for left in reversed(range(_TRIES)):
+            try:
+                DeltaTable(str(self.folder), version=version).create_checkpoint()
+                return
+            except Exception as error:  # its listing races with commits, under many names
+                self.check_in_place()
+                if not left:
+                    raise EngineError(
+                        f"No checkpoint of the table {self.folder} could be written: {error}",
+                        "Look at the disk of the warehouse; nothing was removed.",
+                    ) from error
+                time.sleep(_PAUSE_S)
+
+    def _sync_checkpoint(self, version: int) -> None:
+        for path in self._checkpoints().get(version, []):
+            sync_file(path)
+        if (self._entries / _HINT).exists():
+            sync_file(self._entries / _HINT)
+        sync_folder(self._entries)
+
+    def _checkpoint(self, version: int) -> Snapshot | None:
+        return from_checkpoint(self.folder, version, self._checkpoints().get(version, []))
+
+    def _checkpoints(self) -> dict[int, list[Path]]:
+        """The files of every checkpoint by version: one, or all of its parts."""
+        whole: dict[int, list[Path]] = {}
+        in_parts: dict[tuple[int, int], list[Path]] = {}
+        for name in self._names():
+            if found := _CHECKPOINT.fullmatch(name):
+                version, _, count = found.groups()
+                if count is None:
+                    whole[int(version)] = [self._entries / name]
+                else:
+                    key = int(version), int(count)
+                    in_parts.setdefault(key, []).append(self._entries / name)
+        complete = {at: parts for (at, count), parts in in_parts.items() if len(parts) == count}
+        return complete | whole
+
+    # Clean-up
+
+    def set_oldest(self, version: int) -> None:
+        with self._temporary(str(version)) as temporary:
+            temporary.replace(self.folder / OLDEST)
+        if self.durable:
+            sync_folder(self.folder)
+
+    def delete_before(self, version: int) -> None:
+        """Delete the log's files of all earlier versions."""
+        for name in sorted(self._names()):
+            if _version_of(name) < version:
+                (self._entries / name).unlink()
+
+    def delete_temporary_before(self, moment: float) -> None:
+        for item in self._entries.glob(".*.tmp"):
+            if item.stat().st_mtime < moment:
+                item.unlink(missing_ok=True)
 
 
-def sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(path: Path) -> None:
-    sync_file(path)
+def _version_of(name: str) -> int:
+    return int(name[:20])

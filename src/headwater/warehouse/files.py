@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow
 import pyarrow.parquet
 
-from headwater.warehouse.delta_log import DataFile, sync_file, sync_folder, write_file
+from headwater.warehouse.durable import sync_file, sync_folder, write_file
+from headwater.warehouse.snapshots import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwater.frames.expressions import spark_schema
-from headwater.warehouse.commits import Action, Base, Commit
+from headwater.warehouse.commits import OWN_FILES, Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
-from headwater.warehouse.delta_log import DataFile, OvertakenError
+from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, read_spark, write_spark
+from headwater.warehouse.replacing import settle
+from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.states import ViewState
 
 if TYPE_CHECKING:
@@ -29,7 +32,15 @@ MANY_SMALL_FILES = 16
 """So many small files of a plain table are rewritten together with the next fold."""
 
 
-def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | None:
+@dataclass(frozen=True)
+class Unfolded:
+    """Why a tail cannot be folded now; it may be later, when more has been committed."""
+
+    reason: str
+
+
+def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | Unfolded | None:
+    settle(view)
     commit = _fold_into_plain(view, view.at(), spark, runner)
     remove_folded(view)
     return commit
@@ -37,16 +48,22 @@ def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | None:
 
 def _fold_into_plain(
     view: ViewTable, state: ViewState, spark: SparkSession, runner: str
-) -> Commit | None:
+) -> Commit | Unfolded | None:
+    if state.base.plain == OWN_FILES:
+        return None  # just loaded anew
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
     patch = state.patch(spark)
     below_zero, names = patch.touched(state.plain_frame_with_files(spark))
     if below_zero:
-        return None
+        return Unfolded(
+            f"The plain table of {view.name} stays at version {state.base.number}: at version "
+            f"{state.number} some rows have a count below zero. They should be made up for soon; "
+            f"if not, 'headwater reload {view.name}' helps."
+        )
     old = _files_to_rewrite(state, names)
     changed = patch.applied_to(
-        read_spark(spark, view.plain.folder, old, spark_schema(view.schema))
+        read_spark(spark, view.plain.folder, old, spark_schema(state.schema))
     ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
     new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
     version = state.plain.version + 1
@@ -70,7 +87,7 @@ def _fold_into_plain(
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                view.plain.snapshot(version).write_checkpoint()
+                view.plain.try_checkpoint()
             return commit
     except OvertakenError:
         pass

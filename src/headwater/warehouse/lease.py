@@ -3,6 +3,10 @@
 A runner renews its lease every few seconds. One that is dead, or has not renewed for a while,
 is replaced: its epoch is over. What it might still do to a view is refused by the view's own
 fence; what it might still tell a source is done under the lease's lock, where it finds out.
+
+An epoch is never given twice. It follows the highest that anything in the warehouse carries: a
+file of its own, the lease file, the names of the change logs' segments. So whoever deletes the
+lease file loses nothing: the runner at work writes it again, unless there is a later epoch.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from headwater.errors import BusyError, FencedError, HeadwaterError
+from headwater.warehouse.durable import make_folder, replace_file
+from headwater.warehouse.identity import owner_of
 
 RENEW_S = 2.0
 STALE_S = 15.0
@@ -30,7 +36,9 @@ class Lease:
     """The right to run; `acquire` it first, `release` it last."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._file = folder / "lease.json"
+        self._epoch_file = folder / "epoch"
         self._lock_file = folder / "lease.lock"
         self.epoch = 0
         self.warehouse = ""
@@ -41,7 +49,13 @@ class Lease:
 
     def acquire(self) -> None:
         """Become the runner; BusyError if another one is at work."""
-        self._make_folder()
+        with _writing():
+            self._acquire()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def _acquire(self) -> None:
+        make_folder(self._folder)
         with self._locked():
             current = self._read()
             if current and not _is_over(current):
@@ -51,11 +65,10 @@ class Lease:
                     "Stop it first, or wait until it has been silent for "
                     f"{STALE_S:.0f} s if it is stuck.",
                 )
-            self.epoch = int(current.get("epoch", 0)) + 1
-            self.warehouse = str(current.get("warehouse") or uuid.uuid4().hex[:12])
+            self.warehouse = owner_of(self._folder)
+            self.epoch = self._highest_epoch() + 1
+            replace_file(self._epoch_file, str(self.epoch).encode())
             self._write(released=False)
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-        self._thread.start()
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -66,11 +79,11 @@ class Lease:
 
     def check(self) -> None:
         """FencedError if another is the runner by now."""
-        current = self._read()
-        if current.get("runner") != self.runner:
+        if self.lost:
+            current = self._read()
             raise FencedError(
                 "Another runner has taken over this warehouse: "
-                f"process {current.get('pid')} on {current.get('host')}.",
+                f"process {current.get('pid', 'unknown')} on {current.get('host', 'unknown')}.",
                 "This one stops; nothing that it had not committed is lost.",
             )
 
@@ -84,7 +97,9 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        return self._read().get("runner") != self.runner
+        """Whether another has become the runner; a file that was deleted says nothing of that."""
+        runner = self._read().get("runner", self.runner)
+        return not self.epoch or runner != self.runner or self._stored_epoch() > self.epoch
 
     def _renew(self) -> None:
         while not self._stop.wait(RENEW_S):
@@ -93,22 +108,30 @@ class Lease:
                     return
                 self._write(released=False)
 
-    def _make_folder(self) -> None:
+    # Epochs
+
+    def _highest_epoch(self) -> int:
+        """The highest epoch that anything in the warehouse carries."""
+        names = self._folder.glob("changes/*/*-*.log")
+        segments = [int(path.name.split("-")[0]) for path in names]
+        leased: int = self._read().get("epoch", 0)
+        return max(self._stored_epoch(), leased, *segments)
+
+    def _stored_epoch(self) -> int:
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._lock_file.open("a").close()
-        except OSError as error:
-            raise HeadwaterError(
-                f"The warehouse cannot be written: {error.filename}: {error.strerror}.",
-                "Look at the folder, its owner and its disk; nothing was changed.",
-            ) from None
+            return int(self._epoch_file.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    # The files
 
     def _read(self) -> dict[str, Any]:
+        """What the lease file says; nothing if it is missing, empty or damaged."""
         try:
-            found = json.loads(self._file.read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
+            found = json.loads(self._file.read_bytes())
+        except (FileNotFoundError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return found if _is_whole(found) else {}
 
     def _write(self, released: bool) -> None:
         data = {
@@ -116,32 +139,50 @@ class Lease:
             "warehouse": self.warehouse,
             "runner": self.runner,
             "host": socket.gethostname(),
+            "machine": _machine(),
             "pid": os.getpid(),
             "started": _started(os.getpid()),
             "renewed": time.time(),
             "released": released,
         }
-        temporary = self._file.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(data))
-        temporary.replace(self._file)
+        replace_file(self._file, json.dumps(data).encode(), durable=False)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         deadline = time.monotonic() + _LOCK_WAIT_S
-        with self._lock_file.open("a") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise BusyError(
-                            "The lease of this warehouse is locked by a process that does not "
-                            f"go on: {self._read().get('pid', 'unknown')}.",
-                            "End that process, then try again.",
-                        ) from None
-                    time.sleep(0.005)
+        while (file := self._try_lock()) is None:
+            if time.monotonic() > deadline:
+                raise BusyError(
+                    "The lease of this warehouse is locked by a process that does not "
+                    f"go on: {self._read().get('pid', 'unknown')}.",
+                    "End that process, then try again.",
+                )
+            time.sleep(0.005)
+        with file:
             yield
+
+    def _try_lock(self) -> IO[str] | None:
+        """The lock file, locked; None while another holds it, or somebody deletes it."""
+        file = self._lock_file.open("a")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), self._lock_file.stat()):
+                return file
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        file.close()
+        return None
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HeadwaterError(
+            f"The warehouse cannot be written: {error.filename}: {error.strerror}.",
+            "Look at the folder, its owner and its disk; nothing was changed.",
+        ) from None
 
 
 def current_runner(folder: Path) -> dict[str, Any] | None:
@@ -150,13 +191,32 @@ def current_runner(folder: Path) -> dict[str, Any] | None:
     return found if found and not _is_over(found) else None
 
 
+def _is_whole(lease: object) -> bool:
+    expected = {"epoch": int, "runner": str, "host": str, "pid": int, "renewed": int | float}
+    return isinstance(lease, dict) and all(
+        isinstance(lease.get(name), kind) for name, kind in expected.items()
+    )
+
+
 def _is_over(lease: dict[str, Any]) -> bool:
     if lease.get("released"):
         return True
-    here = lease.get("host") == socket.gethostname()
-    if here and _started(int(lease["pid"])) != lease.get("started"):
+    if lease.get("machine") == _machine() and _started(lease["pid"]) != lease.get("started"):
         return True  # that process is gone
-    return time.time() - float(lease.get("renewed", 0)) > STALE_S
+    return bool(time.time() - lease["renewed"] > STALE_S)
+
+
+def _machine() -> str:
+    """Where process numbers mean the same: this start of this machine, and this container.
+
+    Containers may share a host name and not their processes: of another's process only its
+    silence tells that it is gone.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 def _started(pid: int) -> str | None:

@@ -92,7 +92,7 @@ def patch_of_rows(spark: SparkSession, plain: DataFrame, tail: Rows) -> Patch:
     counts = found.groupBy(*columns(schema), FILE).agg(f.count("*").alias(COUNT)).toArrow()
     files = frozenset(counts.column(FILE).to_pylist())
     added = from_arrow(counts.drop_columns([FILE]), schema) + tail
-    return Patch(schema, hashes, local_frame(spark, added), (added.positive() is not added, files))
+    return Patch(schema, hashes, local_frame(spark, added), (bool(added.negative()), files))
 
 
 def patch_of_frame(plain: DataFrame, tail: DataFrame, schema: Schema) -> Patch:

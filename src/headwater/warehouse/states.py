@@ -15,7 +15,6 @@ from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import Base, Commit
-from headwater.warehouse.delta_log import DataFile, Snapshot
 from headwater.warehouse.files import missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
@@ -24,6 +23,7 @@ from headwater.warehouse.netting import (
     patch_of_rows,
     summed,
 )
+from headwater.warehouse.snapshots import DataFile, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,21 +10,20 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pyarrow
-from deltalake import DeltaTable
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
-from headwater.frames.arrow import arrow_schema
-from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
+from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Action, Base, Commit
-from headwater.warehouse.delta_log import DeltaLog, is_table, sync_folder, write_file
+from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.durable import make_folder, sync_folder, write_file
 from headwater.warehouse.files import write_spark
 from headwater.warehouse.netting import repeated
+from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
 
@@ -98,6 +97,33 @@ class Warehouse:
             )
         return self._table(name)
 
+    def put(
+        self,
+        name: str,
+        schema: Schema,
+        definition: Mapping[str, Json],
+        vector: Vector,
+        contents: DataFrame,
+        *,
+        algorithm: str,
+        level: str,
+        runner: str,
+        key: Sequence[str] = (),
+    ) -> ViewTable:
+        """Load a view: a new one, or in place of what it had, which is one more version of it."""
+        load = self.view(name).replace if name in self.view_names() else partial(self.create, name)
+        load(
+            schema=schema,
+            definition=definition,
+            vector=vector,
+            contents=contents,
+            algorithm=algorithm,
+            level=level,
+            runner=runner,
+            key=key,
+        )
+        return self.view(name)
+
     def create(
         self,
         name: str,
@@ -136,13 +162,8 @@ class Warehouse:
         )
         try:
             commit = self._write_plain(aside / "plain", schema, commit, contents)
-            description = {
-                "definition": dict(definition),
-                "sources": list(vector),
-                "key": list(key),
-            }
-            log_schema = log_arrow_schema(schema)
-            self._write_table(aside / "log", log_schema, json.dumps(description), commit, [])
+            table = log_table(name, schema, definition, list(vector), key)
+            self._write_table(aside / "log", [*commit.actions(), *table])
             with self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
@@ -169,36 +190,17 @@ class Warehouse:
         folder.mkdir(parents=True)
         files = write_spark(frame, folder, self._staging, None, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
-        adds = [file.add() for file in files]
-        text = f"The view {commit.view}, kept by Headwater; read only."
-        self._write_table(folder, arrow_schema(schema), text, commit, adds)
+        table = [*plain_table(commit.view, schema), *(file.add() for file in files)]
+        self._write_table(folder, [*commit.actions(), *table])
         return commit
 
-    def _write_table(
-        self,
-        folder: Path,
-        schema: pyarrow.Schema,
-        description: str,
-        commit: Commit,
-        adds: list[Action],
-    ) -> None:
+    def _write_table(self, folder: Path, actions: Sequence[Action]) -> None:
         """Make a table whose first version has its contents already."""
-        DeltaTable.create(
-            str(folder),
-            schema,
-            name=commit.view,
-            description=description,
-            configuration={"delta.enableExpiredLogCleanup": "false"},
-        )
         first = folder / "_delta_log" / f"{0:020}.json"
-        lines = [json.loads(line) for line in first.read_text().splitlines()]
-        table = [line for line in lines if "commitInfo" not in line]
-        first.unlink()
-        content = "\n".join(map(json.dumps, [*commit.actions(), *table, *adds]))
-        write_file(first, content.encode(), durable=self.durable)
+        make_folder(first.parent, durable=self.durable)
+        write_file(first, "\n".join(map(json.dumps, actions)).encode(), durable=self.durable)
         if self.durable:
             sync_folder(first.parent)
-            sync_folder(folder)
 
     # Folders
 
@@ -226,20 +228,19 @@ class Warehouse:
         self._throw_away(folder)
 
     def _move(self, folder: Path, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent, durable=self.durable)
         folder.rename(target)
         if self.durable:
             sync_folder(target.parent)
 
     def _throw_away(self, folder: Path) -> None:
         if folder.exists():
-            self._trash.mkdir(parents=True, exist_ok=True)
             self._move(folder, self._trash / uuid.uuid4().hex)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Folders are moved by one process at a time."""
-        self._staging.mkdir(parents=True, exist_ok=True)
+        make_folder(self._staging, durable=self.durable)
         with (self.path / OWN / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

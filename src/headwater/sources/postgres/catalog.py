@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
@@ -13,35 +16,43 @@ from headwater.sources.postgres.types import Table, TableColumn, type_of
 
 _QUOTED = r'"((?:[^"]|"")+)"'
 _TABLES = """
-SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
-       c.relreplident::text, has_table_privilege(c.oid, 'SELECT'), r.n - 1
-FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS r(schema, name, n)
-JOIN pg_class c ON c.oid = to_regclass(
-    CASE WHEN r.schema IS NULL THEN quote_ident(r.name)
-         ELSE quote_ident(r.schema) || '.' || quote_ident(r.name) END)
-JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT DISTINCT ON (r.n)
+       c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
+       c.relreplident::text, pg_catalog.has_table_privilege(c.oid, 'SELECT'), r.n - 1
+FROM unnest(%(schemas)s::text[], %(names)s::text[]) WITH ORDINALITY AS r(schema, name, n)
+JOIN pg_catalog.pg_namespace n
+  ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
+JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
+ORDER BY r.n, pg_catalog.array_position(%(path)s::text[], n.nspname::text)
 """
 _COLUMNS = """
-SELECT attrelid::int8, attname, atttypid::int8, atttypmod, format_type(atttypid, atttypmod),
-       attcollation::int8, attgenerated::text
-FROM pg_attribute WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped
+SELECT attrelid::int8, attname, atttypid::int8, atttypmod,
+       pg_catalog.format_type(atttypid, atttypmod), attcollation::int8, attgenerated::text
+FROM pg_catalog.pg_attribute
+WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped
 ORDER BY attrelid, attnum
 """
 _KEYS = """
-SELECT i.indrelid::int8, a.attname
-FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, n), pg_attribute a
-WHERE i.indrelid = ANY(%s::oid[]) AND i.indisprimary
-  AND a.attrelid = i.indrelid AND a.attnum = k.attnum ORDER BY i.indrelid, k.n
+SELECT i.indrelid::int8, i.indisprimary, pg_catalog.array_agg(a.attname::text ORDER BY k.n)
+FROM pg_catalog.pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, n),
+     pg_catalog.pg_attribute a
+WHERE i.indrelid = ANY(%s::oid[]) AND i.indisunique AND i.indisvalid
+  AND i.indpred IS NULL AND i.indexprs IS NULL AND k.n <= i.indnkeyatts
+  AND a.attrelid = i.indrelid AND a.attnum = k.attnum
+GROUP BY i.indexrelid, i.indrelid, i.indisprimary HAVING pg_catalog.bool_and(a.attnotnull)
 """
+"""What the database itself keeps free of NULLs and unique."""
 _FIRST_COLUMNS = """
 SELECT i.indrelid::int8, a.attname
-FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
+FROM pg_catalog.pg_index i
+JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
 WHERE i.indrelid = ANY(%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
   AND m.amname IN ('btree', 'hash') AND i.indcollation[0] = a.attcollation
 """
 _NAMES = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT n.nspname, c.relname
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
 _KINDS = {
@@ -67,26 +78,39 @@ def read_tables(
     connection: Connection,
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
+    missing_are_left_out: bool = False,
 ) -> dict[str, Table]:
-    """The tables by the names of their relations."""
+    """The tables by the names of their relations.
+
+    A table that cannot be used is an error; with `missing_are_left_out` one that is not there is
+    none.
+    """
     split = [split_name(name) for name in names]
     with access.errors("read the catalog"):
-        found = {
-            int(row[-1]): row
-            for row in connection.execute(_TABLES, [[s for s, _ in split], [t for _, t in split]])
+        wanted = {
+            "schemas": [schema for schema, _ in split],
+            "names": [table for _, table in split],
+            "path": search_path(connection),
         }
+        found = {int(row[-1]): row for row in connection.execute(_TABLES, wanted)}
         oids = [row[0] for row in found.values()]
         columns = connection.execute(_COLUMNS, [oids]).fetchall()
-        primary = connection.execute(_KEYS, [oids]).fetchall()
+        unique = connection.execute(_KEYS, [oids]).fetchall()
     tables: dict[str, Table] = {}
     for at, name in enumerate(names):
         if at not in found:
+            if missing_are_left_out:
+                continue
             raise _missing(access, connection, name)
         oid = found[at][0]
         own = [row[1:] for row in columns if row[0] == oid]
-        key = [row[1] for row in primary if row[0] == oid]
+        kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
+        key = next((names for primary, names in kept if primary), ())
         table = _table(access, found[at], own, key)
-        table = _with_key(access, table, keys.get(name, keys.get(table.name)))
+        declared = keys.get(name, keys.get(table.name))
+        if declared is not None:
+            _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
+            table = replace(table, key=tuple(declared))
         if (other := tables.get(table.name)) is not None:
             raise SourceError(
                 f"Source {access.source}: {other.label} and {table.label} are both called "
@@ -127,8 +151,24 @@ def _table(
             f"{label} may not be read by this role.",
             f"As its owner run: GRANT SELECT ON {schema}.{name} TO <role>;",
         )
-    described = tuple(_column(label, column) for column in columns)
-    return Table(oid, schema, name, identity, described, tuple(key))
+    described: list[TableColumn] = []
+    left_out: list[SourceError] = []
+    for column in columns:
+        try:
+            described.append(_column(label, column))
+        except SourceError as error:
+            left_out.append(error)
+    if left_out and not described:
+        raise left_out[0]
+    return Table(
+        oid,
+        schema,
+        name,
+        identity,
+        tuple(described),
+        tuple(key),
+        left_out=tuple(map(str, left_out)),
+    )
 
 
 def _column(label: str, row: Sequence[Any]) -> TableColumn:
@@ -138,7 +178,7 @@ def _column(label: str, row: Sequence[Any]) -> TableColumn:
     try:
         kind = type_of(oid, modifier)
     except ValueError as error:
-        hint = "Leave the table out, or change the column's type."
+        hint = "No view can use it, unless its type is changed."
         if shown.startswith("numeric"):
             hint = (
                 "Declare a precision of at most 38 digits and a scale, for example: ALTER TABLE "
@@ -150,17 +190,50 @@ def _column(label: str, row: Sequence[Any]) -> TableColumn:
     return TableColumn(name, oid, modifier, shown, collation, kind)
 
 
-def _with_key(access: Access, table: Table, key: Sequence[str] | None) -> Table:
-    if key is None:
-        return table
+def _check_key(
+    access: Access,
+    table: Table,
+    columns: Sequence[str],
+    key: Sequence[str],
+    kept: Sequence[Sequence[str]],
+) -> None:
+    """A key that the database does not keep would sooner or later delete the wrong rows."""
+    label = f"Source {access.source}: the key given for {table.label}"
     for name in key:
-        if name not in table.by_name:
+        if name not in columns:
             raise SourceError(
-                f"Source {access.source}: the key given for {table.label} names the column "
-                f"{name}, which it does not have.",
-                "Its columns are " + ", ".join(table.by_name) + ".",
+                f"{label} names the column {name}, which it does not have.",
+                "Its columns are " + ", ".join(columns) + ".",
             )
-    return Table(table.oid, table.schema, table.name, table.identity, table.columns, tuple(key))
+    if not any(set(unique) <= set(key) for unique in kept):
+        statements = [
+            *(
+                sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET NOT NULL").format(
+                    table.identifier, sql.Identifier(name)
+                )
+                for name in key
+            ),
+            sql.SQL("CREATE UNIQUE INDEX ON {} ({})").format(
+                table.identifier, sql.SQL(", ").join(map(sql.Identifier, key))
+            ),
+        ]
+        raise SourceError(
+            f"{label} ({', '.join(key)}) is none that the database keeps: rows may share it, or "
+            "have NULL in it.",
+            "Leave the key out, or run: "
+            + "; ".join(statement.as_string(None) for statement in statements)
+            + ";",
+        )
+
+
+def search_path(connection: Connection) -> list[str]:
+    """Where the role's own search path looks for a table without a schema."""
+    connection.execute(b"RESET search_path")
+    try:
+        row = connection.execute(b"SELECT pg_catalog.current_schemas(false)::pg_catalog.text[]")
+        return list((row.fetchone() or ([],))[0])
+    finally:
+        connection.execute(b"SET search_path = ''")
 
 
 def _missing(access: Access, connection: Connection, name: str) -> SourceError:
@@ -172,4 +245,7 @@ def _missing(access: Access, connection: Connection, name: str) -> SourceError:
     close += [by_table[n] for n in difflib.get_close_matches(table.lower(), by_table, 3, 0.7)]
     shown = ", ".join(dict.fromkeys(close))
     hint = f"Close names are: {shown}." if shown else "No table there has a name close to it."
-    return SourceError(f"Source {access.source}: there is no table {name}.", hint)
+    return SourceError(
+        f"Source {access.source}: there is no table {name}.",
+        f"{hint} Correct relations in headwater.toml.",
+    )

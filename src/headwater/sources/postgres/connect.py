@@ -1,7 +1,12 @@
-"""Connections to PostgreSQL, and its errors in words that keep its secrets."""
+"""Connections to PostgreSQL, and its errors in words that keep its secrets.
+
+Every session begins with an empty search path: what stands unqualified in a statement is the
+catalog's, whatever others have put into the schemas that they may write to.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +21,7 @@ from headwater.errors import LostConnectionError, SourceError
 Connection: TypeAlias = "psycopg.Connection[Any]"
 OLDEST = 14
 _SETTINGS = """
-SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
+SET search_path = ''; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
 SET bytea_output = 'hex'; SET extra_float_digits = 3; SET row_security = off;
 SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0
 """
@@ -39,7 +44,13 @@ _REFUSALS = (
     "certificate",
     "must be superuser",
 )
-_LOST = ("08", "53300", "55006", "57P01", "57P02", "57P03", "57P05", "40001", "40P01")
+_LOST = ("08", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05")
+"""The connection is gone, or cannot be had yet."""
+_BUSY = ("40001", "40P01", "53", "55006", "55P03")
+"""The server refuses for now: conflicts, a full disk, no memory, a lock that was not to be had."""
+_ON_THIS_MACHINE = ("/", "@", "localhost", "127.", "::1")
+_CANCELLED = "57014"
+_BY_SOMEONE = "due to user request"
 _GONE = ("42P01", "42703", "42704", "3F000")
 
 
@@ -67,6 +78,15 @@ class Access:
             connection.close()
             raise
         return connection
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether the connection crosses a network and nobody said how to protect it."""
+        known = conninfo_to_dict(self._conninfo())
+        if "sslmode" in known or "PGSSLMODE" in os.environ:
+            return False
+        hosts = str(known.get("host") or known.get("hostaddr") or "").split(",")
+        return not all(host.startswith(_ON_THIS_MACHINE) or not host for host in hosts)
 
     def connect_replication(self, **more: str) -> pq.abc.PGconn:
         """A connection that can read the log."""
@@ -109,7 +129,11 @@ class Access:
             return LostConnectionError(
                 f"Source {self.source}: the connection was lost while trying to {doing}: {text}."
             )
-        if state == "57014":
+        if state.startswith(_BUSY) or (state == _CANCELLED and _BY_SOMEONE in text):
+            return LostConnectionError(
+                f"Source {self.source}: cannot {doing} for now: {text}.", "It is tried again."
+            )
+        if state == _CANCELLED:
             return SourceError(
                 f"Source {self.source}: it took more than {self.limit_s:g} s to {doing}.",
                 "Raise limit_s, or look for long transactions and missing indexes at the source.",

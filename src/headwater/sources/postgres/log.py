@@ -1,29 +1,38 @@
-"""What the messages of PostgreSQL's log mean: whole transactions, markers, and progress."""
+"""What the messages of PostgreSQL's log mean: whole transactions, markers, gaps, and progress.
+
+Rows are read by the names of their columns, as the log last described their table, so columns
+that nobody wants may come and go. Whatever the log cannot tell is a gap, for the relation or
+the columns concerned; the rest goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from headwater.algebra.rows import Rows
-from headwater.algebra.values import Row
-from headwater.errors import SourceError
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import TEXT, Row
 from headwater.protocol.transactions import Transaction, Update
-from headwater.sources.contract import Committed, Logged, Marked, Progressed
+from headwater.sources.contract import Broken, Committed, Logged, Marked, Progressed
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
+from headwater.sources.postgres.history import other_history
 from headwater.sources.postgres.pgoutput import (
     Datum,
     PgMessage,
+    SentColumn,
     SentRelation,
     Tuple,
     decode,
     filled,
     lsn_text,
 )
-from headwater.sources.postgres.setup import altered, not_full
-from headwater.sources.postgres.snapshot import LogPosition, full_xid
-from headwater.sources.postgres.types import Table
+from headwater.sources.postgres.position import Last, LogPosition
+from headwater.sources.postgres.snapshot import full_xid
+from headwater.sources.postgres.types import Table, TableColumn, type_of
+from headwater.sources.postgres.watch import Gap, Sight, compare
 
 PREFIX = "headwater"
 """Under which wrappers write their markers into the log."""
@@ -31,6 +40,14 @@ PREFIX = "headwater"
 
 _MOST_UNREAD = 50_000
 """After so many messages about one table they are read, though their transaction goes on."""
+_NOT_WHOLE = "the log does not hold its whole old rows; 'headwater setup' makes it"
+_TRUNCATED = "it was emptied by TRUNCATE, and the log does not hold the rows"
+Look = Callable[[int | None], Sight]
+"""Looks at the catalog, in a snapshot that holds a transaction."""
+
+
+class _NotWholeError(Exception):
+    """A change of a row came without all of its old values."""
 
 
 @dataclass
@@ -38,79 +55,135 @@ class _Open:
     """A transaction whose commit has not come by yet."""
 
     xid: int
+    last: Last
     covered: bool
     messages: dict[int, list[bytes]] = field(default_factory=dict)
     """What came about each table, not read yet."""
     parts: dict[int, list[Rows]] = field(default_factory=dict)
     """The net change of each table by messages that were read already."""
+    broken: dict[int, str] = field(default_factory=dict)
+    """The tables of which the log does not tell all that happened, and why."""
 
 
 class Interpreter:
     """Makes transactions out of the messages of the log; knows no connection."""
 
     def __init__(
-        self, source: str, tables: Mapping[str, Table], slot: str, at: LogPosition, near_xid: int
+        self,
+        source: str,
+        tables: Mapping[str, Table],
+        absent: Sequence[str],
+        slot: str,
+        at: LogPosition,
+        near_xid: int,
+        look: Look,
     ) -> None:
         self.at = at
         """Up to where everything has been reported."""
         self._source = source
-        self._tables = {table.oid: table for table in tables.values()}
+        self._tables = dict(tables)
+        self._absent = absent
+        self._by_oid = {table.oid: table for table in tables.values()}
+        self._by_label = {(table.schema, table.name): table for table in tables.values()}
+        self._shapes: dict[int, Table] = {}  # the tables as the log last described them
         self._marks = slot + "/"
         self._near_xid = near_xid
-        self._problems: dict[int, SourceError] = {}
+        self._look = look
+        self._expected = at.last
         self._open: _Open | None = None
 
-    def take(self, data: bytes) -> Logged | None:
+    def take(self, data: bytes) -> Sequence[Logged]:
         """What one message means; SourceError if reading cannot go on."""
         if data[:1] in (b"I", b"U", b"D"):
             self._keep(data)
-            return None
+            return ()
         message = decode(data)
         match message:
-            case pgoutput.Begin(commit_lsn, xid):
+            case pgoutput.Begin(commit_lsn, xid, committed_at):
                 self._near_xid = full_xid(xid, self._near_xid)
+                last = Last(commit_lsn, xid, committed_at)
+                self._verify(last)
                 covered = self.at.covers(commit_lsn, self._near_xid)
-                self._open = _Open(self._near_xid, covered)
+                self._open = _Open(self._near_xid, last, covered)
             case pgoutput.Commit(_, end_lsn):
                 return self._commit(end_lsn)
             case pgoutput.SentRelation():
-                self._compare(message)
+                return self._describe(message)
             case pgoutput.Truncate(oids):
                 self._truncate(oids)
             case pgoutput.Message(_, _, prefix, content) if prefix == PREFIX:
                 marker = content.decode(errors="replace")
-                return Marked(marker) if marker.startswith(self._marks) else None
-        return None
+                return (Marked(marker),) if marker.startswith(self._marks) else ()
+        return ()
 
-    def reached(self, lsn: int) -> Logged | None:
+    def reached(self, lsn: int) -> Sequence[Logged]:
         """The server says that it has sent everything up to here."""
         if self._open is not None or lsn <= self.at.lsn:
-            return None
-        self.at = self.at.moved(lsn)
-        return Progressed(self.at.json())
+            return ()
+        if self._expected is not None:
+            raise other_history(self._source, self._expected.commit_lsn)
+        return self._progressed(lsn, None)
 
-    def _commit(self, end_lsn: int) -> Logged | None:
+    def look(self, including: int | None = None) -> Sequence[Broken]:
+        """Look at the catalog; what has changed there behind the log's back."""
+        return self.compare(self._look(including))
+
+    def compare(self, sight: Sight) -> Sequence[Broken]:
+        """What has changed since the catalog was last looked at."""
+        for name, found in sight.tables.items():
+            if name in self._tables and found.oid not in self._by_oid:
+                self._by_oid[found.oid] = replace(self._tables[name], oid=found.oid)
+        seen, gaps = compare(self.at.seen, sight, self._tables, self._absent)
+        self.at = replace(self.at, seen=seen)
+        return [self._gap(gap, self.at) for gap in gaps]
+
+    def _verify(self, last: Last) -> None:
+        """The last transaction that was read comes first again, and then what was not read."""
+        if self._expected is not None:
+            if last.commit_lsn < self._expected.commit_lsn:
+                return
+            if last != self._expected:
+                raise other_history(self._source, self._expected.commit_lsn)
+            self._expected = None
+        elif last.commit_lsn < self.at.lsn and self.at.snapshot is None:
+            raise other_history(self._source, last.commit_lsn)
+
+    def _progressed(self, lsn: int, last: Last | None) -> Sequence[Logged]:
+        if lsn <= self.at.lsn:
+            return ()
+        self.at = self.at.moved(lsn, last)
+        return (Progressed(self.at.json()),)
+
+    def _commit(self, end_lsn: int) -> Sequence[Logged]:
         assert self._open is not None, "a commit without a begin"
         done, self._open = self._open, None
         updates = tuple(self._updates(done))
-        if not updates:
-            return self.reached(end_lsn)
-        self.at = self.at.moved(end_lsn)
-        transaction = Transaction(
-            f"{done.xid}@{lsn_text(end_lsn)}",
-            updates,
-            (self._source,),
-            (self._source,),
-        )
-        return Committed(transaction, self.at.json(), done.xid)
+        broken = self._broken(done)
+        if not updates and not broken:
+            return self._progressed(end_lsn, done.last)
+        logged: list[Logged] = []
+        if broken and self.at.told != done.last.commit_lsn:
+            if updates:
+                at = replace(self.at, told=done.last.commit_lsn)
+            else:
+                at = self.at.moved(end_lsn, done.last)
+            logged = [self._gap(gap, at) for gap in broken]
+        self.at = self.at.moved(end_lsn, done.last)
+        if updates:
+            transaction = Transaction(
+                f"{done.xid}@{lsn_text(end_lsn)}",
+                updates,
+                (self._source,),
+                (self._source,),
+            )
+            logged.append(Committed(transaction, self.at.json(), done.xid))
+        return logged
 
     def _keep(self, data: bytes) -> None:
         """Keep a change of a row until its transaction commits."""
         oid = int.from_bytes(data[1:5])
-        if oid not in self._tables or self._open is None or self._open.covered:
+        if oid not in self._shapes or self._open is None or self._open.covered:
             return
-        if oid in self._problems:
-            raise self._problems[oid]
         messages = self._open.messages.setdefault(oid, [])
         messages.append(data)
         if len(messages) >= _MOST_UNREAD:
@@ -118,58 +191,104 @@ class Interpreter:
 
     def _read(self, of: _Open, oid: int) -> None:
         """Read what is kept about a table, in columns if it is much."""
-        messages, table = of.messages.pop(oid, []), self._tables[oid]
+        messages, table = of.messages.pop(oid, []), self._shapes[oid]
         delta = rows_of_messages(messages, table) if len(messages) >= MANY else None
         if delta is None:
-            delta = self._row_by_row(messages, table)
+            try:
+                delta = self._row_by_row(messages, table)
+            except _NotWholeError:
+                of.broken[oid] = _NOT_WHOLE
+                return
         of.parts.setdefault(oid, []).append(delta)
 
     def _updates(self, done: _Open) -> Iterator[Update]:
         for oid in dict.fromkeys([*done.parts, *done.messages]):
             self._read(done, oid)
-            table = self._tables[oid]
-            if delta := Rows.sum(table.relational_schema, done.parts[oid]):
-                yield Update(f"{self._source}.{table.name}", delta)
+            if oid in done.broken:
+                continue
+            table = self._by_oid[oid]
+            for schema, parts in groupby(done.parts[oid], lambda part: part.schema):
+                if delta := Rows.sum(schema, parts):
+                    yield Update(f"{self._source}.{table.name}", _ordered(delta, table))
+
+    def _broken(self, done: _Open) -> list[Gap]:
+        found: list[Gap] = []
+        for oid, reason in done.broken.items():
+            table = self._by_oid[oid]
+            found.append(Gap({table.name: None}, f"table {table.label}: {reason}", done.xid))
+        return found
+
+    def _gap(self, gap: Gap, at: LogPosition) -> Broken:
+        columns = None
+        if gap.columns is not None:
+            columns = {f"{self._source}.{name}": of for name, of in gap.columns.items()}
+        return Broken(columns, gap.reason, at.json(), gap.stamp)
 
     def _row_by_row(self, messages: Iterable[bytes], table: Table) -> Rows:
         counts: dict[Row, int] = {}
         for message in map(decode, messages):
-            for data, sign in _images(message, table):
+            for data, sign in _images(message):
                 row = self._row(table, data)
                 counts[row] = counts.get(row, 0) + sign
         return Rows(table.relational_schema, counts)
 
     def _row(self, table: Table, data: Sequence[Datum]) -> Row:
         if pgoutput.UNCHANGED in data or len(data) != len(table.columns):
-            raise not_full(table)
+            raise _NotWholeError
         return table.row(data)  # type: ignore[arg-type] # nothing is missing
 
-    def _compare(self, sent: SentRelation) -> None:
-        """Note whether a table still is what it was; it matters once it changes."""
-        table = self._tables.get(sent.oid)
-        if table is None:
-            return
-        self._problems.pop(sent.oid, None)
-        columns = [(c.name, c.type_oid, c.modifier) for c in sent.columns]
-        expected = [(c.name, c.oid, c.modifier) for c in table.columns]
-        if (sent.namespace, sent.name) != (table.schema, table.name) or columns != expected:
-            self._problems[sent.oid] = altered(
-                table, sent.namespace, sent.name, [c.name for c in sent.columns]
-            )
-        elif sent.identity != "f":
-            self._problems[sent.oid] = not_full(table)
+    def _describe(self, sent: SentRelation) -> Sequence[Logged]:
+        """A table as it is from here on; if it was altered just now, the catalog tells how."""
+        of = self._open
+        if of is None or not (
+            sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
+        ):
+            return ()
+        if of.messages.get(sent.oid):
+            self._read(of, sent.oid)
+        logged: Sequence[Logged] = ()
+        if self.at.seen is not None and not self.at.seen.snapshot.includes(of.xid):
+            logged = self.look(of.xid)
+        if sent.oid in self._by_oid:
+            self._shapes[sent.oid] = _shape(self._by_oid[sent.oid], sent)
+        return logged
 
     def _truncate(self, oids: Sequence[int]) -> None:
-        hit = [self._tables[oid].label for oid in oids if oid in self._tables]
-        if hit and self._open is not None and not self._open.covered:
-            raise SourceError(
-                f"Source {self._source}: TRUNCATE of {', '.join(hit)}, whose rows the log does "
-                "not hold.",
-                "The views over it must be loaded again; DELETE can be followed.",
-            )
+        if self._open is not None and not self._open.covered:
+            for oid in oids:
+                if oid in self._by_oid:
+                    self._open.broken[oid] = _TRUNCATED
 
 
-def _images(message: PgMessage, table: Table) -> Iterator[tuple[Tuple, int]]:
+def _shape(table: Table, sent: SentRelation) -> Table:
+    """The table with the columns that rows have here, and of the wanted ones those as before."""
+    known = {column.name: column for column in table.wanted}
+    columns = [_column(known.get(column.name), column) for column in sent.columns]
+    used = frozenset(column.name for column, is_wanted in columns if is_wanted)
+    return replace(table, columns=tuple(column for column, _ in columns), used=used)
+
+
+def _column(known: TableColumn | None, sent: SentColumn) -> tuple[TableColumn, bool]:
+    """How a column is read, and whether it is."""
+    if known is not None:
+        try:
+            if type_of(sent.type_oid, sent.modifier) == known.type:
+                return replace(known, oid=sent.type_oid, modifier=sent.modifier), True
+        except ValueError:
+            pass
+    return TableColumn(sent.name, sent.type_oid, sent.modifier, "", 0, TEXT), False
+
+
+def _ordered(delta: Rows, table: Table) -> Rows:
+    """With the columns in the order that the relation has them."""
+    kinds = dict(zip(delta.schema.names, delta.schema.columns, strict=True))
+    names = [column.name for column in table.wanted if column.name in kinds]
+    if names == list(delta.schema.names):
+        return delta
+    return delta.only(Schema(tuple(kinds[name] for name in names)))
+
+
+def _images(message: PgMessage) -> Iterator[tuple[Tuple, int]]:
     """The row that a change takes away and the one that it brings, with their signs."""
     match message:
         case pgoutput.Insert(_, new):
@@ -180,4 +299,4 @@ def _images(message: PgMessage, table: Table) -> Iterator[tuple[Tuple, int]]:
         case pgoutput.Delete(_, old, True):
             yield old, -1
         case _:
-            raise not_full(table)
+            raise _NotWholeError

@@ -1,8 +1,10 @@
 """The monitor of PostgreSQL: reads a replication slot, whole transactions in commit order.
 
-What the caller has acknowledged, and nothing beyond, is reported back to the server, which may
-then forget it. After a lost connection the server sends everything since then again; what the
-position covers is skipped.
+What the caller has acknowledged is reported back to the server, which may then forget it: all
+before the last transaction that was read. After a lost connection the server sends that one and
+what followed again, so that it can be seen whether it is still the same log; what the position
+covers is skipped. Where nothing of interest happens for long, a post is put into the log, a
+transaction without changes, to be that last one.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from contextlib import suppress
 import psycopg
 from psycopg import pq
 
-from headwater.errors import LostConnectionError, SourceError
-from headwater.sources.contract import Logged, Position
+from headwater.errors import BrokenLogError, LostConnectionError, SourceError
+from headwater.sources.contract import Broken, Logged, Marked, Position
 from headwater.sources.postgres.connect import Access
-from headwater.sources.postgres.log import Interpreter
+from headwater.sources.postgres.log import PREFIX, Interpreter
 from headwater.sources.postgres.pgoutput import lsn_text
-from headwater.sources.postgres.snapshot import LogPosition
+from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.watch import CatalogWatch
 
 _MOST_AT_ONCE = 1000
 _FEEDBACK_S = 10.0
@@ -34,13 +37,16 @@ _SLOT_WAIT_S = 5.0
 _EVICT_AFTER_S = 1.0
 _SLOT_PAUSE_S = 0.05
 _NOT_READY = b"55000"
+_GONE = (_NOT_READY, b"42704")
+_POST_BYTES = 16 << 20
+"""After so much log without a transaction of interest a post is put into it."""
 
 
 class PostgresMonitor:
     """A replication connection. One thread reads; any may acknowledge or close.
 
-    The log is silent about a table that is no longer published, so `watch` looks at the catalog
-    from time to time and raises SourceError when something has changed there.
+    `watch` looks at the catalog every `watch_s`, and when somebody has asked for it by
+    `is_asked` before the next marker is passed on.
     """
 
     def __init__(
@@ -48,20 +54,26 @@ class PostgresMonitor:
         access: Access,
         pgconn: pq.abc.PGconn,
         interpreter: Interpreter,
-        watch: Callable[[], object],
+        watch: CatalogWatch,
         watch_s: float,
+        is_asked: threading.Event,
+        first: Sequence[Logged],
     ) -> None:
         self._watch = watch
         self._watch_s = watch_s
         self._next_watch = time.monotonic() + watch_s
+        self._is_asked = is_asked
         self._access = access
         self._pgconn = pgconn
         self._interpreter = interpreter
         self._lock = threading.Lock()
         self._failure: SourceError | None = None
-        self._received = interpreter.at.lsn
+        self._first = first
+        self._received = interpreter.at.start
+        self._acknowledging = threading.Lock()
         self._acknowledged = 0
         self._reported = 0
+        self._posted_at = -1
         self._next_feedback = time.monotonic() + _FEEDBACK_S
         self._requests: list[float] = []
         self._warning: SourceError | None = None
@@ -73,7 +85,7 @@ class PostgresMonitor:
         A reader before us that has gone keeps the slot until the server notices; one that hangs
         on is evicted, if it is ours to evict.
         """
-        at = lsn_text(self._interpreter.at.lsn)
+        at = lsn_text(self._interpreter.at.start)
         name = publication.replace('"', '""').replace("'", "''")
         command = (
             f"START_REPLICATION SLOT \"{slot}\" LOGICAL {at} (proto_version '1', "
@@ -85,10 +97,11 @@ class PostgresMonitor:
             result = self._pgconn.exec_(command.encode())
             if result.status == pq.ExecStatus.COPY_BOTH:
                 return
-            in_use = result.error_field(pq.DiagnosticField.SQLSTATE) == _IN_USE
+            state = result.error_field(pq.DiagnosticField.SQLSTATE)
             waited = time.monotonic() - began
-            if not in_use or waited > _SLOT_WAIT_S:
-                raise self._access.result_failure(result, _DOING)
+            if state != _IN_USE or waited > _SLOT_WAIT_S:
+                failure = self._access.result_failure(result, _DOING)
+                raise self._broken(failure) if state in _GONE else failure
             if waited > _EVICT_AFTER_S and not evicted:
                 evict()
                 evicted = True
@@ -96,8 +109,8 @@ class PostgresMonitor:
 
     def read(self, timeout_s: float) -> Sequence[Logged]:
         deadline = time.monotonic() + timeout_s
-        logged: list[Logged] = []
-        self._watch_catalog()
+        logged: list[Logged] = [*self._first, *self._watch_catalog()]
+        self._first = ()
         while len(logged) < _MOST_AT_ONCE:
             more = self._step(logged)
             left = deadline - time.monotonic()
@@ -121,12 +134,14 @@ class PostgresMonitor:
             raise self._failure
 
     def acknowledge(self, position: Position) -> None:
-        lsn = LogPosition.of(position).lsn
-        with self._lock:
-            self._acknowledged = max(self._acknowledged, lsn)
+        last = LogPosition.of(position).last
+        if last is not None:
+            with self._acknowledging:
+                self._acknowledged = max(self._acknowledged, last.commit_lsn)
 
     def close(self) -> None:
         with self._lock:
+            self._watch.close()
             if self._pgconn.status != pq.ConnStatus.OK:
                 self._pgconn.finish()
                 return
@@ -156,11 +171,18 @@ class PostgresMonitor:
                 return False
             if size < 0:
                 raise self._ended()
-            if (item := self._message(bytes(data))) is not None:
+            for item in self._message(bytes(data)):
+                if isinstance(item, Marked) and self._is_asked.is_set():
+                    logged += self._asked_look()
                 logged.append(item)
         return True
 
-    def _message(self, data: bytes) -> Logged | None:
+    def _asked_look(self) -> Sequence[Broken]:
+        """Whoever asked has read the database since; what it saw must not come after its mark."""
+        self._is_asked.clear()
+        return self._interpreter.look()
+
+    def _message(self, data: bytes) -> Sequence[Logged]:
         if data[:1] == b"w":
             self._requests.clear()
             start, end = struct.unpack_from("!QQ", data, 1)
@@ -173,14 +195,17 @@ class PostgresMonitor:
                 self._send_feedback()
                 self._notice_shutdown()
             return self._interpreter.reached(end)
-        return None
+        return ()
 
     def _notice(self, result: pq.abc.PGresult) -> None:
         """From version 18 on the server only warns when the publication is gone."""
         if result.error_field(pq.DiagnosticField.SQLSTATE) == _NOT_READY:
-            failure = self._access.result_failure(result, _DOING)
-            hint = "Changes have been missed: run setup and load the views again."
-            self._warning = SourceError(failure.message, hint)
+            self._warning = self._broken(self._access.result_failure(result, _DOING))
+
+    def _broken(self, failure: SourceError) -> BrokenLogError:
+        """A failure that no trying again repairs: the slot or the publication is gone."""
+        said = failure.message.removeprefix(f"Source {self._access.source}: ")
+        return BrokenLogError(self._access.source, said)
 
     def _notice_shutdown(self) -> None:
         """A server that shuts down asks over and over until all is acknowledged, or we go."""
@@ -203,16 +228,32 @@ class PostgresMonitor:
         result = self._pgconn.get_result()
         if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
             return LostConnectionError(f"Source {self._access.source}: the server ended the log.")
-        return self._access.result_failure(result, _DOING)
+        failure = self._access.result_failure(result, _DOING)
+        gone = result.error_field(pq.DiagnosticField.SQLSTATE) in _GONE
+        return self._broken(failure) if gone else failure
 
     # Without the lock
 
-    def _watch_catalog(self) -> None:
-        if self._failure is not None or time.monotonic() < self._next_watch:
-            return
+    def _watch_catalog(self) -> Sequence[Broken]:
+        """What has changed in the catalog, from time to time, and a post where one is due."""
+        if self._failure is not None:
+            return ()
         with suppress(LostConnectionError):  # then the log is lost too, or soon back
-            self._watch()
-        self._next_watch = time.monotonic() + self._watch_s
+            if self._is_post_due():
+                self._watch.post(PREFIX)
+            if time.monotonic() >= self._next_watch:
+                self._next_watch = time.monotonic() + self._watch_s
+                return self._interpreter.look()
+        return ()
+
+    def _is_post_due(self) -> bool:
+        """Whether the last transaction, which the server has to keep, is far back; told once."""
+        at = self._interpreter.at
+        last = 0 if at.last is None else at.last.commit_lsn
+        if last == self._posted_at or (last and self._received - last < _POST_BYTES):
+            return False
+        self._posted_at = last
+        return True
 
     def _wait(self, seconds: float) -> None:
         until_feedback = max(0.0, self._next_feedback - time.monotonic())

@@ -31,6 +31,8 @@ class Begin:
 
     commit_lsn: int
     xid: int
+    committed_at: int = 0
+    """In microseconds since the year 2000."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def _decode(data: bytes) -> PgMessage:
     if kind == b"D":
         return Delete(_u32(data, 1), _read_tuple(data, 6)[0], data[5:6] == b"O")
     if kind == b"B":
-        return Begin(_TWO.unpack_from(data, 1)[0], _u32(data, 17))
+        commit_lsn, committed_at = _TWO.unpack_from(data, 1)
+        return Begin(commit_lsn, _u32(data, 17), committed_at)
     if kind == b"C":
         return Commit(*_TWO.unpack_from(data, 2))
     if kind == b"R":

@@ -1,7 +1,8 @@
 """What Headwater needs at a PostgreSQL server: a publication, whole old rows, and a slot.
 
 The statements can be read, and run by someone else, before anything is changed. Running them
-again does nothing.
+again does nothing. Each that needs a lock waits for it only shortly, because whoever wants the
+table after it would wait as well; then it tries again.
 """
 
 from __future__ import annotations
@@ -10,72 +11,110 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import psycopg
 from psycopg import sql
 
-from headwater.errors import SourceError
+from headwater.errors import BrokenLogError, SourceError
 from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.ownership import Note, Publication, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 from headwater.sources.postgres.types import Table
 
 # Not from pg_publication_tables, which waits for whoever has locked one of the tables.
 _PUBLISHED = """
 WITH wanted AS (SELECT oid, oid AS above FROM unnest(%s::oid[]) oid
-                UNION SELECT oid, relid FROM unnest(%s::oid[]) oid, pg_partition_ancestors(oid))
+                UNION SELECT oid, relid
+                FROM unnest(%s::oid[]) oid, pg_catalog.pg_partition_ancestors(oid))
 SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND NOT p.pubviaroot,
-       coalesce((SELECT array_agg(w.oid::int8) FROM wanted w JOIN pg_class c ON c.oid = w.above
-                 WHERE p.puballtables {}
-                 OR c.oid IN (SELECT prrelid FROM pg_publication_rel WHERE prpubid = p.oid)),
+       coalesce((SELECT pg_catalog.array_agg(w.oid::int8)
+                 FROM wanted w JOIN pg_catalog.pg_class c ON c.oid = w.above
+                 WHERE p.puballtables {} OR c.oid IN (
+                     SELECT prrelid FROM pg_catalog.pg_publication_rel WHERE prpubid = p.oid)),
                 '{{}}')
-FROM pg_publication p WHERE p.pubname = %s
+FROM pg_catalog.pg_publication p WHERE p.pubname = %s
 """
 _OF_SCHEMAS = """
-OR c.relnamespace IN (SELECT pnnspid FROM pg_publication_namespace WHERE pnpubid = p.oid)
+OR c.relnamespace IN (
+    SELECT pnnspid FROM pg_catalog.pg_publication_namespace WHERE pnpubid = p.oid)
 """
 _NARROWED = """
-SELECT r.prrelid::int8 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+SELECT r.prrelid::int8
+FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
 WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
 """
 _SLOT = """
-SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn::text
-FROM pg_replication_slots WHERE slot_name = %s
+SELECT plugin, database = pg_catalog.current_database(), wal_status, confirmed_flush_lsn::text
+FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
 _HOLDER = """
-SELECT s.active_pid, a.application_name FROM pg_replication_slots s
-JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
+SELECT s.active_pid, a.application_name FROM pg_catalog.pg_replication_slots s
+JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
+"""
+_IDENTITIES = """
+SELECT c.oid::text, CASE c.relreplident WHEN 'i' THEN
+         (SELECT 'i:' || x.relname FROM pg_catalog.pg_index i
+          JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+          WHERE i.indrelid = c.oid AND i.indisreplident) ELSE c.relreplident::text END,
+       n.nspname::text, c.relname::text,
+       ARRAY(SELECT p.pubname::text FROM pg_catalog.pg_publication_rel r
+             JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
+             WHERE r.prrelid = c.oid AND p.pubname <> %(publication)s)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY(%(oids)s::oid[])
+"""
+_LOCKERS = """
+SELECT DISTINCT a.pid, a.application_name FROM pg_catalog.pg_locks l
+JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.granted AND l.locktype = 'relation' AND l.relation = ANY(%s::oid[])
+  AND a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()
 """
 _PATIENCE_S = 5.0
+_LOCK_LIMIT_MS = 1000
+_LOCK_TRIES = 15
+_LOCK_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
 class Installation:
-    """The names of what is set up at one server."""
+    """The names of what is set up at one server, and for which warehouse."""
 
     access: Access
     publication: str
     slot: str
+    owner: str = ""
 
     def missing(self, connection: Connection, tables: Iterable[Table]) -> list[str]:
         """The statements that are still to be run."""
         self._check_wal_level(connection)
         tables = list(tables)
+        found = publications(self.access, connection).get(self.publication)
+        self._check_owner(found)
+        slot = self._slot(connection)
+        if slot is not None and self.owner and not self._is_ours(found):
+            raise SourceError(
+                f"Source {self.access.source}: there is a replication slot {self.slot} already, "
+                "which was not made for this warehouse.",
+                "Give another name for the slot in headwater.toml.",
+            )
         statements = self._publication_statements(connection, tables)
+        statements += self._note_statements(connection, tables, found)
         for table in tables:
             if table.identity != "f":
-                statements.append(
-                    sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY FULL").format(table.identifier)
-                )
+                statements.append(_identity_statement(table))
         texts = [statement.as_string(connection) for statement in statements]
-        if self._slot(connection) is None:
-            texts.append(f"SELECT pg_create_logical_replication_slot('{self.slot}', 'pgoutput')")
+        if slot is None:
+            texts.append(
+                f"SELECT pg_catalog.pg_create_logical_replication_slot('{self.slot}', 'pgoutput')"
+            )
         return texts
 
     def install(self, connection: Connection, tables: Iterable[Table]) -> None:
+        tables = list(tables)
         statements = self.missing(connection, tables)
         try:
             for statement in statements:
-                with self.access.errors(f"run {statement}"):
-                    connection.execute(statement.encode())
+                self._run(connection, statement, [table.oid for table in tables])
         except SourceError as error:
             if "no privilege" not in error.message:
                 raise
@@ -84,58 +123,74 @@ class Installation:
             ) from None
 
     def remove(self, connection: Connection) -> None:
-        """Drop the slot and the publication, if they are there."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                with self.access.errors(f"drop the slot {self.slot}"):
-                    connection.execute(
-                        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-                        " WHERE slot_name = %s AND database = current_database()",
-                        [self.slot],
-                    )
-                break
-            except SourceError as error:
-                if "is active" not in error.message or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-        with self.access.errors(f"drop the publication {self.publication}"):
-            connection.execute(
-                sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.publication))
-            )
+        """Drop the slot and the publication, if they are there; identities are as before."""
+        found = publications(self.access, connection).get(self.publication)
+        self._check_owner(found)
+        self._drop_slot(connection)
+        if found is None:
+            return
+        for oid, statement, stays in self._restoring(connection, found.note):
+            if not stays:
+                self._run(connection, statement, [oid])
+        name = sql.Identifier(self.publication)
+        if found.note is None:
+            made, before = found.name.startswith("headwater_"), found.comment
+        else:
+            made, before = found.note.made, found.note.comment
+        last = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, before or None)
+        if made:
+            last = sql.SQL("DROP PUBLICATION {}").format(name)
+        self._run(connection, last.as_string(connection), [])
 
-    def check(self, connection: Connection, tables: Iterable[Table]) -> int:
-        """See that all is in place; where in the log the slot stands."""
+    def stays(self, connection: Connection) -> list[str]:
+        """What `remove` would leave, in sentences."""
+        found = publications(self.access, connection).get(self.publication)
+        note = None if found is None else found.note
+        told = [stays for _, _, stays in self._restoring(connection, note) if stays]
+        if note is not None and not note.made:
+            told.append(f"The publication {self.publication} stays: setup did not make it.")
+        return told
+
+    def check(self, connection: Connection, is_fresh: bool) -> int:
+        """See that there is a log of ours; where in it the slot stands."""
         self._check_wal_level(connection)
+        self._check_owner(publications(self.access, connection).get(self.publication))
         slot = self._slot(connection)
-        source = f"Source {self.access.source}"
         if slot is None:
+            message = f"there is no replication slot {self.slot}"
+            if not is_fresh:
+                raise BrokenLogError(self.access.source, f"{message} any more.")
             raise SourceError(
-                f"{source}: there is no replication slot {self.slot}.",
+                f"Source {self.access.source}: {message}.",
                 "Without it changes may have been missed: run setup and load the views again.",
             )
         plugin, here, status, confirmed = slot
         if plugin != "pgoutput" or not here:
             raise SourceError(
-                f"{source}: the replication slot {self.slot} belongs to something else.",
+                f"Source {self.access.source}: the replication slot {self.slot} belongs to "
+                "something else.",
                 "Choose another name for the slot.",
             )
         if status == "lost" or confirmed is None:
-            raise SourceError(
-                f"{source}: the server has dropped log that the slot {self.slot} still needed.",
-                "Run teardown and setup, load the views again, and raise "
-                "max_slot_wal_keep_size at the server.",
+            raise BrokenLogError(
+                self.access.source,
+                f"the server has dropped log that the slot {self.slot} still needed; its setting "
+                "max_slot_wal_keep_size says how much it keeps.",
             )
-        left = self._publication_statements(connection, list(tables))
-        if left:
+        return parse_lsn(confirmed)
+
+    def check_tables(self, connection: Connection, tables: Iterable[Table]) -> None:
+        """See that the log tells all about some tables."""
+        tables = list(tables)
+        if self._publication_statements(connection, tables):
             raise SourceError(
-                f"{source}: the publication {self.publication} does not publish every table.",
-                "Changes may have been missed: run setup and load the views again.",
+                f"Source {self.access.source}: the publication {self.publication} does not "
+                f"publish {', '.join(table.label for table in tables)}.",
+                f"Run 'headwater setup {self.access.source}', then load its views.",
             )
         for table in tables:
             if table.identity != "f":
                 raise not_full(table)
-        return parse_lsn(confirmed)
 
     def evict(self, connection: Connection, reader: Reader) -> None:
         """End the connection that holds the slot if it is one of this reader's past epochs."""
@@ -144,15 +199,123 @@ class Installation:
         if row is None or not _is_past(reader, row[1] or ""):
             return
         with self.access.errors(f"end the connection that holds the slot {self.slot}"):
-            connection.execute("SELECT pg_terminate_backend(%s)", [row[0]])
+            connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [row[0]])
 
     def check_reachable(self, lsn: int, confirmed: int) -> None:
         if lsn < confirmed:
-            raise SourceError(
-                f"Source {self.access.source}: the slot {self.slot} stands at "
-                f"{lsn_text(confirmed)}, after the position {lsn_text(lsn)}.",
-                "What lies between was acknowledged and is gone: load the views again.",
+            raise BrokenLogError(
+                self.access.source,
+                f"the slot {self.slot} stands at {lsn_text(confirmed)}, after the position "
+                f"{lsn_text(lsn)}. What lies between was acknowledged and is gone.",
             )
+
+    def _check_owner(self, found: Publication | None) -> None:
+        if found is None or found.note is None or not (self.owner and found.note.owner):
+            return
+        if found.note.owner != self.owner:
+            raise SourceError(
+                f"Source {self.access.source}: the publication {self.publication} belongs to the "
+                f"warehouse {found.note.owner}; this one is {self.owner}.",
+                "Give other names for slot and publication in headwater.toml, or run teardown in "
+                "the other project.",
+            )
+
+    def _is_ours(self, found: Publication | None) -> bool:
+        note = None if found is None else found.note
+        return note is not None and (note.owner, note.slot) == (self.owner, self.slot)
+
+    def _note_statements(
+        self, connection: Connection, tables: Sequence[Table], found: Publication | None
+    ) -> list[sql.Composed]:
+        """Write down whose the publication is, and the identities that are about to go."""
+        before = None if found is None else found.note
+        identities = dict(before.identities) if before is not None else {}
+        changing = [table.oid for table in tables if table.identity != "f"]
+        for oid, identity, *_ in self._identities(connection, changing):
+            identities.setdefault(oid, identity)
+        made = found is None if before is None else before.made
+        comment = (found.comment if found is not None else "") if before is None else before.comment
+        note = Note(self.owner, self.slot, made, identities, comment)
+        if before == note:
+            return []
+        name = sql.Identifier(self.publication)
+        return [sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, str(note))]
+
+    def _restoring(self, connection: Connection, note: Note | None) -> list[tuple[int, str, str]]:
+        """For each table the statement that gives back its identity, or why it stays as it is."""
+        found: list[tuple[int, str, str]] = []
+        kinds = {} if note is None else note.identities
+        for oid, now, schema, name, others in self._identities(connection, map(int, kinds)):
+            if now != "f":
+                continue
+            restored = {"d": sql.SQL("DEFAULT"), "n": sql.SQL("NOTHING")}.get(
+                kinds[oid],
+                sql.SQL("USING INDEX {}").format(sql.Identifier(kinds[oid].removeprefix("i:"))),
+            )
+            statement = sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY {}").format(
+                sql.Identifier(schema, name), restored
+            )
+            text = statement.as_string(connection)
+            stays = (
+                f"The table {schema}.{name} keeps REPLICA IDENTITY FULL, since the publication "
+                f"{others[0]} has it as well; when that does not need it: {text};"
+                if others
+                else ""
+            )
+            found.append((int(oid), text, stays))
+        return found
+
+    def _identities(
+        self, connection: Connection, oids: Iterable[int]
+    ) -> list[tuple[str, str, str, str, list[str]]]:
+        with self.access.errors("read the catalog"):
+            wanted = {"oids": list(oids), "publication": self.publication}
+            return connection.execute(_IDENTITIES, wanted).fetchall()
+
+    def _run(self, connection: Connection, statement: str, tables: Sequence[int]) -> None:
+        """Run a statement; where it needs a lock that others hold, try a few times."""
+        waits_for_lock = not statement.startswith("SELECT")  # a slot waits for transactions
+        limit = _LOCK_LIMIT_MS if waits_for_lock else 0
+        for left in reversed(range(_LOCK_TRIES)):
+            try:
+                with self.access.errors(f"run {statement}"):
+                    connection.execute(f"SET lock_timeout = {limit}".encode())
+                    try:
+                        connection.execute(statement.encode())
+                        return
+                    except psycopg.errors.LockNotAvailable:
+                        if not left:
+                            raise self._locked(connection, statement, tables) from None
+            finally:
+                connection.execute(b"SET lock_timeout = 0")
+            time.sleep(_LOCK_PAUSE_S)
+
+    def _locked(self, connection: Connection, statement: str, tables: Sequence[int]) -> SourceError:
+        rows = connection.execute(_LOCKERS, [list(tables)]).fetchall()
+        holders = ", ".join(f"{pid} ({name})" if name else f"{pid}" for pid, name in rows)
+        return SourceError(
+            f"Source {self.access.source}: the lock for {statement} could not be had in "
+            f"{_LOCK_TRIES} tries; nothing waits for it any more.",
+            f"Sessions with open transactions on the tables: {holders or 'none now'}. Run it again "
+            "when they have ended.",
+        )
+
+    def _drop_slot(self, connection: Connection) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                with self.access.errors(f"drop the slot {self.slot}"):
+                    connection.execute(
+                        "SELECT pg_catalog.pg_drop_replication_slot(slot_name)"
+                        " FROM pg_catalog.pg_replication_slots"
+                        " WHERE slot_name = %s AND database = pg_catalog.current_database()",
+                        [self.slot],
+                    )
+                return
+            except SourceError as error:
+                if "is active" not in error.message or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def _publication_statements(
         self, connection: Connection, tables: Sequence[Table]
@@ -211,9 +374,10 @@ def _is_past(reader: Reader, application: str) -> bool:
 
 
 def not_full(table: Table) -> SourceError:
+    statement = _identity_statement(table).as_string(None)
     return SourceError(
         f"Table {table.label}: the log does not hold its whole old rows.",
-        f"Run: {identity_statement(table)}; then load the views again.",
+        f"Run: {statement}; then load the views again.",
     )
 
 
@@ -224,9 +388,8 @@ def altered(table: Table, schema: str, name: str, columns: Sequence[str]) -> Sou
     )
 
 
-def identity_statement(table: Table) -> str:
-    statement = sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY FULL").format(table.identifier)
-    return statement.as_string(None)
+def _identity_statement(table: Table) -> sql.Composed:
+    return sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY FULL").format(table.identifier)
 
 
 def _listed(tables: Iterable[Table]) -> sql.Composed:

@@ -7,10 +7,7 @@ log. Numbers have 64 bits here; the log shows only the lower 32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from headwater.sources.contract import Position
-from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
+from dataclasses import dataclass
 
 _EPOCH = 1 << 32
 
@@ -50,41 +47,3 @@ def full_xid(xid: int, near: int) -> int:
     if near - full > _EPOCH // 2:
         return full + _EPOCH
     return full
-
-
-@dataclass(frozen=True)
-class LogPosition:
-    """A place in the log; after a load also which transactions before `until` it had seen."""
-
-    lsn: int
-    snapshot: XidSnapshot | None = None
-    until: int = 0
-
-    @classmethod
-    def of(cls, position: Position) -> LogPosition:
-        lsn = parse_lsn(str(position["lsn"]))
-        if "snapshot" not in position:
-            return cls(lsn)
-        until = parse_lsn(str(position["until"]))
-        return cls(lsn, XidSnapshot.parse(str(position["snapshot"])), until)
-
-    def json(self) -> Position:
-        if self.snapshot is None:
-            return {"lsn": lsn_text(self.lsn)}
-        return {
-            "lsn": lsn_text(self.lsn),
-            "snapshot": str(self.snapshot),
-            "until": lsn_text(self.until),
-        }
-
-    def moved(self, lsn: int) -> LogPosition:
-        """Further on; what commits after `until` cannot be in the snapshot any more."""
-        return replace(self, lsn=lsn) if lsn < self.until else LogPosition(lsn)
-
-    def covers(self, commit_lsn: int, xid: int) -> bool:
-        """Whether a transaction is before this position."""
-        if commit_lsn < self.lsn:
-            return True
-        if self.snapshot is None or commit_lsn >= self.until:
-            return False
-        return self.snapshot.includes(xid)

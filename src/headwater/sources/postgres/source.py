@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -16,27 +17,43 @@ from headwater.errors import InputError
 from headwater.sources.contract import (
     Lift,
     Load,
+    Logged,
     Monitor,
+    OtherLog,
     Position,
+    Progressed,
     Reader,
     Wrapper,
     as_it_is,
 )
-from headwater.sources.postgres.catalog import read_tables, served_columns, split_name
+from headwater.sources.postgres.catalog import (
+    read_tables,
+    search_path,
+    served_columns,
+    split_name,
+)
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.history import check_history, check_known, identify
 from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
+from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.retention import (
+    Retained,
+    other_logs,
+    remove_log,
+    retained,
+)
 from headwater.sources.postgres.setup import Installation, altered, application_name
-from headwater.sources.postgres.snapshot import LogPosition, XidSnapshot
 from headwater.sources.postgres.triggers import (
+    MERGED,
     TriggerInstallation,
     TriggerMonitor,
-    check_reachable,
     marker_statement,
 )
 from headwater.sources.postgres.types import Table
-from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message
+from headwater.sources.postgres.watch import CatalogWatch
+from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message, watched_columns
 
 _LONGEST_NAME = 63
 
@@ -45,11 +62,11 @@ class PostgresSource:
     """Some tables of one PostgreSQL database.
 
     `relations` are names such as `lines` or `sales.lines`; the relation is called by the last
-    part. `keys` replaces primary keys. `slot` must be unique at the server. `limit_s` bounds
-    how long one statement may take; it is long, because a question that waits for a lock holds
-    up nothing but the view that asked. Every `watch_s` a monitor looks whether the tables are
-    still published as they were. With `replication=False` changes come from triggers, for
-    servers where no slot can be had.
+    part. `keys` replaces primary keys. `slot` must be unique at the server; what is not named is
+    named for the `owner`, a warehouse. `limit_s` bounds how long one statement may take; it is
+    long, because a question that waits for a lock holds up nothing but the view that asked.
+    Every `watch_s` a monitor looks whether the tables are still as they were. With
+    `replication=False` changes come from triggers, for servers where no slot can be had.
     """
 
     def __init__(
@@ -61,10 +78,13 @@ class PostgresSource:
         publication: str | None = None,
         slot: str | None = None,
         limit_s: float = 3600.0,
-        watch_s: float = 30.0,
+        watch_s: float = 5.0,
         replication: bool = True,
+        owner: str = "",
     ) -> None:
-        default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())[:_LONGEST_NAME]
+        suffix = f"_{owner}" if owner else ""
+        default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{name}".lower())
+        default = default[: _LONGEST_NAME - len(suffix)] + suffix
         slot = slot or default
         if not re.fullmatch(rf"[a-z0-9_]{{1,{_LONGEST_NAME}}}", slot):
             raise InputError(
@@ -78,8 +98,11 @@ class PostgresSource:
         self._described: Mapping[str, Table] = {}
         self._used: Mapping[str, Collection[str]] = {}
         self._slot = slot
-        self._replication = Installation(self._access, publication or default, slot)
-        self._triggers = None if replication else TriggerInstallation(self._access, slot)
+        self._is_asked = threading.Event()
+        """That the catalog is looked at before the next marker is passed on."""
+        self._replication = Installation(self._access, publication or default, slot, owner)
+        self._trigger_logs = TriggerInstallation(self._access, slot, owner)
+        self._triggers = None if replication else self._trigger_logs
 
     def __repr__(self) -> str:
         return f"PostgresSource({self.name!r}, {', '.join(self._names)})"
@@ -125,18 +148,84 @@ class PostgresSource:
         with self._access.connect() as connection:
             self._installation.remove(connection)
 
+    def stays(self) -> Sequence[str]:
+        """What teardown would leave at the source, in sentences."""
+        if self._triggers is not None:
+            return ()
+        with self._access.connect() as connection:
+            return self._replication.stays(connection)
+
+    def cautions(self) -> Sequence[str]:
+        """What somebody should know who looks after this source, in sentences."""
+        told: list[str] = []
+        if self._access.is_unprotected:
+            told.append(
+                f"Source {self.name}: its connection string has no sslmode, so that the connection "
+                "may be neither encrypted nor checked; use sslmode=verify-full."
+            )
+        with self._access.connect() as connection:
+            for table in self._tables(connection).values():
+                told += table.left_out
+        return told
+
+    def retained(self) -> Retained | None:
+        """How much log the server keeps for us; None where it keeps none."""
+        if self._triggers is not None:
+            return None
+        with self._access.connect() as connection:
+            return retained(self._access, connection, self._slot)
+
+    def other_logs(self) -> Sequence[OtherLog]:
+        with self._access.connect() as connection:
+            found = other_logs(self._access, connection, self._slot)
+            logs = {**found, **self._trigger_logs.other_logs(connection)}
+        return [OtherLog(owner, size_bytes) for owner, size_bytes in logs.items()]
+
+    def remove_log(self, owner: str) -> None:
+        with self._access.connect() as connection:
+            remove_log(self._access, connection, owner)
+            self._trigger_logs.remove_log(connection, owner)
+
+    @property
+    def limits(self) -> str:
+        return "" if self._triggers is None else MERGED
+
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         if self._triggers is not None:
             return self._open_polling(self._triggers, after)
-        tables, confirmed, near_xid = self._checked()
+        with self._access.connect() as connection:
+            tables = self._tables(connection)
+            absent = self._absent(connection, tables)
+            confirmed = self._replication.check(connection, is_fresh=after is None)
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
-        self._replication.check_reachable(at.lsn, confirmed)
+        publication = self._replication.publication
+        watch = CatalogWatch(self._access, publication, tables, absent)
         named = {} if reader is None else {"application_name": application_name(reader)}
         pgconn = self._access.connect_replication(**named)
-        interpreter = Interpreter(self.name, tables, self._slot, at, near_xid)
-        monitor = PostgresMonitor(self._access, pgconn, interpreter, self._checked, self._watch_s)
         try:
-            publication = self._replication.publication
+            server = identify(self._access, pgconn)
+            check_history(self._access, pgconn, at, server)
+            self._replication.check_reachable(at.start, confirmed)
+            if after is not None:
+                check_known(self._access, at)
+            at = replace(at, server=server.server)
+            sight = watch.look()
+            missing = sorted({relation for relation, _, _ in absent})
+            near_xid = sight.snapshot.xmax
+            interpreter = Interpreter(
+                self.name, tables, missing, self._slot, at, near_xid, watch.look
+            )
+            first: list[Logged] = [*interpreter.compare(sight)]
+            if after is None:
+                first.append(Progressed(interpreter.at.json()))
+        except BaseException:
+            watch.close()
+            pgconn.finish()
+            raise
+        monitor = PostgresMonitor(
+            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, first
+        )
+        try:
             monitor.start(self._slot, publication, partial(self._evict, reader))
         except BaseException:
             monitor.close()
@@ -147,13 +236,16 @@ class PostgresSource:
         triggers = self._triggers
         mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
         with self._kept() as connection:
-            tables = self._tables(connection)
+            columns = watched_columns(self._access, connection, self._tables(connection).values())
+            tables = self._unaltered(self._tables(connection))
+            self._is_asked.set()
             return PostgresWrapper(
                 self._access,
                 connection,
                 tables,
                 self._slot,
                 mark,
+                columns,
                 read_only=triggers is None,
                 lift=lift,
             )
@@ -161,9 +253,10 @@ class PostgresSource:
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         with self._kept() as connection:
             tables = self._tables(connection)
-            locate = self._locator(connection, tables)
             wanted = {split_name(name)[1] for name in relations}
-            chosen = {name: table for name, table in tables.items() if name in wanted}
+            chosen = {name: self._as_described(tables[name]) for name in wanted if name in tables}
+            locate = self._locator(connection, chosen)
+            self._is_asked.set()
             return PostgresLoad(self._access, connection, chosen, readers, locate)
 
     @property
@@ -172,18 +265,18 @@ class PostgresSource:
 
     def _locator(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
         if self._triggers is not None:
-            self._triggers.check(connection, tables.values())
+            self._triggers.check_watched(connection, list(tables.values()))
             return lambda snapshot, _: {"snapshot": str(snapshot)}
-        confirmed = self._replication.check(connection, tables.values())
+        confirmed = self._replication.check(connection, is_fresh=True)
+        self._replication.check_tables(connection, tables.values())
         return lambda snapshot, until: LogPosition(confirmed, snapshot, until).json()
 
     def _open_polling(self, triggers: TriggerInstallation, after: Position | None) -> Monitor:
         with self._kept() as connection:
-            tables = self._tables(connection)
-            acknowledged = triggers.check(connection, tables.values())
-            at = acknowledged if after is None else XidSnapshot.parse(str(after["snapshot"]))
-            check_reachable(self._access, at, acknowledged)
-            return TriggerMonitor(triggers, connection, tables, at)
+            tables = list(self._tables(connection).values())
+            for _, schema, name in self._absent(connection, {t.name: t for t in tables}):
+                tables.append(Table(0, schema, name, "", (), ()))
+            return TriggerMonitor(triggers, connection, tables, after, self._watch_s)
 
     def _evict(self, reader: Reader | None) -> None:
         """End the connection of an earlier epoch of this reader that still holds the slot."""
@@ -202,25 +295,46 @@ class PostgresSource:
             raise
 
     def _tables(self, connection: Connection) -> dict[str, Table]:
-        """The tables; they must still be as they were last described to the caller."""
-        found = read_tables(self._access, connection, self._names, self._keys)
-        tables = {
-            name: replace(table, used=frozenset(self._used[name])) if name in self._used else table
-            for name, table in found.items()
-        }
-        for name, before in self._described.items():
-            now = tables[name]
-            if (now.oid, now.columns) != (before.oid, before.columns):
-                raise altered(before, now.schema, now.name, list(now.by_name))
-        self._described = tables
+        """The tables, with the columns that are wanted: once they were described, the same."""
+        found = read_tables(
+            self._access, connection, self._names, self._keys, bool(self._described)
+        )
+        tables = {name: self._narrow(table) for name, table in found.items()}
+        self._described = {**tables, **self._described}
         return tables
 
-    def _checked(self) -> tuple[Mapping[str, Table], int, int]:
-        """The tables, where the slot stands, and a recent transaction's number."""
-        with self._access.connect() as connection:
-            tables = self._tables(connection)
-            confirmed = self._replication.check(connection, tables.values())
-            with self._access.errors("take a snapshot"):
-                row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
-        assert row is not None
-        return tables, confirmed, XidSnapshot.parse(row[0]).xmax
+    def _narrow(self, table: Table) -> Table:
+        used = self._used.get(table.name)
+        if used is None and table.name in self._described:
+            used = [column.name for column in self._described[table.name].wanted]
+        return table if used is None else replace(table, used=frozenset(used))
+
+    def _absent(
+        self, connection: Connection, tables: Mapping[str, Table]
+    ) -> list[tuple[str, str, str]]:
+        """Where tables would be that are not there: relation, schema and name."""
+        split = [split_name(name) for name in self._names]
+        missing = [(schema, name) for schema, name in split if name not in tables]
+        if not missing:
+            return []
+        path = search_path(connection)
+        return [
+            (name, place, name)
+            for schema, name in missing
+            for place in ([schema] if schema else path)
+        ]
+
+    def _unaltered(self, tables: Mapping[str, Table]) -> dict[str, Table]:
+        """The tables with those of the wanted columns that are as they were described."""
+        found: dict[str, Table] = {}
+        for name, table in tables.items():
+            before = {column.name: column.type for column in self._described[name].wanted}
+            same = (c.name for c in table.wanted if before.get(c.name) == c.type)
+            found[name] = replace(table, used=frozenset(same))
+        return found
+
+    def _as_described(self, table: Table) -> Table:
+        before = self._described[table.name]
+        if before.relational_schema != table.relational_schema:
+            raise altered(before, table.schema, table.name, list(table.by_name))
+        return table

@@ -137,6 +137,8 @@ class Table:
     key: tuple[str, ...]
     used: frozenset[str] | None = None
     """The columns that anybody wants; None: all."""
+    left_out: tuple[str, ...] = ()
+    """Why columns of the table are not here: sentences."""
 
     @cached_property
     def wanted(self) -> tuple[TableColumn, ...]:

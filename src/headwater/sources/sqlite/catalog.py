@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql_names import closest_first
 from headwater.algebra.values import Row, Type
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.sqlite.names import Names, is_ours
@@ -249,8 +250,11 @@ def describe(
         if not str(table).startswith("sqlite_") and not is_ours(str(table))
     }
     if name not in kinds:
-        tables = ", ".join(sorted(n for n, (kind, _) in kinds.items() if kind == "table"))
-        raise place.error(f"there is no table {name}.", f"There are: {tables or 'none'}.")
+        tables = closest_first(name, (n for n, (kind, _) in kinds.items() if kind == "table"))
+        raise place.error(
+            f"there is no table {name}.",
+            f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
+        )
     kind, without_rowid = kinds[name]
     if kind != "table":
         raise place.error(

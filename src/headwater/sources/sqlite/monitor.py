@@ -154,6 +154,7 @@ class SqliteMonitor:
             (name, Trouble(None, f"there is no table {name}.")) for name in lost
         ]
         self._borders: deque[int] = deque()
+        self._is_new = after is None
         try:
             with place.failures():
                 self._open(after)
@@ -239,6 +240,9 @@ class SqliteMonitor:
     # Reading
 
     def _next(self) -> list[Logged]:
+        if self._is_new:
+            self._is_new = False
+            return [Progressed(self._position)]
         if not self._borders:
             self._advance()
         logged = self._units() if self._borders else []
@@ -361,8 +365,8 @@ class SqliteMonitor:
             return [Progressed(position)]
         name = self._place.name
         transaction = Transaction(f"{name}:{border}", tuple(updates), (name,), (name,))
-        begins = self._at + 1 if self._at + 1 < border else None
-        return [Committed(transaction, position, border, begins)]
+        first = (self._at + 1,) if self._at + 1 < border else ()
+        return [Committed(transaction, position, border, first)]
 
     def _update(self, logged: tuple[Stored, ...]) -> list[Update]:
         """The change in one row of the log: none if it is of no interest."""
@@ -396,8 +400,12 @@ class SqliteMonitor:
     def _gaps(self) -> list[Logged]:
         """Gaps that were noticed just now, once all that is known before them has been read."""
         found, self._found = self._found, []
-        position: Position = {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
-        return [self._broken(name, trouble, position, None) for name, trouble in found]
+        return [self._broken(name, trouble, self._position, None) for name, trouble in found]
+
+    @property
+    def _position(self) -> Position:
+        """Up to where everything has been reported."""
+        return {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
 
     def _broken(self, name: str, trouble: Trouble, position: Position, stamp: int | None) -> Broken:
         return Broken(

@@ -18,7 +18,7 @@ from copy import copy
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
-from headwater.sources.contract import Lift, Position, Reader, as_it_is
+from headwater.sources.contract import Lift, OtherLog, Position, Reader, as_it_is
 from headwater.sources.sqlite.catalog import (
     Connection,
     Place,
@@ -94,21 +94,25 @@ class SqliteSource:
         return narrow
 
     @property
-    def limits(self) -> tuple[str, ...]:
-        """What cannot be promised here, in sentences."""
+    def limits(self) -> str:
         return (
             "Transactions that are committed while no runner is up may come as one step: SQLite "
             "keeps their ends only until it begins its write-ahead log anew. A view WITH COMPLETE "
-            "CONSISTENCY then shows their common result, and not every state in between.",
+            "CONSISTENCY then shows their common result, and not every state in between."
         )
 
-    def other_logs(self) -> Sequence[str]:
-        """The owners of other logs in this file, each of which grows until its owner reads it."""
+    def cautions(self) -> Sequence[str]:
+        return ()
+
+    def stays(self) -> Sequence[str]:
+        return ("the file stays in WAL mode.",)
+
+    def other_logs(self) -> Sequence[OtherLog]:
         with self._connected() as connection:
-            return [owner for owner in owners(connection) if owner != self._place.names.owner]
+            own = self._place.names.owner
+            return [OtherLog(owner, None) for owner in owners(connection) if owner != own]
 
     def remove_log(self, owner: str) -> None:
-        """Remove the log of an owner that is no more; what follows it could not go on."""
         with self._connected(write=True) as connection:
             run_all(connection, lambda: removal_statements(connection, Names(owner)))
 

@@ -1,0 +1,32 @@
+"""Gaps in a source's log, and which views they concern."""
+
+from __future__ import annotations
+
+from headwater.algebra.views import View
+from headwater.errors import HeadwaterError
+from headwater.sources.contract import Broken
+from headwater.warehouse.changes import Break
+
+
+class GapError(HeadwaterError):
+    """A source's log has a gap that this view may not pass; it is to be loaded anew behind it."""
+
+    def __init__(self, view: str, broken: Broken) -> None:
+        super().__init__(
+            f"View {view} cannot go on: {broken.reason}",
+            f"Load it anew: headwater reload {view}; until then readers keep its last state.",
+        )
+        self.reason = broken.reason
+        self.is_repair = broken.columns is None
+
+
+def concerns(gap: Broken | Break, view: View) -> bool:
+    """Whether a view uses a column of which it is not known what became of it."""
+    if gap.columns is None:
+        return True
+    for relation, columns in gap.columns.items():
+        if relation in view.used_columns and (
+            columns is None or not columns.isdisjoint(view.used_columns[relation])
+        ):
+            return True
+    return False

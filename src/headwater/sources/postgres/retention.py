@@ -1,0 +1,75 @@
+"""How much log a server keeps, for this warehouse and for others that may be forgotten."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.ownership import publications
+from headwater.sources.postgres.setup import Installation
+
+_RETAINED = """
+SELECT slot_name::text, active,
+       pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn)::int8,
+       safe_wal_size
+FROM pg_catalog.pg_replication_slots
+WHERE slot_type = 'logical' AND database = pg_catalog.current_database()
+"""
+_OWNED = re.compile(r"headwater_\w*_([0-9a-f]{8})")
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What a slot keeps the server from removing."""
+
+    slot: str
+    is_read: bool
+    size_bytes: int
+    left_bytes: int | None
+    """How much more may be written before the slot is lost; None: without a limit."""
+
+
+def retained(access: Access, connection: Connection, slot: str) -> Retained | None:
+    return _slots(access, connection).get(slot)
+
+
+def other_logs(access: Access, connection: Connection, own_slot: str) -> dict[str, int]:
+    """What the slots of other warehouses keep, in bytes, by their owner."""
+    owned = _owned_slots(access, connection)
+    found: dict[str, int] = {}
+    for slot, kept in _slots(access, connection).items():
+        if slot != own_slot and slot in owned:
+            found[owned[slot]] = found.get(owned[slot], 0) + kept.size_bytes
+    return found
+
+
+def remove_log(access: Access, connection: Connection, owner: str) -> None:
+    """Remove the slots and publications of an owner, as its teardown would."""
+    for found in publications(access, connection).values():
+        if found.note is not None and found.note.owner == owner:
+            Installation(access, found.name, found.note.slot, owner).remove(connection)
+    for slot, of in _owned_slots(access, connection).items():
+        if of == owner:
+            Installation(access, "", slot, owner).remove(connection)
+
+
+def _owned_slots(access: Access, connection: Connection) -> dict[str, str]:
+    """The slots of which a publication's note, or their name, says whose they are."""
+    named = {
+        slot: match[1]
+        for slot in _slots(access, connection)
+        if (match := _OWNED.fullmatch(slot)) is not None
+    }
+    noted = {
+        found.note.slot: found.note.owner
+        for found in publications(access, connection).values()
+        if found.note is not None and found.note.owner
+    }
+    return {**named, **noted}
+
+
+def _slots(access: Access, connection: Connection) -> dict[str, Retained]:
+    with access.errors("read the slots"):
+        rows = connection.execute(_RETAINED.encode()).fetchall()
+    return {slot: Retained(slot, active, int(size or 0), left) for slot, active, size, left in rows}

@@ -1,0 +1,191 @@
+"""The functions that triggers run: they write changed rows into the log table.
+
+They run inside the application's transactions, whoever writes, with the rights of the role
+that ran setup; the log could otherwise be forged by everybody who may write. So nothing in them
+depends on the writer: types, functions and operators are those of `pg_catalog`, temporary
+objects come last, and values become text by their types' output functions, never by casts, which
+a table's owner could define.
+
+They never fail because a column was dropped or altered: each value that is left is logged, a
+lost one as NULL, and the watch over the catalog says which columns still mean something.
+Rows whose logged columns stay as they are leave no trace.
+
+Bodies are literals and names identifiers, both quoted by the driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from headwater.sources.postgres.types import Table
+
+VERSION = 2
+_SETTINGS = """
+SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO' SET TimeZone = 'UTC'
+SET bytea_output = 'hex' SET extra_float_digits = 3 SET row_security = off
+"""
+_CREATE = """
+CREATE OR REPLACE FUNCTION {function}() RETURNS pg_catalog.trigger LANGUAGE plpgsql
+SECURITY DEFINER {settings} AS {body}
+"""
+_ROWS = """-- {version}
+DECLARE
+  before pg_catalog.text[] COLLATE pg_catalog."C";
+  after pg_catalog.text[] COLLATE pg_catalog."C";
+BEGIN
+  BEGIN
+    IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN before := {old}; END IF;
+    IF TG_OP OPERATOR(pg_catalog.<>) 'DELETE' THEN after := {new}; END IF;
+  EXCEPTION WHEN OTHERS THEN
+    IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN before := {left}(OLD, {names}); END IF;
+    IF TG_OP OPERATOR(pg_catalog.<>) 'DELETE' THEN after := {left}(NEW, {names}); END IF;
+  END;
+  IF before IS DISTINCT FROM after THEN
+    INSERT INTO {log} (relation, shape, old, new) VALUES (TG_RELID, {shape}, before, after);
+  END IF;
+  RETURN NULL;
+END
+"""
+_LEFT = """-- {version}
+DECLARE
+  found pg_catalog.text[];
+  value pg_catalog.text;
+  name pg_catalog.text;
+BEGIN
+  FOREACH name IN ARRAY names LOOP
+    BEGIN
+      EXECUTE pg_catalog.format(
+        'SELECT CASE WHEN ($1).%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', ($1).%1$I) END',
+        name) INTO value USING whole;
+    EXCEPTION WHEN undefined_column THEN value := NULL;
+    END;
+    found := pg_catalog.array_append(found, value);
+  END LOOP;
+  RETURN found;
+END
+"""
+_TRUNCATED = """-- {version}
+DECLARE
+  listed pg_catalog.text;
+  problem pg_catalog.text := 'its snapshot may be older than the rows that it removed';
+BEGIN
+  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.~~) 'read%' THEN
+    BEGIN
+      SELECT pg_catalog.string_agg(CASE WHEN a.attname IS NULL THEN 'NULL' ELSE pg_catalog.format(
+          'CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', t.%1$I) END', w.name) END,
+          ', ' ORDER BY w.at) INTO listed
+        FROM pg_catalog.unnest({names}) WITH ORDINALITY AS w(name, at)
+        LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) TG_RELID
+          AND a.attname::pg_catalog.text OPERATOR(pg_catalog.=) w.name
+          AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped;
+      EXECUTE pg_catalog.format(
+        'INSERT INTO %s (relation, shape, old) SELECT $1, $2, ARRAY[%s]::pg_catalog.text[]'
+        ' FROM ONLY %s AS t', {quoted_log}, listed, TG_RELID::pg_catalog.regclass)
+        USING TG_RELID, {shape}::pg_catalog.int8;
+      RETURN NULL;
+    EXCEPTION WHEN OTHERS THEN
+      problem := SQLERRM;
+    END;
+  END IF;
+  INSERT INTO {log} (relation, note) VALUES (TG_RELID, problem);
+  RETURN NULL;
+END
+"""
+
+
+@dataclass(frozen=True)
+class Logging:
+    """How one table is logged: its columns, and the functions in the log's schema."""
+
+    schema: str
+    table: Table
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What views use, and the key."""
+        wanted = {column.name for column in self.table.wanted} | set(self.table.key)
+        return tuple(column.name for column in self.table.columns if column.name in wanted)
+
+    @property
+    def shape(self) -> int:
+        """The number by which logged rows say which columns they have."""
+        text = "\0".join(self.columns).encode()
+        return int.from_bytes(hashlib.sha256(text).digest()[:7])
+
+    @property
+    def rows(self) -> str:
+        """The name of the function for changed rows."""
+        return f"rows_{self.table.oid}"
+
+    @property
+    def truncated(self) -> str:
+        return f"truncated_{self.table.oid}"
+
+    @property
+    def bodies(self) -> dict[str, str]:
+        """The source of each function, by its name."""
+        log = sql.Identifier(self.schema, "log")
+        parts = {
+            "version": sql.SQL(self._version),
+            "log": log,
+            "quoted_log": sql.Literal(log.as_string(None)),
+            "names": array(map(sql.Literal, self.columns)),
+            "shape": sql.Literal(self.shape),
+            "old": _values("OLD", self.columns),
+            "new": _values("NEW", self.columns),
+            "left": sql.Identifier(self.schema, LEFT),
+        }
+        texts = {self.rows: _ROWS, self.truncated: _TRUNCATED}
+        return {name: sql.SQL(text).format(**parts).as_string(None) for name, text in texts.items()}
+
+    @property
+    def _version(self) -> str:
+        """With the columns' types: sessions plan their function anew when one was altered."""
+        kept = set(self.columns)
+        kinds = [f"{c.oid}.{c.modifier}" for c in self.table.columns if c.name in kept]
+        return f"{VERSION} {' '.join(kinds)}"
+
+
+LEFT = "values_left"
+"""The function that takes what is left of a row whose table was altered."""
+
+
+def create_function(schema: str, name: str, body: str) -> list[sql.Composed]:
+    function = sql.Identifier(schema, name)
+    return [
+        sql.SQL(_CREATE).format(
+            function=function, settings=sql.SQL(_SETTINGS), body=sql.Literal(body)
+        ),
+        sql.SQL("REVOKE ALL ON FUNCTION {}() FROM PUBLIC").format(function),
+    ]
+
+
+def create_values_left(schema: str) -> list[sql.Composed]:
+    """The helper has no rights of its own: only functions with the definer's rights call it."""
+    function = sql.SQL("{}(whole anyelement, names pg_catalog.text[])").format(
+        sql.Identifier(schema, LEFT)
+    )
+    body = sql.SQL(_LEFT).format(version=sql.SQL(str(VERSION))).as_string(None)
+    return [
+        sql.SQL(
+            "CREATE OR REPLACE FUNCTION {} RETURNS pg_catalog.text[] LANGUAGE plpgsql {} AS {}"
+        ).format(function, sql.SQL(_SETTINGS), sql.Literal(body)),
+        sql.SQL("REVOKE ALL ON FUNCTION {}(anyelement, pg_catalog.text[]) FROM PUBLIC").format(
+            sql.Identifier(schema, LEFT)
+        ),
+    ]
+
+
+def _values(row: str, columns: tuple[str, ...]) -> sql.Composed:
+    value = "CASE WHEN {row}.{name} IS NOT NULL THEN pg_catalog.format('%s', {row}.{name}) END"
+    return array(
+        sql.SQL(value).format(row=sql.SQL(row), name=sql.Identifier(name)) for name in columns
+    )
+
+
+def array(values: Iterable[sql.Composable]) -> sql.Composed:
+    return sql.SQL("ARRAY[{}]::pg_catalog.text[]").format(sql.SQL(", ").join(values))

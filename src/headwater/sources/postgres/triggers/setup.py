@@ -1,0 +1,375 @@
+"""What Headwater needs at a server without a slot: a log table, and triggers that write it.
+
+All of it is in a schema of its own, which belongs to one warehouse: the log; what was
+acknowledged; for each table how the catalog showed it then; and which columns a logged row has.
+The statements can be read, and run by someone else, before anything is changed. Running them
+again does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from psycopg import sql
+
+from headwater.errors import BrokenLogError, SourceError
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.locks import locks_apart, patiently
+from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.triggers.functions import (
+    VERSION,
+    Logging,
+    array,
+    create_function,
+    create_values_left,
+)
+from headwater.sources.postgres.triggers.watch import ALWAYS, SEEN, Seen, is_watched, read_seen
+from headwater.sources.postgres.types import Table
+
+_LONGEST_NAME = 63
+_COMMENT = "Headwater's log"
+_CREATE = (
+    "CREATE SCHEMA {schema}",
+    "COMMENT ON SCHEMA {schema} IS {comment}",
+    """CREATE TABLE {log} (
+  xid pg_catalog.xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(),
+  seen pg_catalog.pg_snapshot NOT NULL DEFAULT pg_catalog.pg_current_snapshot(),
+  relation pg_catalog.oid, shape pg_catalog.int8,
+  old pg_catalog.text[], new pg_catalog.text[], note pg_catalog.text)""",
+    "CREATE INDEX ON {log} (xid)",
+    """CREATE TABLE {state} (version pg_catalog.int8, owner pg_catalog.text, log pg_catalog.oid,
+  acknowledged pg_catalog.pg_snapshot)""",
+    """INSERT INTO {state} SELECT {version}, {owner}, {quoted_log}::pg_catalog.regclass,
+  pg_catalog.pg_current_snapshot()""",
+    """CREATE TABLE {tables} (relation pg_catalog.text PRIMARY KEY, shape pg_catalog.int8,
+  seen pg_catalog.jsonb)""",
+    "CREATE TABLE {shapes} (shape pg_catalog.int8 PRIMARY KEY, columns pg_catalog.text[])",
+    "CREATE TABLE {bodies} (body pg_catalog.text PRIMARY KEY)",
+)
+_ROWS = "CREATE OR REPLACE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {table} "
+_ROWS += "FOR EACH ROW EXECUTE FUNCTION {function}()"
+_TRUNCATED = "CREATE OR REPLACE TRIGGER {trigger} BEFORE TRUNCATE ON {table} "
+_TRUNCATED += "FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+_ALWAYS = "ALTER TABLE ONLY {table} ENABLE ALWAYS TRIGGER {trigger}"
+_RECORD = """
+INSERT INTO {tables} SELECT {relation}, {shape}, {seen} FROM pg_catalog.pg_class c
+WHERE c.oid = {relation}::pg_catalog.regclass
+ON CONFLICT (relation) DO UPDATE SET shape = EXCLUDED.shape
+"""
+_FUNCTIONS = """
+SELECT p.proname, p.prosrc FROM pg_catalog.pg_proc p
+JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
+"""
+_EARLIER = """
+SELECT p.proname FROM pg_catalog.pg_proc p
+JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = 'headwater' AND p.proname ~ %s
+"""
+_OTHERS = """
+SELECT pg_catalog.obj_description(n.oid, 'pg_namespace'), n.nspname,
+       pg_catalog.pg_total_relation_size(c.oid)
+FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c
+  ON c.relnamespace = n.oid AND c.relname = 'log'
+WHERE n.nspname <> %s AND pg_catalog.starts_with(
+    pg_catalog.obj_description(n.oid, 'pg_namespace'), %s)
+"""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the log says of itself."""
+
+    owner: str
+    acknowledged: XidSnapshot
+    shapes: dict[int, tuple[str, ...]]
+    bodies: frozenset[str]
+    tables: dict[str, tuple[int, Seen]]
+    """By the quoted name of a table: what is logged of it, and how it was acknowledged."""
+
+
+@dataclass(frozen=True)
+class TriggerInstallation:
+    """The log in a schema called `name`, which belongs to the warehouse `owner`."""
+
+    access: Access
+    name: str
+    owner: str = ""
+
+    def table(self, name: str) -> sql.Identifier:
+        return sql.Identifier(self.name, name)
+
+    @property
+    def log(self) -> sql.Identifier:
+        return self.table("log")
+
+    def missing(self, connection: Connection, tables: Iterable[Table]) -> list[str]:
+        return [statement for step in self._steps(connection, tables) for statement in step]
+
+    def install(self, connection: Connection, tables: Iterable[Table]) -> None:
+        """Run what is missing, each table by itself, so that no lock waits for another."""
+        tables = list(tables)
+        steps = self._steps(connection, tables)
+        if steps:
+            self._check_role(connection)
+        oids = [table.oid for table in tables]
+        try:
+            for step in steps:
+                patiently(self.access, connection, oids, partial(self._run, connection, step))
+        except SourceError as error:
+            if "no privilege" not in error.message:
+                raise
+            wanted = "; ".join(statement for step in steps for statement in step)
+            raise SourceError(error.message, f"As a role that may, run: {wanted};") from None
+
+    def _run(self, connection: Connection, statements: Iterable[str]) -> None:
+        for statement in statements:
+            with self.access.errors(f"run {statement}"), locks_apart():
+                connection.execute(statement.encode())
+
+    def remove(self, connection: Connection) -> None:
+        """Drop everything that `install` made."""
+        if (owner := self._owner(connection)) is not None:
+            self._check_owner(owner)
+            self._drop(connection, self.name)
+        if earlier := self._earlier(connection):
+            patiently(self.access, connection, [], partial(self._run, connection, earlier))
+
+    def other_logs(self, connection: Connection) -> dict[str, int]:
+        """The logs of other warehouses in this database, by owner, with their bytes."""
+        return {owner: size for owner, _, size in self._others(connection)}
+
+    def remove_log(self, connection: Connection, owner: str) -> None:
+        """Drop the log of a warehouse that is no more."""
+        for found, schema, _ in self._others(connection):
+            if found == owner:
+                self._drop(connection, schema)
+
+    def state(self, connection: Connection) -> State | None:
+        """What the log says of itself; None where there is none."""
+        if self._owner(connection) is None:
+            return None
+        with self.access.errors("read the log's state"):
+            row = connection.execute(
+                sql.SQL("SELECT version, owner, log::int8, acknowledged::text, {}").format(
+                    sql.SQL("pg_catalog.to_regclass({})::oid::int8 FROM {}").format(
+                        self.log.as_string(None), self.table("state")
+                    )
+                )
+            ).fetchone()
+            read = "SELECT * FROM {}"
+            shapes, bodies, tables = (
+                connection.execute(sql.SQL(read).format(self.table(name))).fetchall()
+                for name in ("shapes", "bodies", "tables")
+            )
+        if row is None or row[0] != VERSION or row[2] != row[4]:
+            raise BrokenLogError(
+                self.access.source,
+                f"the log in the schema {self.name} was made by another version, or copied from "
+                "elsewhere.",
+            )
+        return State(
+            row[1],
+            XidSnapshot.parse(row[3]),
+            {shape: tuple(columns) for shape, columns in shapes},
+            frozenset(body for (body,) in bodies),
+            {relation: (shape, seen) for relation, shape, seen in tables},
+        )
+
+    def check(self, connection: Connection, tables: Iterable[Table], seek: bool = False) -> State:
+        """See that all is set up; with `seek`, that a log which was read before is there."""
+        source = self.access.source
+        state = self.state(connection)
+        if state is None and seek:
+            raise BrokenLogError(source, f"its log, the schema {self.name}, is gone.")
+        if state is None:
+            raise self._not_set_up("is not set up yet")
+        self._check_owner(state.owner)
+        for table in tables:
+            shape, _ = state.tables.get(quoted(table), (0, None))
+            if shape not in state.shapes:
+                raise self._not_set_up(f"has no triggers on {table.label} yet")
+            lacking = set(Logging(self.name, table).columns).difference(state.shapes[shape])
+            if lacking:
+                names = ", ".join(sorted(lacking))
+                raise self._not_set_up(f"does not log these columns of {table.label} yet: {names}")
+        return state
+
+    def check_watched(self, connection: Connection, tables: Sequence[Table]) -> None:
+        """See that the triggers are at work, before something relies on them from now on."""
+        state = self.check(connection, tables)
+        with self.access.errors("read the catalog"):
+            seen = read_seen(connection, self.name, tables)
+        for table in tables:
+            if not is_watched(seen[table.schema, table.name], state.bodies):
+                raise self._not_set_up(f"has its triggers on {table.label} switched off or lost")
+
+    def _owner(self, connection: Connection) -> str | None:
+        """Whose log is here; None where there is none."""
+        state = self.table("state")
+        with self.access.errors("read the log's state"):
+            known = connection.execute(
+                "SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [state.as_string(None)]
+            ).fetchone()
+            if not known or not known[0]:
+                return None
+            row = connection.execute(sql.SQL("SELECT owner FROM {}").format(state)).fetchone()
+        return row[0] if row else None
+
+    def _not_set_up(self, what: str) -> SourceError:
+        source = self.access.source
+        return SourceError(f"Source {source}: it {what}.", f"Run 'headwater setup {source}'.")
+
+    def _check_owner(self, owner: str) -> None:
+        if owner != self.owner:
+            raise SourceError(
+                f"Source {self.access.source}: the schema {self.name} holds the log of another "
+                f"warehouse ({owner or 'without a name'}).",
+                "Give this source another slot in headwater.toml, or remove that log there.",
+            )
+
+    def _check_role(self, connection: Connection) -> None:
+        """Nobody else may own the schema: what is in it runs with our rights."""
+        with self.access.errors("read the catalog"):
+            row = connection.execute(
+                "SELECT nspowner::pg_catalog.regrole::text, "
+                "nspowner = current_user::pg_catalog.regrole FROM pg_catalog.pg_namespace "
+                "WHERE nspname = %s",
+                [self.name],
+            ).fetchone()
+        if row is not None and not row[1]:
+            raise SourceError(
+                f"Source {self.access.source}: the role {row[0]} owns the schema {self.name}.",
+                f"Run setup as {row[0]}, or give the source another slot in headwater.toml.",
+            )
+
+    # The statements
+
+    def _steps(self, connection: Connection, tables: Iterable[Table]) -> list[list[str]]:
+        """What is still to be run; each step is one transaction."""
+        steps = [self._earlier(connection)]
+        state = self.state(connection)
+        if state is None:
+            steps.append(self._creating())
+        else:
+            self._check_owner(state.owner)
+        tables = list(tables)
+        with self.access.errors("read the catalog"):
+            functions = dict(connection.execute(_FUNCTIONS, [self.name]).fetchall())
+            seen = read_seen(connection, self.name, tables)
+        for table in tables:
+            here = seen[table.schema, table.name]
+            known = state is not None and state.tables.get(quoted(table))
+            steps.append(self._watching(table, here, functions, known[0] if known else None))
+        return [step for step in steps if step]
+
+    def _creating(self) -> list[str]:
+        names = ("log", "state", "tables", "shapes", "bodies")
+        parts: dict[str, Any] = {name: self.table(name) for name in names}
+        parts |= {
+            "schema": sql.Identifier(self.name),
+            "comment": f"{_COMMENT} {self.owner}".rstrip(),
+            "quoted_log": self.log.as_string(None),
+            "version": VERSION,
+            "owner": self.owner,
+        }
+        made = [sql.SQL(text).format(**parts) for text in _CREATE]
+        return [part.as_string(None) for part in (*made, *create_values_left(self.name))]
+
+    def _watching(
+        self, table: Table, seen: Seen, functions: dict[str, str], known: int | None
+    ) -> list[str]:
+        logging = Logging(self.name, table)
+        statements: list[sql.Composed] = []
+        for name, body in logging.bodies.items():
+            if functions.get(name) != body:
+                statements += self._function(name, body)
+        fire = {row[3] for row in seen["triggers"] or () if row[2] == ALWAYS}
+        for function, trigger, text in (
+            (logging.rows, f"{self.name}_rows", _ROWS),
+            # The last of its kind by name: it sees what others have left.
+            (logging.truncated, f"zz_{self.name}_truncate", _TRUNCATED),
+        ):
+            if function not in fire:
+                parts = {"trigger": sql.Identifier(fitting(trigger)), "table": table.identifier}
+                made = sql.SQL(text).format(function=self.table(function), **parts)
+                statements += [made, sql.SQL(_ALWAYS).format(**parts)]
+        if statements or known != logging.shape:
+            statements += self._recording(table, logging)
+        return [statement.as_string(None).strip() for statement in statements]
+
+    def _function(self, name: str, body: str) -> list[sql.Composed]:
+        return [
+            sql.SQL("INSERT INTO {} VALUES (pg_catalog.md5({})) ON CONFLICT DO NOTHING").format(
+                self.table("bodies"), body
+            ),
+            *create_function(self.name, name, body),
+        ]
+
+    def _recording(self, table: Table, logging: Logging) -> list[sql.Composed]:
+        columns = array(map(sql.Literal, logging.columns))
+        return [
+            sql.SQL("INSERT INTO {} VALUES ({}, {}) ON CONFLICT DO NOTHING").format(
+                self.table("shapes"), logging.shape, columns
+            ),
+            sql.SQL(_RECORD).format(
+                tables=self.table("tables"),
+                relation=quoted(table),
+                shape=logging.shape,
+                seen=sql.SQL(SEEN).format(schema=sql.Literal(self.name)),
+            ),
+        ]
+
+    # What is to be dropped
+
+    def _drop(self, connection: Connection, schema: str) -> None:
+        with self.access.errors("read the catalog"):
+            functions = connection.execute(_FUNCTIONS, [schema]).fetchall()
+        statements = [
+            sql.SQL("DROP FUNCTION {} CASCADE").format(sql.Identifier(schema, function))
+            for function, _ in functions
+        ]
+        for table in ("log", "tables", "shapes", "bodies", "state"):
+            name = sql.Identifier(schema, table)
+            statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+        statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
+        texts = [statement.as_string(None) for statement in statements]
+        patiently(self.access, connection, [], partial(self._run, connection, texts))
+
+    def _earlier(self, connection: Connection) -> list[str]:
+        """Statements that drop what the first version made for this source."""
+        default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{self.access.source}".lower())
+        statements = []
+        for name in dict.fromkeys((self.name, default[:_LONGEST_NAME])):
+            with self.access.errors("read the catalog"):
+                functions = connection.execute(_EARLIER, [f"^{name}_on_[0-9]+$"]).fetchall()
+            for (function,) in functions:
+                dropped = sql.SQL("DROP FUNCTION {}() CASCADE")
+                statements.append(dropped.format(sql.Identifier("headwater", function)))
+            if functions:
+                for table in (f"{name}_log", f"{name}_state"):
+                    dropped = sql.SQL("DROP TABLE IF EXISTS {}")
+                    statements.append(dropped.format(sql.Identifier("headwater", table)))
+        return [statement.as_string(None) for statement in statements]
+
+    def _others(self, connection: Connection) -> Sequence[tuple[Any, ...]]:
+        with self.access.errors("read the catalog"):
+            rows = connection.execute(_OTHERS, [self.name, _COMMENT]).fetchall()
+        return [(text.removeprefix(_COMMENT).strip(), schema, size) for text, schema, size in rows]
+
+
+def quoted(table: Table) -> str:
+    """A table's name as a statement has it."""
+    return table.identifier.as_string(None)
+
+
+def fitting(name: str) -> str:
+    """A name that PostgreSQL does not cut off, and that stays unique."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - 9]}_{digest}"

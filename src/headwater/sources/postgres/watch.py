@@ -1,0 +1,331 @@
+"""Watches the catalog for what the log does not tell: tables changed behind its back.
+
+The log is silent about a rewritten column, a column that was dropped and added again under its
+name, a table that left the publication for a while. The catalog is not: each of its rows has
+the number of the transaction that wrote it. What was written since the last look is compared
+with a digest of how things were: a new default or VACUUM FULL by itself changes nothing.
+
+`look` reads the catalog, in one snapshot; `compare` is a function of values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.errors import BrokenLogError, LostConnectionError
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.position import Seen
+from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
+from headwater.sources.postgres.types import Table, type_of
+
+_LOOK = """
+SELECT pg_catalog.pg_current_snapshot()::text,
+  (SELECT pg_catalog.json_build_array(p.xmin::text::int8,
+       p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND NOT p.pubviaroot)
+   FROM pg_catalog.pg_publication p WHERE p.pubname = %(publication)s),
+  (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+       w.relation, c.oid::int8, c.relfilenode::int8, c.xmin::text::int8,
+       c.relkind = 'r' AND c.relpersistence = 'p',
+       (SELECT r.xmin::text::int8 FROM pg_catalog.pg_publication_rel r
+        WHERE r.prpubid = p.oid AND r.prrelid = c.oid),
+       p.puballtables OR {in_schema} OR EXISTS (
+         SELECT FROM pg_catalog.pg_partition_ancestors(c.oid) a
+         JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = a.relid),
+       EXISTS (SELECT FROM pg_catalog.pg_publication_rel r
+               WHERE r.prpubid = p.oid AND r.prrelid = c.oid AND ({narrowed})),
+       (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+            a.attname, a.attnum, a.atttypid::int8, a.atttypmod, a.xmin::text::int8,
+            a.attgenerated <> ''))
+        FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
+   FROM pg_catalog.pg_publication p,
+     unnest(%(relations)s::text[], %(schemas)s::text[], %(names)s::text[])
+       AS w(relation, schema, name),
+     pg_catalog.pg_namespace n, pg_catalog.pg_class c
+   WHERE p.pubname = %(publication)s AND n.nspname = w.schema
+     AND c.relnamespace = n.oid AND c.relname = w.name)
+"""
+_IN_SCHEMA = """c.relnamespace IN (SELECT s.pnnspid FROM pg_catalog.pg_publication_namespace s
+                                   WHERE s.pnpubid = p.oid)"""
+_NARROWED = "r.prqual IS NOT NULL OR r.prattrs IS NOT NULL"
+_ALTERING = """
+SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_locks t JOIN pg_catalog.pg_locks l USING (virtualtransaction)
+  WHERE t.locktype = 'transactionid' AND t.transactionid = %s::text::xid AND t.granted
+    AND l.locktype = 'relation' AND l.relation = ANY(%s::oid[]) AND l.mode IN (
+      'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+      'AccessExclusiveLock'))
+"""
+"""Whether a transaction that has not ended may have altered one of some tables."""
+_DOING = "look at the catalog"
+_LIMIT_S = 20
+_PAUSE_S = 0.01
+POST = "post"
+UNFOLLOWED = "-"
+"""Stands in place of a digest for a relation that cannot be followed."""
+
+
+@dataclass(frozen=True)
+class SightedColumn:
+    attnum: int
+    type: str
+    """How its values are read; empty if they cannot be."""
+    xid: int
+
+
+@dataclass(frozen=True)
+class Sighted:
+    """A table as one look has found it; `xid`s are the transactions that wrote a row."""
+
+    oid: int
+    file: int
+    xid: int
+    is_logged: bool
+    listed_xid: int | None
+    is_included: bool
+    """Whether it is published without being listed itself."""
+    is_narrowed: bool
+    columns: Mapping[str, SightedColumn]
+
+    def digest(self, wanted: Sequence[str]) -> str:
+        columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
+        text = f"{self.oid} {self.file} {[(n, c.attnum, c.type) for n, c in columns]}"
+        return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one look has found, in one snapshot."""
+
+    snapshot: XidSnapshot
+    publication_xid: int
+    tables: Mapping[str, Sighted]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What the log does not tell: of which columns, why, and what snapshots know it by."""
+
+    columns: Mapping[str, frozenset[str] | None] | None
+    reason: str
+    stamp: int | None
+
+
+class CatalogWatch:
+    """Looks at the catalog over a connection of its own. Used by one thread.
+
+    `absent` are places, as relation, schema and name, of tables that were not there.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        publication: str,
+        tables: Mapping[str, Table],
+        absent: Sequence[tuple[str, str, str]] = (),
+    ) -> None:
+        self._access = access
+        self._publication = publication
+        self._absent = {relation for relation, _, _ in absent}
+        places = [(name, table.schema, table.name) for name, table in tables.items()]
+        places += absent
+        self._wanted = {
+            "publication": publication,
+            "relations": [relation for relation, _, _ in places],
+            "schemas": [schema for _, schema, _ in places],
+            "names": [name for _, _, name in places],
+        }
+        self._connection: Connection | None = None
+        self._is_closed = False
+
+    def look(self, including: int | None = None) -> Sight:
+        """The catalog now, or as soon as it shows what a transaction has done to it.
+
+        A transaction may be in the log and not visible for long, if it waits for a standby. What
+        alters a table keeps a lock until it is visible; without one there is nothing to wait for.
+        """
+        sight = self._look()
+        deadline = time.monotonic() + _LIMIT_S
+        while including is not None and not sight.snapshot.includes(including):
+            may_alter = self._may_alter(including, sight)
+            sight = self._look()
+            if not may_alter:
+                break
+            if time.monotonic() > deadline:
+                raise LostConnectionError(
+                    f"Source {self._access.source}: the transaction {including} is in the log and "
+                    "not visible yet.",
+                    "It may wait for a synchronous standby.",
+                )
+            time.sleep(_PAUSE_S)
+        return sight
+
+    def post(self, prefix: str) -> None:
+        """Put a transaction into the log that stands for nothing but its place."""
+        connection = self._connected()
+        with self._access.errors("write into the log"):
+            connection.execute(
+                "SELECT pg_catalog.pg_logical_emit_message(true, %s, %s)", [prefix, POST]
+            )
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> Connection:
+        if self._is_closed:
+            raise LostConnectionError(f"Source {self._access.source}: its monitor was closed.")
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = self._access.connect()
+            self._connection.execute(f"SET statement_timeout = '{_LIMIT_S}s'".encode())
+        return self._connection
+
+    def _look(self) -> Sight:
+        connection = self._connected()
+        narrows = connection.pgconn.server_version >= 150000
+        statement = _LOOK.format(
+            in_schema=_IN_SCHEMA if narrows else "false",
+            narrowed=_NARROWED if narrows else "false",
+        )
+        with self._access.errors(_DOING):
+            row = connection.execute(statement.encode(), self._wanted).fetchone()
+        assert row is not None
+        snapshot = XidSnapshot.parse(row[0])
+        if row[1] is None or not row[1][1]:
+            raise BrokenLogError(self._access.source, self._unpublished(row[1] is None))
+        tables = {found[0]: _sighted(found, snapshot) for found in row[2] or ()}
+        if appeared := self._absent & tables.keys():
+            raise LostConnectionError(
+                f"Source {self._access.source}: there is a table {min(appeared)} now; the log is "
+                "read anew."
+            )
+        return Sight(snapshot, _full(row[1][0], snapshot), tables)
+
+    def _may_alter(self, xid: int, sight: Sight) -> bool:
+        oids = [table.oid for table in sight.tables.values()]
+        with self._access.errors(_DOING):
+            row = self._connected().execute(_ALTERING, [str(xid % (1 << 32)), oids]).fetchone()
+        return bool(row and row[0])
+
+    def _unpublished(self, is_gone: bool) -> str:
+        name = self._publication
+        if is_gone:
+            return f"there is no publication {name}, so changes have not been sent."
+        return f"the publication {name} leaves out some kinds of changes."
+
+
+def compare(
+    seen: Seen | None, sight: Sight, tables: Mapping[str, Table], absent: Sequence[str] = ()
+) -> tuple[Seen, list[Gap]]:
+    """What has changed since the last look; nothing is known of before the first one."""
+    wanted = {
+        name: sorted(table.by_name if table.used is None else table.used)
+        for name, table in tables.items()
+    }
+    digests = {
+        name: UNFOLLOWED
+        if name in absent or _problem(sight.tables.get(name))
+        else sight.tables[name].digest(wanted[name])
+        for name in (*tables, *absent)
+    }
+    now = Seen(sight.snapshot, digests)
+    if seen is None:
+        return now, []
+    if not seen.snapshot.includes(sight.publication_xid):
+        reason = "the publication was altered, and changes may have been left out meanwhile"
+        return now, [Gap(None, reason, sight.publication_xid)]
+    gaps = [gap for name in digests for gap in _gaps(name, seen, now, sight, wanted.get(name, ()))]
+    return now, gaps
+
+
+def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str]) -> Iterator[Gap]:
+    before, digest, table = seen.digests.get(name), now.digests[name], sight.tables.get(name)
+    if digest == UNFOLLOWED:
+        if before != UNFOLLOWED:
+            yield Gap({name: None}, f"the table {name} {_problem(table)}", None)
+        return
+    assert table is not None
+    written = [
+        xid
+        for xid in (table.listed_xid, None if table.listed_xid else table.xid)
+        if xid is not None and not seen.snapshot.includes(xid)
+    ]
+    if before is None:
+        reason = f"the table {name} was not followed before"
+        yield Gap({name: None}, reason, max(written, default=0))
+    elif before == UNFOLLOWED:
+        reason = f"the table {name} could not be followed for a while"
+        back = [*written, *(x for x in [table.xid] if not seen.snapshot.includes(x))]
+        yield Gap({name: None}, reason, max(back, default=None))
+    elif written:
+        reason = f"the table {name} was taken out of the publication, or altered in it"
+        yield Gap({name: None}, reason, max(written))
+    elif digest != before:
+        yield from _column_gaps(name, seen, table, wanted)
+
+
+def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -> Iterator[Gap]:
+    gone = frozenset(wanted) - table.columns.keys()
+    if gone:
+        shown = ", ".join(sorted(gone))
+        yield Gap({name: gone}, f"the table {name} has no column {shown} any more", None)
+    written: dict[int, set[str]] = defaultdict(set)
+    for column in wanted:
+        found = table.columns.get(column)
+        if found is not None and not seen.snapshot.includes(found.xid):
+            written[found.xid].add(column)
+    for xid, columns in sorted(written.items()):
+        shown = ", ".join(sorted(columns))
+        reason = f"the table {name} was altered: its column {shown} was made anew or rewritten"
+        yield Gap({name: frozenset(columns)}, reason, xid)
+
+
+def _problem(table: Sighted | None) -> str:
+    """Why a table cannot be followed as it is now; empty if it can."""
+    if table is None:
+        return "is not there any more: it was dropped or has another name"
+    if not table.is_logged:
+        return "is no longer a table whose changes are in the log"
+    if table.listed_xid is None and not table.is_included:
+        return "is not in the publication; 'headwater setup' puts it there"
+    if table.is_narrowed:
+        return "is published without some of its rows or columns"
+    return ""
+
+
+def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
+    _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns = found
+    return Sighted(
+        oid,
+        file,
+        _full(xid, snapshot),
+        is_logged,
+        None if listed is None else _full(listed, snapshot),
+        is_included,
+        is_narrowed,
+        {
+            name: SightedColumn(attnum, _type_name(kind, modifier), _full(written, snapshot))
+            for name, attnum, kind, modifier, written, is_generated in columns or ()
+            if not is_generated
+        },
+    )
+
+
+def _type_name(oid: int, modifier: int) -> str:
+    try:
+        return str(type_of(oid, modifier))
+    except ValueError:
+        return ""
+
+
+def _full(xid: int, snapshot: XidSnapshot) -> int:
+    """The 64-bit number of a transaction whose work is visible, so none of the future."""
+    full = full_xid(xid, snapshot.xmax)
+    return full if full < snapshot.xmax else max(full - (1 << 32), 0)

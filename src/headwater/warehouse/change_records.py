@@ -1,0 +1,304 @@
+"""What a change log holds, and its form on the disk: segments of records with checksums.
+
+A segment begins with its format's number. Records that are made durable together are a batch:
+each is framed by a mark, its length, its checksum, and the place where its batch begins. A
+batch is begun only when the one before it is on the disk. So what a crash has cut off or left
+out is the last batch, and counts for nothing; a whole record of a later batch behind
+something that cannot be read shows that this was once whole, and is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import pyarrow
+import pyarrow.ipc
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Json, parse_type
+from headwater.frames.columns import arrow_table, rows_of_table
+from headwater.protocol.transactions import Transaction, Update
+
+FORMAT = 1
+_MAGIC = b"headwlog"
+_START = struct.Struct("<8sI")
+_MARK = b"\xa9hw\n"
+_FRAME = struct.Struct("<4sIIQ")
+_HEADER = struct.Struct("<I")
+SEGMENT_START = _START.pack(_MAGIC, FORMAT)
+Place: TypeAlias = dict[str, Json]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A transaction with its number, its stamp, and the source's position after it.
+
+    Where the source could not tell several transactions apart, `others` has further stamps.
+    """
+
+    number: int
+    transaction: Transaction
+    position: Place
+    stamp: int
+    others: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Break:
+    """A gap in the source's log, numbered like a transaction: what became of `columns` is unknown.
+
+    They are given by relation, None for a whole one; None for everything of the source.
+    """
+
+    number: int
+    columns: Mapping[str, frozenset[str] | None] | None
+    reason: str
+    position: Place
+    stamp: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The source has come this far without a transaction of interest."""
+
+    position: Place
+
+
+Numbered: TypeAlias = Change | Break
+Record: TypeAlias = Change | Break | Progress
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record as it lies in a segment, from `offset` up to `end`."""
+
+    offset: int
+    end: int
+    batch: int
+    header: Mapping[str, Any]
+    body: bytes
+
+    @property
+    def number(self) -> int | None:
+        """None for progress, which has no number."""
+        found: int | None = self.header.get("number")
+        return found
+
+    @property
+    def position(self) -> Place:
+        found: Place = self.header["position"]
+        return found
+
+    def record(self, source: str) -> Numbered:
+        if "reason" in self.header:
+            return _break(self.header)
+        return _change(source, self.header, self.body)
+
+    def head(self, source: str) -> Numbered:
+        """The record without changed rows."""
+        return replace(self, header={**self.header, "relations": ()}).record(source)
+
+
+class FormatError(Exception):
+    """A segment begins otherwise than one of this format does."""
+
+
+class DamageError(Exception):
+    """A segment cannot be read at `offset`, and there are later records behind it."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"damaged at byte {offset}")
+        self.offset = offset
+
+
+# Writing
+
+
+def batch_of(records: Sequence[Record], offset: int) -> bytes:
+    """Records as they are appended to a segment whose end is at `offset`."""
+    return b"".join(_framed(_payload(record), offset) for record in records)
+
+
+def _framed(payload: bytes, batch: int) -> bytes:
+    return _FRAME.pack(_MARK, len(payload), _checksum(payload, batch), batch) + payload
+
+
+def _checksum(payload: bytes, batch: int) -> int:
+    return zlib.crc32(payload, batch & 0xFFFFFFFF)
+
+
+def _payload(record: Record) -> bytes:
+    header: dict[str, Any] = {"position": record.position}
+    bodies: list[bytes] = []
+    match record:
+        case Change():
+            deltas = record.transaction.deltas
+            bodies = [_packed(rows) for rows in deltas.values()]
+            header |= {
+                "number": record.number,
+                "id": record.transaction.id,
+                "stamp": record.stamp,
+                "relations": [
+                    [name, [[c.name, str(c.type)] for c in rows.schema.columns], len(body)]
+                    for (name, rows), body in zip(deltas.items(), bodies, strict=True)
+                ],
+            }
+            if record.others:
+                header["others"] = record.others
+        case Break():
+            header |= {
+                "number": record.number,
+                "reason": record.reason,
+                "stamp": record.stamp,
+                "columns": None if record.columns is None else _listed(record.columns),
+            }
+    head = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join([_HEADER.pack(len(head)), head, *bodies])
+
+
+def _listed(columns: Mapping[str, frozenset[str] | None]) -> dict[str, list[str] | None]:
+    return {name: None if found is None else sorted(found) for name, found in columns.items()}
+
+
+def _packed(rows: Rows) -> bytes:
+    table = arrow_table(rows)
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+# Reading
+
+
+def stored_in(path: Path, offset: int = 0) -> Iterator[Stored]:
+    """The whole records of a segment from an offset on, up to what a crash has cut off.
+
+    What another process appends meanwhile may be there or not.
+    """
+    with path.open("rb") as file:
+        if not _check_start(file):
+            return
+        offset = max(offset, _START.size)
+        file.seek(offset)
+        while frame := file.read(_FRAME.size):
+            found = _stored(frame, file, offset)
+            if found is None:
+                if not _is_appended_to(path, offset):
+                    return
+                file.seek(offset)
+                continue
+            yield found
+            offset = found.end
+
+
+def surviving_numbers(path: Path) -> Iterator[int]:
+    """The numbers of all records in a segment that can still be read, damaged or not."""
+    data = path.read_bytes()
+    return (found.number for found in _all_in(data, 0) if found.number is not None)
+
+
+def _check_start(file: IO[bytes]) -> bool:
+    """Whether there is a start; one that was cut off has nothing behind it."""
+    start = file.read(_START.size)
+    if start == SEGMENT_START:
+        return True
+    if SEGMENT_START.startswith(start):
+        return False
+    magic, number = _START.unpack(start.ljust(_START.size, b"\0"))
+    raise FormatError(
+        f"has the format {number}"
+        if magic == _MAGIC
+        else "begins with something else than a format number"
+    )
+
+
+def _is_appended_to(path: Path, offset: int) -> bool:
+    """Whether what could not be read can be read by now; DamageError if it never will.
+
+    False if nothing counts behind it. What is read here is a state that the file has had, unless
+    its owner has just cut off what a failed append left: then it differs at the second look.
+    """
+    for last in (False, True):
+        with path.open("rb") as file:
+            file.seek(offset)
+            rest = file.read()
+        found = next(_all_in(rest, offset), None)
+        if found is not None and found.offset == offset:
+            return True
+        later = (stored for stored in _all_in(rest, offset) if stored.batch > offset)
+        if next(later, None) is None:
+            return False
+        if last:
+            raise DamageError(offset)
+    raise AssertionError
+
+
+def _all_in(data: bytes, start: int) -> Iterator[Stored]:
+    """All whole records in a part of a segment that begins at `start`, whatever is between."""
+    at = data.find(_MARK)
+    while at >= 0:
+        found = _stored_at(data, at, start + at)
+        yield from [found] if found else []
+        at = data.find(_MARK, found.end - start if found else at + 1)
+
+
+def _stored_at(data: bytes, at: int, offset: int) -> Stored | None:
+    frame = data[at : at + _FRAME.size]
+    if len(frame) < _FRAME.size:
+        return None
+    _, size, _, _ = _FRAME.unpack(frame)
+    return _opened(frame, data[at + _FRAME.size : at + _FRAME.size + size], offset)
+
+
+def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
+    if len(frame) < _FRAME.size or not frame.startswith(_MARK):
+        return None
+    _, size, _, _ = _FRAME.unpack(frame)
+    return _opened(frame, file.read(size), offset)
+
+
+def _opened(frame: bytes, payload: bytes, offset: int) -> Stored | None:
+    mark, size, checksum, batch = _FRAME.unpack(frame)
+    if mark != _MARK or len(payload) < size or _checksum(payload, batch) != checksum:
+        return None
+    (length,) = _HEADER.unpack_from(payload)
+    start = _HEADER.size + length
+    header = json.loads(payload[_HEADER.size : start])
+    return Stored(offset, offset + _FRAME.size + size, batch, header, payload[start:])
+
+
+def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
+    updates, at = [], 0
+    for name, columns, size in header["relations"]:
+        schema = Schema.of((column, parse_type(kind)) for column, kind in columns)
+        with pyarrow.ipc.open_stream(body[at : at + size]) as reader:
+            updates.append(Update(name, rows_of_table(reader.read_all(), schema)))
+        at += size
+    return Change(
+        header["number"],
+        Transaction(header["id"], tuple(updates), (source,), (source,)),
+        header["position"],
+        header["stamp"],
+        tuple(header.get("others", ())),
+    )
+
+
+def _break(header: Mapping[str, Any]) -> Break:
+    columns = header["columns"]
+    return Break(
+        header["number"],
+        None
+        if columns is None
+        else {name: None if found is None else frozenset(found) for name, found in columns.items()},
+        header["reason"],
+        header["position"],
+        header["stamp"],
+    )

@@ -1,0 +1,74 @@
+"""Files and folders that are on the disk, name and contents, before anybody relies on them.
+
+A file that takes another's place is synced first, then moved, then its folder is synced. A folder
+that was made is synced into its parent, and every parent that had to be made likewise.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+
+def write_file(path: Path, content: bytes | memoryview, *, durable: bool = True) -> None:
+    """Write a new file; what is durable is on the disk when this returns, but for its name."""
+    with path.open("xb", buffering=0) as file:
+        remaining = memoryview(content)
+        while remaining:
+            remaining = remaining[file.write(remaining) or 0 :]
+        if durable:
+            os.fsync(file.fileno())
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Give a file new contents: whoever reads it, now or after a crash, finds old or new."""
+    temporary = _temporary(path)
+    try:
+        write_file(temporary, content, durable=durable)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def put_if_absent(path: Path, content: bytes) -> bool:
+    """Make a durable file unless there is one; whether it was made."""
+    temporary = _temporary(path)
+    try:
+        write_file(temporary, content)
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def make_folder(folder: Path, *, durable: bool = True) -> None:
+    """Make a folder and the parents it lacks."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if durable:
+        for path in made:
+            sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    sync_file(path)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")

@@ -1,0 +1,62 @@
+"""Which warehouse this is, and in which format: one small file that is made once.
+
+What Headwater makes at a source (slots, triggers, log tables) is named for the warehouse that owns
+it, so the identity has to outlast every runner, a crash, and an operator who tidies up. The
+lease repeats it: where one of the two files is lost, the other still tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import InputError
+from headwater.warehouse.durable import make_folder, put_if_absent, replace_file
+
+FORMAT = 1
+FILE = "warehouse.json"
+
+
+def owner_of(internal: Path) -> str:
+    """The warehouse's identity, 8 lower-case hexadecimal digits; made if there is none yet."""
+    path = internal / FILE
+    found = _read(path)
+    if found is not None and (owner := _digits(found.get("id"))):
+        if found.get("format") != FORMAT:
+            raise InputError(
+                f"The warehouse {internal.parent} has the format {found.get('format')}, and this "
+                f"version of Headwater reads format {FORMAT}.",
+                "Use the version of Headwater that wrote it, or another folder as the warehouse.",
+            )
+        return owner
+    known = _digits((_read(internal / "lease.json") or {}).get("warehouse"))
+    if path.exists() and not known:
+        raise InputError(
+            f"The file {path} is damaged, so it is not known which warehouse this is.",
+            "Restore it from a backup. If there is none, remove it, then run "
+            "'headwater repair SOURCE' for each source.",
+        )
+    content = json.dumps({"format": FORMAT, "id": known or uuid.uuid4().hex[:8]}).encode()
+    make_folder(internal)
+    if path.exists():
+        replace_file(path, content)
+    else:
+        put_if_absent(path, content)
+    return owner_of(internal)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _digits(value: object) -> str:
+    """The identity in what a file says; a lease of old has more digits."""
+    found = re.match(r"[0-9a-f]{8}", value) if isinstance(value, str) else None
+    return found[0] if found else ""

@@ -1,0 +1,189 @@
+"""A Delta table at one version: what its log's entries, replayed, or a checkpoint say.
+
+Read here and not by delta-rs, so that nothing is shown that the entries do not say: delta-rs
+goes by a listing, which may miss an entry while others are written, and by checkpoints, which a
+power loss may have emptied.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pyarrow
+import pyarrow.parquet
+
+from headwater.errors import EngineError
+from headwater.warehouse.commits import APP, Action
+
+_CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol", "sidecar")
+_READ_FEATURES = frozenset({"timestampNtz"})
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table; `first` and `last` bound its commit numbers where known."""
+
+    name: str
+    size: int
+    rows: int
+    first: int | None = None
+    last: int | None = None
+
+    @classmethod
+    def of_add(cls, add: Mapping[str, Any]) -> DataFile:
+        stats = json.loads(add.get("stats") or "{}")
+        return cls(
+            unquote(add["path"]),
+            add["size"],
+            stats.get("numRecords") or 0,
+            stats.get("minValues", {}).get("_commit"),
+            stats.get("maxValues", {}).get("_commit"),
+        )
+
+    def add(self, *, data_change: bool = True) -> Action:
+        stats: dict[str, object] = {"numRecords": self.rows}
+        if self.first is not None:
+            stats |= {"minValues": {"_commit": self.first}, "maxValues": {"_commit": self.last}}
+        return {
+            "add": {
+                "path": quote(self.name),
+                "partitionValues": {},
+                "size": self.size,
+                "modificationTime": int(time.time() * 1000),
+                "dataChange": data_change,
+                "stats": json.dumps(stats),
+            }
+        }
+
+    def remove(self, *, data_change: bool = True) -> Action:
+        return {
+            "remove": {
+                "path": quote(self.name),
+                "deletionTimestamp": int(time.time() * 1000),
+                "dataChange": data_change,
+                "extendedFileMetadata": True,
+                "partitionValues": {},
+                "size": self.size,
+            }
+        }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table at one version; version -1 is before its first entry."""
+
+    folder: Path
+    version: int = -1
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    by_path: Mapping[str, DataFile] = field(default_factory=dict)
+
+    def after(self, entries: Sequence[Iterable[Action]]) -> Snapshot:
+        """The table after the next entries of its log."""
+        if not entries:
+            return self
+        metadata, protocol = self.metadata, self.protocol
+        transactions, by_path = dict(self.transactions), dict(self.by_path)
+        for action in (action for entry in entries for action in entry):
+            if add := action.get("add"):
+                _refuse_deletion_vector(self.folder, add)
+                by_path[add["path"]] = DataFile.of_add(add)
+            elif remove := action.get("remove"):
+                by_path.pop(remove["path"], None)
+            elif transaction := action.get("txn"):
+                transactions[transaction["appId"]] = transaction["version"]
+            metadata = action.get("metaData") or metadata
+            protocol = action.get("protocol") or protocol
+        _refuse_unread(self.folder, protocol)
+        version = self.version + len(entries)
+        return Snapshot(self.folder, version, metadata, protocol, transactions, by_path)
+
+    @cached_property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(self.by_path.values())
+
+    def transaction(self, app: str) -> int | None:
+        return self.transactions.get(app)
+
+    @property
+    def number(self) -> int:
+        """The number of the newest of our commits in this version; 0 if there is none."""
+        return self.transaction(APP) or 0
+
+    @property
+    def description(self) -> str:
+        return self.metadata.get("description") or ""
+
+    @property
+    def schema_json(self) -> str:
+        text: str = self.metadata["schemaString"]
+        return text
+
+    def says_the_same(self, other: Snapshot) -> bool:
+        """Whether a reader finds the same in both, however they were stored."""
+        return (
+            self.version == other.version
+            and self.schema_json == other.schema_json
+            and self.description == other.description
+            and self.transactions == other.transactions
+            and self.by_path == other.by_path
+        )
+
+
+def from_checkpoint(folder: Path, version: int, parts: Sequence[Path]) -> Snapshot | None:
+    """The table as a checkpoint has it; None if that cannot be read."""
+    try:
+        actions = [action for part in parts for action in _actions(part)]
+    except (OSError, pyarrow.ArrowException):
+        return None
+    if any("sidecar" in action for action in actions):
+        return None
+    found = Snapshot(folder, version - 1).after([actions])
+    return found if found.metadata and found.protocol else None
+
+
+def _actions(part: Path) -> list[Action]:
+    with pyarrow.parquet.ParquetFile(part) as file:
+        names = set(file.schema_arrow.names)
+        table = file.read([name for name in _CHECKPOINT_COLUMNS if name in names])
+    return [
+        {name: _plain(value) for name, value in row.items() if value is not None}
+        for row in table.to_pylist()
+    ]
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """A struct of a checkpoint as an entry has it: without NULLs, and maps as such."""
+    found = {name: item for name, item in value.items() if item is not None}
+    for name in ("configuration", "partitionValues", "tags", "options"):
+        if name in found:
+            found[name] = dict(found[name])
+    if "format" in found:
+        found["format"] = _plain(found["format"])
+    return found
+
+
+def _refuse_unread(folder: Path, protocol: Mapping[str, Any]) -> None:
+    features = set(protocol.get("readerFeatures") or ())
+    if protocol.get("minReaderVersion") == 2:
+        features.add("columnMapping")
+    if unread := sorted(features - _READ_FEATURES):
+        words = {"deletionVectors": "deletion vectors", "columnMapping": "mapped columns"}
+        found = ", ".join(words.get(feature, feature) for feature in unread)
+        raise EngineError(
+            f"The table {folder} may have {found}, which are not read.",
+            "Drop that table feature with the tool that switched it on.",
+        )
+
+
+def _refuse_deletion_vector(folder: Path, add: Mapping[str, Any]) -> None:
+    if add.get("deletionVector"):
+        _refuse_unread(folder, {"readerFeatures": ["deletionVectors"]})

@@ -1,0 +1,203 @@
+"""Gaps in a source's log: who may not pass them is loaded anew or stops, all others go on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.errors import BrokenLogError, HeadwaterError
+from headwater.pipeline.feed import Feed
+from headwater.pipeline.runner import Runner
+from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
+from headwater.sources.sqlite import SqliteSource
+from tests.cli.commands import quick
+from tests.pipeline.small import AMOUNTS, NOTES, Small, running, wait_until
+
+COMPLETE = AMOUNTS.replace("amounts AS", "amounts WITH COMPLETE CONSISTENCY AS")
+
+
+class Gapped:
+    """A monitor that reports a gap before what comes next, as for a TRUNCATE."""
+
+    def __init__(self, monitor: Monitor, columns: dict[str, frozenset[str] | None]) -> None:
+        self._monitor = monitor
+        self._gap: Broken | None = None
+        self._columns = columns
+
+    def read(self, timeout_s: float) -> Sequence[Logged]:
+        logged = self._monitor.read(timeout_s)
+        found = [item for item in logged if not isinstance(item, Broken)]
+        position = next((i.position for i in found if hasattr(i, "position")), None)
+        if position is None or self._gap is not None:
+            return logged
+        self._gap = Broken(self._columns, "orders was emptied.", position)
+        return [self._gap, *logged]
+
+    def acknowledge(self, position: Position) -> None:
+        self._monitor.acknowledge(position)
+
+    def close(self) -> None:
+        self._monitor.close()
+
+
+@pytest.fixture
+def gap(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str] | None]:
+    """The next thing that the source `shop` reports is a gap in these columns."""
+    columns: dict[str, frozenset[str] | None] = {}
+    opened = SqliteSource.open_monitor
+
+    def open_monitor(
+        self: SqliteSource, after: Position | None, reader: Reader | None = None
+    ) -> Monitor:
+        monitor = opened(self, after, reader)
+        return Gapped(monitor, columns) if self.name == "shop" and columns else monitor
+
+    monkeypatch.setattr(SqliteSource, "open_monitor", open_monitor)
+    return columns
+
+
+def test_a_view_is_loaded_anew_behind_a_gap_and_others_pass_it(
+    tmp_path: Path, spark: SparkSession, gap: dict[str, frozenset[str] | None]
+) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+    loaded = {name: small.warehouse.view(name).latest().number for name in ("amounts", "notes")}
+    gap["shop.orders"] = frozenset({"amount"})
+    with running(small, spark) as runner:
+        small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
+        wait_until(lambda: (1, 11) in small.rows("amounts"), runner.describe)
+        wait_until(lambda: (1, "later") in small.rows("notes"), runner.describe)
+        assert "orders was emptied" in runner.describe()["views"]["amounts"]["note"]
+        assert not runner.describe()["views"]["notes"]["note"]
+    kinds = {
+        name: [c.kind for c in small.warehouse.view(name).commits() if c.number > loaded[name]]
+        for name in loaded
+    }
+    assert "load" in kinds["amounts"]
+    assert "load" not in kinds["notes"]
+
+
+@pytest.mark.parametrize(
+    ("view", "setting"), [(AMOUNTS, "gaps = 'stop'"), (COMPLETE, "")], ids=["as told", "complete"]
+)
+def test_a_view_stops_at_a_gap_until_it_is_loaded_anew(
+    tmp_path: Path,
+    spark: SparkSession,
+    gap: dict[str, frozenset[str] | None],
+    view: str,
+    setting: str,
+) -> None:
+    small = Small(tmp_path, {"amounts": view, "notes": NOTES}, setting)
+    small.run(spark)
+    gap["shop.orders"] = frozenset({"amount"})
+    small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
+    with pytest.raises(HeadwaterError, match=r"orders was emptied. Load it anew: headwater reload"):
+        small.run(spark)
+    assert small.rows("amounts") == {(1, 10), (2, 20)}
+    assert small.rows("notes") == {(1, "later"), (2, "b")}
+    gap.clear()
+    with pytest.raises(HeadwaterError, match="orders was emptied"):  # it is in the change log
+        small.run(spark)
+    assert quick("reload", "amounts", *small.arguments).code == 0
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 11), (2, 20)}
+
+
+# Repair
+
+
+def test_a_repair_sets_the_source_up_again_and_loads_its_views_in_place(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+    source = small.project.sources["shop"]
+    source.teardown()
+    source.setup()
+    small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+    with pytest.raises(BrokenLogError, match="headwater repair shop"):
+        small.run(spark)
+    assert small.rows("amounts") == {(1, 10), (2, 20)}
+    before = {name: small.warehouse.view(name).latest().number for name in small.project.view_files}
+    assert quick("repair", "shop", *small.arguments).code == 0
+    assert small.rows("amounts") == {(1, 11), (2, 20)}
+    assert small.warehouse.view("amounts").latest().number > before["amounts"]
+    assert small.warehouse.view("names").latest().number == before["names"]
+    small.write("shop", "UPDATE orders SET amount = 12 WHERE id = 1")
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 12), (2, 20)}
+
+
+def test_a_runner_repairs_a_source_while_the_views_of_others_go_on(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path)
+    with running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        source = small.project.sources["shop"]
+        source.teardown()
+        source.setup()
+        wait_until(lambda: runner.views["amounts"].state == "stopped", runner.describe)
+        small.write("crm", "UPDATE customers SET name = 'Eve' WHERE id = 1")
+        wait_until(lambda: small.rows("names") == {(1, "Eve")})
+        assert quick("repair", "shop", *small.arguments).code == 0
+        small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+        wait_until(lambda: small.rows("amounts") == {(1, 11), (2, 20)})
+        assert runner.views["names"].state == "running"
+
+
+def test_views_go_on_by_themselves_after_a_repair_that_was_cut_short(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr(Runner, "_bring_up", killed)
+        assert quick("repair", "shop", *small.arguments).code != 0
+    small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 11), (2, 20)}
+
+
+def test_a_damaged_change_log_is_repaired(tmp_path: Path, spark: SparkSession) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+    for amount in (11, 12, 13):
+        small.write("shop", f"UPDATE orders SET amount = {amount} WHERE id = 1")
+        small.run(spark)
+    segment = sorted((small.warehouse.changes / "shop").glob("*.log"))[1]
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    segment.write_bytes(content)
+    small.write("shop", "UPDATE orders SET amount = 14 WHERE id = 1")
+    assert quick("repair", "shop", *small.arguments).code == 0
+    assert small.rows("amounts") == {(1, 14), (2, 20)}
+    small.write("shop", "UPDATE orders SET amount = 15 WHERE id = 1")
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 15), (2, 20)}
+
+
+def test_an_end_of_a_thread_reaches_the_views(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+
+    def fail(self: Feed, *_: object) -> None:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as broken, running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        broken.setattr(Feed, "record", fail)
+        small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+        wait_until(lambda: runner.views["amounts"].state == "stopped", runner.describe)
+        assert "MemoryError: no room" in runner.views["amounts"].message
+        wait_until(lambda: quick("status", *small.arguments).code == 1)
+        assert "no room" in quick("status", *small.arguments).out
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 11), (2, 20)}
