@@ -1,7 +1,8 @@
 # Headwater's development commands. `make` alone lists them.
 #
 # Everything is installed into .venv and built into build/; nothing outside this folder changes, except
-# that the system's Java is installed where there is none and that is allowed.
+# that the system's Java is installed where there is none and we are root. What is about to be installed is
+# said first; `make NO_SYSTEM=1 ...` never does it.
 # Two stamp files keep the set-up quick when nothing has changed: one for the locked tools and
 # libraries, one for the wheel that is built from the working tree.
 
@@ -10,6 +11,12 @@ BIN   := $(VENV)/bin
 DIST  := build/dist
 LOCK  := requirements/dev.lock
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
+pip-of = $(1)/bin/python -m pip --disable-pip-version-check --no-input install -q
+COMPILE = build/lock-venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+# The same files give the same wheel, byte for byte.
+export SOURCE_DATE_EPOCH ?= 1580601600
 
 DEPS  := $(VENV)/.deps-installed
 WHEEL := $(VENV)/.wheel-installed
@@ -74,11 +81,32 @@ docs: setup ## renew the generated tables and pictures of the documentation
 .PHONY: lock
 lock: ## renew the lock after a change to pyproject.toml (LOCK_FLAGS=--upgrade takes newer releases)
 	@$(call make-venv,build/lock-venv)
-	build/lock-venv/bin/python -m pip --disable-pip-version-check --no-input install -q "uv>=0.13,<0.14"
-	build/lock-venv/bin/uv pip compile pyproject.toml --group dev --quiet \
-	  --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	  --output-file $(LOCK) $(LOCK_FLAGS)
+	$(call pip-of,build/lock-venv) --require-hashes -r requirements/lock-tool.lock
+	$(COMPILE) pyproject.toml --group dev --output-file $(LOCK) $(LOCK_FLAGS)
+	$(COMPILE) requirements/lock-tool.in --output-file requirements/lock-tool.lock $(LOCK_FLAGS)
+	$(COMPILE) requirements/audit.in --output-file requirements/audit.lock $(LOCK_FLAGS)
+
+.PHONY: audit
+audit: ## look for known weaknesses in what the lock pins (needs the network; for a schedule)
+	@$(call make-venv,build/audit-venv)
+	$(call pip-of,build/audit-venv) --require-hashes -r requirements/audit.lock
+	build/audit-venv/bin/pip-audit --require-hashes --disable-pip -r $(LOCK)
+
+.PHONY: sbom
+sbom: $(DEPS) ## write a bill of materials of what the lock pins to build/sbom.json
+	@mkdir -p build
+	$(BIN)/python requirements/sbom.py $(LOCK) >build/sbom.json
+
+.PHONY: twice
+twice: $(DEPS) ## build the wheel twice, from two copies of the files, and compare
+	@rm -rf build/twice; mkdir -p build/twice
+	@for copy in a b; do \
+	  mkdir build/twice/$$copy && cp -r src pyproject.toml LICENSE README.md build/twice/$$copy/ && \
+	  $(BIN)/python -m build --wheel --no-isolation --outdir build/twice/wheel-$$copy build/twice/$$copy \
+	    >build/twice/$$copy.log 2>&1 || { cat build/twice/$$copy.log >&2; exit 1; }; \
+	done
+	@cd build/twice && for wheel in wheel-a/*.whl; do \
+	  cmp "$$wheel" "wheel-b/$${wheel#wheel-a/}" && sha256sum "$$wheel"; done
 
 .PHONY: clean
 clean: ## remove everything that was installed, built or cached
@@ -114,9 +142,10 @@ has-java = \
   test "$${major:-0}" -ge $(JAVA_VERSION)
 
 install-java = { \
-  if [ -z "$$JAVA_HOME" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-    echo "Java $(JAVA_VERSION) or newer was not found; installing the system's."; mkdir -p build; \
+  if [ -z "$(NO_SYSTEM)$$JAVA_HOME" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    mkdir -p build; \
     for package in default-jre-headless openjdk-$(JAVA_VERSION)-jre-headless; do \
+      echo "Java $(JAVA_VERSION) or newer was not found; about to run, as root: apt-get install $$package (make NO_SYSTEM=1 ... never does)."; \
       { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$package; } \
         >build/java.log 2>&1; \
       if $(has-java); then exit 0; fi; \

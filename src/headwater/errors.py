@@ -7,6 +7,8 @@ own is an assertion, and an inconsistency found by the checker is a verdict, not
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class HeadwaterError(Exception):
     """Base of all errors raised on purpose; `hint` says what to do next."""
@@ -20,6 +22,14 @@ class HeadwaterError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".rstrip() if self.hint else self.message
+
+
+class SeveralError(HeadwaterError):
+    """Several things that went wrong, each of which is told by itself."""
+
+    def __init__(self, problems: Iterable[HeadwaterError]) -> None:
+        self.problems = tuple({str(problem): problem for problem in problems}.values())
+        super().__init__("\n".join(map(str, self.problems)))
 
 
 class InputError(HeadwaterError):
@@ -44,6 +54,10 @@ class ScenarioError(InputError):
 
 class UnsupportedViewError(InputError):
     """An algorithm cannot maintain this view, or not without something it lacks."""
+
+
+class TooManyRowsError(HeadwaterError):
+    """There are more rows than were to be held in memory; Spark takes over."""
 
 
 class ExpressionError(InputError):

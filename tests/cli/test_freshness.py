@@ -23,7 +23,7 @@ def test_measures_batches_reads_and_recomputing() -> None:
         [sys.executable, "-c", code, "bench", "freshness", *sizes, "--json"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

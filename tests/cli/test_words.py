@@ -22,11 +22,11 @@ relations = ["Orders"]
 """
 TABLE = (
     'CREATE TABLE "Orders" '
-    '("OrderId" INTEGER PRIMARY KEY, "select" INTEGER, "a""b.c" TEXT, note TEXT)'
+    '("OrderId" INTEGER PRIMARY KEY, "select" INTEGER, "a""b.c" TEXT, note TEXT, "t`k" INTEGER)'
 )
 VIEW = """
 CREATE MATERIALIZED VIEW by_name AS
-SELECT "OrderId", "select", "a""b.c", 'it''s "so"' AS "the-note" FROM shop."Orders"
+SELECT "OrderId", "select", "a""b.c", "t`k", 'it''s "so"' AS "the-note" FROM shop."Orders"
 """
 PLAIN = "CREATE MATERIALIZED VIEW plain AS SELECT OrderId AS id, note FROM Orders"
 
@@ -37,7 +37,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Pa
     folder = tmp_path_factory.mktemp("words")
     connection = sqlite3.connect(folder / "shop.db")
     connection.execute(TABLE)
-    connection.execute("""INSERT INTO "Orders" VALUES (7, 8, 'x', 'Ann''s')""")
+    connection.execute("""INSERT INTO "Orders" VALUES (7, 8, 'x', 'Ann''s', 9)""")
     connection.commit()
     connection.close()
     (folder / "headwater.toml").write_text(SETTINGS, encoding="utf-8")
@@ -65,7 +65,7 @@ def mistake(project: Path, query: str) -> str:
 
 def test_a_view_has_the_columns_that_double_quotes_name(project: Path) -> None:
     assert answer(project, "SELECT * FROM by_name") == [
-        {"OrderId": 7, "select": 8, 'a"b.c': "x", "the-note": 'it\'s "so"'}
+        {"OrderId": 7, "select": 8, 'a"b.c': "x", "t`k": 9, "the-note": 'it\'s "so"'}
     ]
 
 

@@ -29,6 +29,8 @@ class Database(ABC):
         self.source = source
         self.schema = schema
         self.is_down = False
+        self.is_unordered = False
+        """Whether the order of its commits cannot be known, so that no view is complete."""
         self.remembered: Schema | None = None
         """The tables as they were when a copy was made; None if there is no copy."""
 

@@ -60,7 +60,7 @@ class PostgresDatabase(Database):
     ) -> None:
         super().__init__(source, schema)
         self.server = server
-        self.by_triggers = by_triggers
+        self.by_triggers = self.is_unordered = by_triggers
         self.name = f"f{os.getpid()}_{next(_NUMBERS)}"
         self.dsn = server.dsn(self.name)
         self._copy = f"{self.name}_copy"

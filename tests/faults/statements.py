@@ -101,14 +101,19 @@ def _delete(random: Random, table: Table, dialect: str) -> Statement:
 
 
 def many_rows(random: Random, table: Table, dialect: str) -> Statement:
-    """Some thousand rows at once; where there is a key, it grows."""
+    """Some thousand rows at once, whose numbers and texts differ, so that joins stay small."""
     first = random.randrange(100, 10_000_000, MANY)
+    referring = {reference.column for reference in table.references}
     chosen = []
     values: list[Value] = []
-    for at, column in enumerate(table.columns):
-        if at == 0 or (column.kind == "int" and column.name in (*table.key, *table.unique)):
+    for column in table.columns:
+        if column.name in referring:
+            chosen.append("NULL")
+        elif column.kind == "int":
             chosen.append("n")
-        elif column.name in table.unique or column.name in {r.column for r in table.references}:
+        elif column.kind == "text":
+            chosen.append("'m' || (n % 100000)")
+        elif column.name in table.unique:
             chosen.append("NULL")
         else:
             chosen.append("?" if dialect == "sqlite" else f"CAST(? AS {column.declared})")

@@ -102,8 +102,8 @@ class Part:
 @dataclass(frozen=True)
 class View:
     name: str
-    level: str
     parts: tuple[Part, ...]
+    level: str = "STRONG"
 
     @property
     def sources(self) -> set[str]:
@@ -181,7 +181,7 @@ def random_view(random: Random, name: str, schemas: Mapping[str, Schema]) -> Vie
             if [place.column.kind for place in other.outputs] == kinds:
                 parts.append(other)
                 break
-    return View(name, random.choice(LEVELS), tuple(parts))
+    return View(name, tuple(parts))
 
 
 def _random_part(

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -23,7 +23,7 @@ from tests.faults.schemas import Schema, random_schema
 from tests.faults.sqlite_database import SqliteDatabase
 from tests.faults.statements import random_transaction
 from tests.faults.tally import Tally
-from tests.faults.views import View, random_view
+from tests.faults.views import LEVELS, View, random_view
 
 KINDS = ("sqlite", "postgres by log", "postgres by triggers")
 _REMEDY = re.compile(r"headwater (reload|repair|setup|teardown|drop) ([A-Za-z]\w*)")
@@ -62,16 +62,14 @@ class World:
         databases: dict[str, Database] = {}
         for source, kind in zip(("one", "two"), chosen, strict=False):
             databases[source] = _database(random, source, kind, folder, server, len(chosen) == 1)
-        schemas = {source: database.schema for source, database in databases.items()}
-        views = {
-            name: random_view(random, name, schemas)
-            for name in ("v1", "v2", "v3")[: random.randint(1, 3)]
-        }
         settings = {"retention": random.choice(["1 day", "1 second"])}
-        world = cls(folder, databases, views, settings, tally)
+        world = cls(folder, databases, {}, settings, tally)
+        for name in ("v1", "v2", "v3")[: random.randint(1, 3)]:
+            world.views[name] = world.new_view(random, name)
         tally.begin()
         world._populate(random)
         world.write_project()
+        world.note(", ".join(f"{d.source}: {d.kind}" for d in databases.values()))
         return world
 
     def _populate(self, random: Random) -> None:
@@ -120,7 +118,14 @@ class World:
         (self.folder / "views" / f"{name}.sql").unlink()
 
     def new_view(self, random: Random, name: str) -> View:
-        return random_view(random, name, self.schemas)
+        return self.with_level(random, random_view(random, name, self.schemas))
+
+    def with_level(self, random: Random, view: View) -> View:
+        """At any level that its sources can keep."""
+        level = random.choice(LEVELS)
+        if any(self.databases[source].is_unordered for source in view.sources):
+            level = random.choice([other for other in LEVELS if other != "COMPLETE"])
+        return replace(view, level=level)
 
     def may_stop(self, reason: str, lasting: bool = False) -> None:
         """Something was done that Headwater may answer by stopping, now or later."""
@@ -184,6 +189,15 @@ class World:
             while self.undo:
                 self.undo.pop()()
         for action, name in [*found, *(("reload", name) for name in rewritten)]:
+            self._carry_out(action, name)
+
+    def _carry_out(self, action: str, name: str) -> None:
+        """A command that a message names; what stands in its way is done first."""
+        outcome = self.headwater(action, name)
+        first = [pair for pair in _REMEDY.findall(outcome.said) if pair != (action, name)]
+        if outcome.code and first:
+            for other in dict.fromkeys(first):
+                self.headwater(*other)
             self.headwater(action, name)
 
     def _rewrite_views(self, said: str, random: Random) -> list[str]:

@@ -58,6 +58,14 @@ def test_joins_on_every_type_find_what_rows_find(at: int) -> None:
     assert in_parts(left).distinct([a.name]) == left.distinct([a.name])
 
 
+def test_a_column_may_be_asked_for_twice_among_distinct_values() -> None:
+    """A view may compare one column with two others."""
+    rows = random_rows(Random(1), TWICE, 20)
+    first, second = TWICE.names[:2]
+    for names in ([first, first], [second, first, second]):
+        assert in_parts(rows).distinct(names) == rows.distinct(names)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_conditions_and_outputs_mean_what_they_mean_on_rows(seed: int) -> None:
     random = Random(seed)

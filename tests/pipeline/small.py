@@ -54,7 +54,7 @@ class Small:
 
     @property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self.project.warehouse)
+        return Warehouse(self.folder / "warehouse")
 
     @property
     def arguments(self) -> tuple[str, str]:

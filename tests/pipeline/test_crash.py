@@ -283,7 +283,7 @@ def load(shop: Shop, spark: SparkSession) -> None:
         runner.stop()
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float = 60.0) -> float:
+def wait_until(condition: Callable[[], bool], limit_s: float = 600.0) -> float:
     """Wait; returns the seconds that it took."""
     began = time.monotonic()
     while not condition():

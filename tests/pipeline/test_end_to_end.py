@@ -12,7 +12,7 @@ from headwater.pipeline.runner import Runner
 from headwater.sources.postgres.embedded import PostgresServer
 from tests.pipeline.world import A_SUM, VIEWS, Oracle, Shop, start_writers
 
-LIMIT_S = 180.0
+LIMIT_S = 600.0
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,6 @@ def test_a_repair_sets_the_source_up_again_and_loads_its_views_in_place(
 ) -> None:
     small = Small(tmp_path)
     small.run(spark)
-    before = {name: small.warehouse.view(name).latest().number for name in small.project.view_files}
     source = small.project.sources["shop"]
     source.teardown()
     source.setup()
@@ -120,6 +119,7 @@ def test_a_repair_sets_the_source_up_again_and_loads_its_views_in_place(
     with pytest.raises(BrokenLogError, match="headwater repair shop"):
         small.run(spark)
     assert small.rows("amounts") == {(1, 10), (2, 20)}
+    before = {name: small.warehouse.view(name).latest().number for name in small.project.view_files}
     assert quick("repair", "shop", *small.arguments).code == 0
     assert small.rows("amounts") == {(1, 11), (2, 20)}
     assert small.warehouse.view("amounts").latest().number > before["amounts"]

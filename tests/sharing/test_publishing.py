@@ -20,7 +20,7 @@ from headwater.pipeline.project import Project
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import Node, SharingError, Versions
 from headwater.sharing.publishing import publish_warehouse
-from headwater.warehouse.changes import Change, ChangeLog
+from headwater.warehouse.changes import Break, Change, ChangeLog
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -204,6 +204,17 @@ def test_transactions_that_are_gone_from_the_change_log_are_missed(
     with pytest.raises(HeadwaterError, match="no transaction 1 any more"):
         publish_warehouse(node.catalog, world.warehouse)
     assert Node.open(tmp_path / "n").catalog.addresses() == before
+
+
+def test_a_relation_is_not_published_across_a_gap_in_its_log(world: World, tmp_path: Path) -> None:
+    node = Node.create(tmp_path / "n", "N", durable=False)
+    publish_warehouse(node.catalog, world.warehouse)
+    changes(world)
+    world.numbers["y"] += 1
+    world.logs["y"].append([Break(world.numbers["y"], {"y.s": None}, "TRUNCATE y.s", {})])
+    world.writer.commit(Rows.empty(VIEW), world.vector(), kind="vector", level="strong")
+    with pytest.raises(SharingError, match=r"has a gap at number \d+: TRUNCATE y\.s"):
+        publish_warehouse(node.catalog, world.warehouse)
 
 
 # A project, its sources asked for boosters

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
-from headwater.errors import SourceError
+from headwater.errors import HeadwaterError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Delivery
@@ -28,7 +28,7 @@ class Oracle:
     transactions: list[str] = field(default_factory=list)
     answers: int = 0
     mismatches: list[str] = field(default_factory=list)
-    errors: list[SourceError] = field(default_factory=list)
+    errors: list[HeadwaterError] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Oracle:
             if result != expected:
                 self.mismatches.append(f"{label}: {result - expected!r} too much")
 
-    def wait_for_answers(self, count: int, timeout_s: float = 60.0) -> None:
+    def wait_for_answers(self, count: int, timeout_s: float = 300.0) -> None:
         with self.changed:
             done = self.changed.wait_for(
                 lambda: self.answers >= count or bool(self.errors), timeout_s
@@ -67,7 +67,7 @@ class Oracle:
         assert not self.errors, self.errors
         assert done, f"only {self.answers} of {count} answers came"
 
-    def wait_for_state(self, wanted: Mapping[str, Rows], timeout_s: float = 60.0) -> None:
+    def wait_for_state(self, wanted: Mapping[str, Rows], timeout_s: float = 300.0) -> None:
         """Wait until the replayed relations are what the database holds."""
         with self.changed:
             done = self.changed.wait_for(

@@ -17,7 +17,7 @@ from tests.sources.harness import local
 LINES = Schema.of([("id", INT), ("part", TEXT)])
 
 
-def read_log(monitor: Monitor, count: int, limit_s: float = 10.0) -> list[Committed]:
+def read_log(monitor: Monitor, count: int, limit_s: float = 120.0) -> list[Committed]:
     """The next transactions; fails if there are fewer or more."""
     found: list[Committed] = []
     deadline = time.monotonic() + limit_s
@@ -28,7 +28,7 @@ def read_log(monitor: Monitor, count: int, limit_s: float = 10.0) -> list[Commit
     return found
 
 
-def read_at_least(monitor: Monitor, count: int, limit_s: float = 10.0) -> list[Committed]:
+def read_at_least(monitor: Monitor, count: int, limit_s: float = 120.0) -> list[Committed]:
     found: list[Committed] = []
     deadline = time.monotonic() + limit_s
     while len(found) < count:

@@ -110,7 +110,12 @@ class SqliteHarness:
             tuple(read(value) for read, value in zip(readers, row, strict=True)) for row in rows
         )
 
-    def close(self) -> None:
+    def release(self) -> None:
+        """Close every connection, as when the application is stopped."""
         for writer in self._writers:
             writer.close()
+        self._writers.clear()
+
+    def close(self) -> None:
+        self.release()
         self._folder.cleanup()

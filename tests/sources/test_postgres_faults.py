@@ -55,7 +55,7 @@ def test_a_restarted_server_is_read_on_exactly_once(own_server: PostgresServer, 
     thread = threading.Thread(target=read)
     thread.start()
     own_server.halt(mode)
-    thread.join(timeout=10)
+    thread.join(timeout=120)
     assert lost
     monitor.close()
     with pytest.raises(LostConnectionError):

@@ -423,19 +423,33 @@ def test_keys_are_searched_in_an_index(harness: SqliteHarness, where: str) -> No
     assert any("SEARCH" in row[3] for row in plan), plan
 
 
-def test_an_altered_table_is_not_read(harness: SqliteHarness) -> None:
+def test_an_altered_column_is_not_read_and_others_are(harness: SqliteHarness) -> None:
     harness.create_table("t", AB, ["a"])
     source = harness.source(["t"])
     source.setup()
     wrapper = source.open_wrapper()
-    view = query_of(parse_view("SELECT a FROM t", source.relations()))
-    wrapper.ask([view])
+    relations = source.relations()
+    both = query_of(parse_view("SELECT a, b FROM t", relations))
+    one = query_of(parse_view("SELECT a FROM t", relations))
+    wrapper.ask([both])
     harness.writer().execute("ALTER TABLE t ADD COLUMN c INTEGER")
-    with pytest.raises(SourceError, match="altered since the setup"):
-        wrapper.ask([view])
+    wrapper.ask([both])
+    harness.writer().execute("ALTER TABLE t RENAME COLUMN b TO d")
+    with pytest.raises(SourceError, match=r"column b was renamed to d.*headwater setup s"):
+        wrapper.ask([both])
+    wrapper.ask([one])
     wrapper.close()
-    with pytest.raises(SourceError, match="altered since the setup"):
-        harness.source(["t"]).setup()
-    source.teardown()
+    with pytest.raises(SourceError, match="headwater setup s"):
+        source.open_load(["t"], 1)
     source.setup()
     assert committed(source) == []
+    source.open_load(["t"], 1).close()
+
+
+def test_a_key_that_the_file_does_not_keep_unique_is_refused(harness: SqliteHarness) -> None:
+    harness.create_table("t", AB)
+    source = harness.source(["t"], keys={"t": ["b"]})
+    with pytest.raises(SourceError, match=r"keeps the key \(b\) .*CREATE UNIQUE INDEX"):
+        source.setup()
+    harness.writer().execute('CREATE UNIQUE INDEX "t_key" ON "t" ("b")')
+    source.setup()

@@ -20,7 +20,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT, TEXT
-from headwater.errors import SourceError
+from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel, Delivery
@@ -378,11 +378,11 @@ def test_acknowledged_changes_are_pruned_and_others_stay(
     items = drain(monitor)
     monitor.acknowledge(items[0].position)
     count = "SELECT count(*), min(seq) FROM _headwater_log"
-    assert writer.connection.execute(count).fetchone() == (2, 12_001)
-    assert drain(monitor) == []
+    while writer.connection.execute(count).fetchone() != (3, 12_000):  # the last one shows history
+        assert drain(monitor) == []
     monitor.close()
     assert committed(source, items[0].position) == items[1:]
-    with pytest.raises(SourceError, match="no longer has what came after 0"):
+    with pytest.raises(BrokenLogError, match="no longer has what came after 0"):
         source.open_monitor(None)
     writer.execute("DELETE FROM t WHERE k = 3")
     assert committed(source, items[-1].position)[0].stamp == items[-1].stamp + 1
@@ -399,19 +399,36 @@ def test_pruning_gives_way_to_a_writer_and_is_made_up_for(
         writer.execute("INSERT INTO t VALUES (2, 'x')")
         monitor.acknowledge(item.position)
     monitor.close()
-    assert writer.connection.execute("SELECT min(seq) FROM _headwater_log").fetchone() == (2,)
+    assert writer.connection.execute("SELECT min(seq) FROM _headwater_log").fetchone() == (1,)
+
+
+def test_an_acknowledgement_waits_for_nobody(harness: SqliteHarness, source: SqliteSource) -> None:
+    writer = harness.writer()
+    with writer.transaction():
+        for n in range(5_000):
+            writer.execute("INSERT INTO t VALUES (?, 'x')", (n,))
+    monitor = source.open_monitor(None)
+    (item,) = drain(monitor)
+    count = "SELECT count(*) FROM _headwater_log"
+    monitor.acknowledge(item.position)
+    assert writer.connection.execute(count).fetchone() == (5_001,)
+    while writer.connection.execute(count).fetchone() != (1,):
+        assert monitor.read(0) == []
+    monitor.close()
 
 
 def test_positions_of_another_log_are_refused(harness: SqliteHarness, source: SqliteSource) -> None:
     writer = harness.writer()
     writer.execute("INSERT INTO t VALUES (1, 'x')")
     (item,) = committed(source)
-    with pytest.raises(SourceError, match="ahead of the log"):
-        source.open_monitor({"seq": 99})
+    with pytest.raises(BrokenLogError, match="ahead of the log"):
+        source.open_monitor({**item.position, "seq": 99})
     source.teardown()
+    with pytest.raises(BrokenLogError, match="no log of changes any more"):
+        source.open_monitor(item.position)
     source.setup()
     writer.execute("INSERT INTO t VALUES (2, 'x')")
-    with pytest.raises(SourceError, match="another log"):
+    with pytest.raises(BrokenLogError, match="another log"):
         source.open_monitor(item.position)
 
 
@@ -421,14 +438,8 @@ def test_positions_of_another_log_are_refused(harness: SqliteHarness, source: Sq
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("ALTER TABLE t ADD COLUMN c INTEGER", "altered since the setup"),
-        ("ALTER TABLE t RENAME COLUMN v TO w", "altered since the setup"),
-        ("ALTER TABLE t RENAME TO u", "no table t"),
-        ("DROP TABLE t", "no table t"),
-        ("DROP TRIGGER _headwater_1_delete", "lost the trigger"),
-        ("CREATE UNIQUE INDEX i ON t (v)", "unique indexes of table t have changed"),
         ("DROP TABLE _headwater_head", "log .* is gone"),
-        ("DROP TABLE _headwater_relation", "no log of changes"),
+        ("DROP TABLE _headwater_relation", "has no log of changes"),
     ],
 )
 def test_what_breaks_the_log_stops_the_monitor(
@@ -437,7 +448,7 @@ def test_what_breaks_the_log_stops_the_monitor(
     monitor = source.open_monitor(None)
     writer = harness.writer()
     writer.execute(statement)
-    with pytest.raises(SourceError, match=says):
+    with pytest.raises(BrokenLogError, match=says):
         drain(monitor)
     monitor.close()
 
@@ -459,7 +470,7 @@ def test_a_teardown_stops_the_monitor(harness: SqliteHarness, source: SqliteSour
     monitor = source.open_monitor(None)
     source.teardown()
     source.setup()
-    with pytest.raises(SourceError, match="made anew"):
+    with pytest.raises(BrokenLogError, match="made anew"):
         drain(monitor)
     monitor.close()
 
@@ -470,13 +481,16 @@ def test_a_file_that_is_moved_or_replaced_stops_the_monitor(
     monitor, wrapper = source.open_monitor(None), source.open_wrapper()
     drain(monitor)
     moved = harness.path.rename(harness.path.with_suffix(".old"))
-    with pytest.raises(SourceError, match="is gone"):
+    with pytest.raises(LostConnectionError, match="is gone"):
         drain(monitor)
-    with pytest.raises(SourceError, match="is gone"):
+    with pytest.raises(LostConnectionError, match="is gone"):
         wrapper.ask([])
-    sqlite3.connect(harness.path).close()
-    with pytest.raises(SourceError, match="was replaced"):
+    other = sqlite3.connect(harness.path)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT)")
+    with pytest.raises(LostConnectionError, match="was replaced"):
         drain(monitor)
+    other.close()
     monitor.close()
     wrapper.close()
     moved.rename(harness.path)
@@ -653,7 +667,7 @@ def test_answers_reflect_exactly_what_was_delivered_before_them(harness: SqliteH
     threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    assert finished.wait(60)
+    assert finished.wait(300)
     for thread in threads:
         thread.join()
     channel.close()

@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -15,6 +16,7 @@ from headwater.frames.arrow import from_arrow
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached
+from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.views import SCHEMA, load, rows, vector
 
@@ -204,13 +206,31 @@ def test_many_commits_are_checkpointed_beside_the_writer(
     assert view.rows(12) == rows({(n, "x"): 1 for n in range(10)})
 
 
-def test_a_vector_outlives_the_log_entries(warehouse: Warehouse, spark: SparkSession) -> None:
-    view = load(warehouse, spark, EMPTY)
-    with view.writer("r") as writer:
-        writer.commit(rows({(1, "a"): 1}), vector(42))
+def lose_entries(view: ViewTable) -> None:
+    """As if another tool had cleaned up the log, up to its newest version."""
     DeltaTable(str(view.log.folder)).create_checkpoint()
     for entry in (view.log.folder / "_delta_log").glob("*.json"):
         entry.unlink()
+
+
+def test_a_vector_is_not_taken_for_less_than_it_was(
+    warehouse: Warehouse, spark: SparkSession
+) -> None:
+    """What is in above its numbers is only in the entry: it would be taken in twice."""
+    view = load(warehouse, spark, EMPTY)
+    with view.writer("r") as writer:
+        writer.commit(rows({(1, "a"): 1}), vector(42))
+    lose_entries(view)
+    with pytest.raises(EngineError, match="has lost the entry of its newest commit"):
+        warehouse.view("orders").writer("next")
+
+
+def test_a_vector_outlives_the_log_entries(warehouse: Warehouse, spark: SparkSession) -> None:
+    view = load(warehouse, spark, EMPTY)
+    with view.writer("r") as writer:
+        in_order = {source: replace(at, also=()) for source, at in vector(42).items()}
+        writer.commit(rows({(1, "a"): 1}), in_order)
+    lose_entries(view)
     latest = warehouse.view("orders").latest()
     assert latest.number == 3
     assert latest.vector == {"shop": Reached(42, None), "crm": Reached(0, None)}

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError
-from headwater.warehouse import folding, view_writer
+from headwater.warehouse import delta_log, folding, view_writer
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -86,17 +87,19 @@ def test_checkpoints_may_be_lost_while_the_entries_are_there(
 
 
 def test_a_checkpoint_that_is_damaged_and_needed_is_an_error_and_not_an_older_state(
-    warehouse: Warehouse, view: ViewTable
+    warehouse: Warehouse, view: ViewTable, spark: SparkSession
 ) -> None:
     view.clean_up(NOW, minimum_age=NOW)
     for path in checkpoints(view.log):
         emptied(path)
     again = warehouse.view("orders")
-    with pytest.raises(EngineError, match=r"is damaged.*headwater reload"):
+    with pytest.raises(EngineError, match=r"is damaged.*headwater drop orders"):
         again.rows()
     with pytest.raises(EngineError, match="is damaged"):
         again.writer("next")
     assert checkpoints(view.log)
+    warehouse.drop("orders")
+    assert load(warehouse, spark, rows({(1, "a"): 1})).rows() == rows({(1, "a"): 1})
 
 
 def test_an_entry_that_is_missing_is_an_error_and_not_an_older_state(
@@ -106,7 +109,7 @@ def test_an_entry_that_is_missing_is_an_error_and_not_an_older_state(
     (view.log.folder / "_delta_log" / f"{version - 1:020}.json").unlink()
     for path in checkpoints(view.log):
         path.unlink()
-    with pytest.raises(EngineError, match=f"there is no entry {version - 1}"):
+    with pytest.raises(EngineError, match=f"there is no entry {version - 1} that can be read"):
         warehouse.view("orders").rows()
 
 
@@ -156,6 +159,24 @@ def test_nothing_is_removed_before_what_replaces_it_is_durable(
         ]
         assert order == sorted(order)
         assert order[-1] < removed
+
+
+def test_a_checkpoint_that_fails_costs_a_sentence_and_no_traceback(
+    view: ViewTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise DeltaError("Expected contiguous commit files, but found gap: 4049 -> 4051")
+
+    monkeypatch.setattr(delta_log, "DeltaTable", fails)
+    monkeypatch.setattr(delta_log, "_PAUSE_S", 0.0)
+    with view.writer("next") as writer:
+        writer.commit(rows({(100, "y"): 1}), vector(100))
+    view.log.try_checkpoint()
+    (record,) = caplog.records[-1:]
+    assert "found gap" in record.getMessage()
+    assert record.exc_info is None
+    with pytest.raises(EngineError, match="nothing was removed"):
+        view.log.write_checkpoint(view.log.snapshot())
 
 
 def test_a_listing_that_races_with_commits_is_not_an_error(

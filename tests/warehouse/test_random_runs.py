@@ -1,4 +1,4 @@
-"""Random changes with folds, compactions and replaced writers in between."""
+"""Random changes with folds, compactions, replaced writers and reloads in between."""
 
 import os
 import threading
@@ -11,13 +11,16 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
+from headwater.warehouse import replacing
+from headwater.warehouse.commits import Commit
+from headwater.warehouse.netting import local_frame
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.views import SCHEMA, load, rows, vector
 
 STEPS = 200 if os.environ.get("HEADWATER_STRESS") == "1" else 40
-STEPS_AND_WEIGHTS = [("commit", 75), ("fold", 8), ("compact", 8), ("replace", 4), ("stale", 5)]
+WEIGHTS = {"commit": 70, "fold": 8, "compact": 8, "replace": 4, "stale": 5, "reload": 5}
 
 
 def random_change(random: Random, state: Rows) -> Rows:
@@ -32,6 +35,23 @@ def random_change(random: Random, state: Rows) -> Rows:
         wanted = Rows(SCHEMA, kept)
     below = state.negative()
     return wanted - below if random.random() < 0.5 else wanted
+
+
+def reload(view: ViewTable, spark: SparkSession, contents: Rows, step: int, *, killed: bool) -> int:
+    """Load the view anew; perhaps killed before the plain table follows the log."""
+    with pytest.MonkeyPatch.context() as patched:
+        if killed:
+            patched.setattr(replacing, "settle", lambda view: None)
+        commit = view.replace(
+            local_frame(spark, contents),
+            SCHEMA,
+            {"sql": f"SELECT {step}"},
+            vector(step),
+            algorithm="",
+            level="",
+            runner=f"reload {step}",
+        )
+    return commit.number
 
 
 def check_all(view: ViewTable, expected: dict[int, Rows]) -> None:
@@ -51,21 +71,27 @@ def test_every_version_is_the_running_sum(
     folds = 0
     for step in range(STEPS):
         newest = expected[max(expected)]
-        match random.choices(["commit", "fold", "compact", "replace", "stale"], [75, 8, 8, 4, 5])[
-            0
-        ]:
+        match random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]:
             case "commit":
                 change = random_change(random, newest)
                 commit = writer.commit(change, vector(step))
                 expected[commit.number] = newest + change
             case "fold":
-                folds += view.fold(spark, "f") is not None
+                folds += isinstance(view.fold(spark, "f"), Commit)
             case "compact":
                 view.compact(at_least=random.randrange(1, 6))
             case "replace":
                 replaced.append(writer)
                 writer = view.writer(f"w{step}")
                 expected[writer.latest.number] = newest
+            case "reload":
+                contents = random_change(random, Rows.empty(SCHEMA)).positive()
+                number = reload(view, spark, contents, step, killed=random.random() < 0.5)
+                expected[number] = contents
+                assert view.signed_rows() == contents
+                replaced.append(writer)
+                writer = view.writer(f"w{step}")
+                expected[writer.latest.number] = contents
             case "stale" if replaced:
                 with pytest.raises(FencedError):
                     random.choice(replaced).commit(rows({(9, "never"): 1}), vector(step))
@@ -97,14 +123,14 @@ def test_readers_beside_a_writer_folds_and_compactions_see_whole_commits(
                 added = {(step, "a"): 1, (random.randrange(4), "b"): 2}
                 change = rows(removed) + rows(added)
                 expected[writer.latest.number + 1] = newest + change
-                assert ahead.acquire(timeout=60)
+                assert ahead.acquire(timeout=300)
                 writer.commit(change, vector(step))
                 committed.release()
 
     def read() -> None:
         other = warehouse.view("orders")
         for _ in range(commits):
-            assert committed.acquire(timeout=60)
+            assert committed.acquire(timeout=300)
             state = other.at()
             seen.append((state.number, state.signed_rows()))
             ahead.release()

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from headwater.algebra.values import Json
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
@@ -27,6 +27,7 @@ from headwater.cli.output import (
     console,
     parse_seeds,
     parse_settings,
+    plain,
     print_json,
     print_table,
     read_objects,
@@ -104,15 +105,19 @@ def run_json(done: Run) -> Object:
 
 def _print_runs(scenario: Scenario, algorithm: str, runs: list[tuple[int, Run]]) -> None:
     levels = Counter(str(done.verdict.level) for _, done in runs)
-    found = ", ".join(f"{count} {styled(level)}" for level, count in levels.most_common())
+    found = [Text.assemble(f"{n} ", styled(level)) for level, n in levels.most_common()]
     out = console()
-    out.print(f"[bold]{escape(scenario.name)}[/] with {algorithm}, {len(runs)} schedules: {found}")
+    out.print(
+        plain(scenario.name, "bold"),
+        f"with {algorithm}, {len(runs)} schedules:",
+        Text(", ").join(found),
+    )
     messages = sum(done.trace.message_count for _, done in runs) / len(runs)
     answers = sum(done.trace.byte_count for _, done in runs) / len(runs)
     out.print(f"  on average {messages:.1f} messages and {answers:.0f} bytes of answers")
     seed, worst = min(runs, key=lambda item: item[1].verdict.level)
     out.print(f"  lowest with seed {seed} ({style_of(seed)}):", end=" ")
-    out.print(explain(scenario.history, worst.verdict), markup=False)
+    out.print(explain(scenario.history, worst.verdict))
 
 
 @app.command("explore")
@@ -167,10 +172,12 @@ def _print_exploration(
 ) -> None:
     out = console()
     level = styled(str(found.level))
-    reached = f"{level} over all" if found.exhaustive else f"at most {level}, found in the first"
+    reached = " over all" if found.exhaustive else ", found in the first"
     out.print(
-        f"[bold]{escape(scenario.name)}[/] with {algorithm}: {reached} "
-        f"{found.schedules} schedules ({found.states} states)"
+        plain(scenario.name, "bold"),
+        f"with {algorithm}:",
+        Text.assemble("" if found.exhaustive else "at most ", level, reached),
+        f"{found.schedules} schedules ({found.states} states)",
     )
     if not found.exhaustive:
         out.print("  the bound on states was reached: raise it with --limit")
@@ -217,7 +224,7 @@ def replay_command(
             steps: list[Json] = list(show_trace(done.trace))
             print_json({"scenario": at, "algorithm": name, "steps": steps} | run_json(done))
         else:
-            console().print(f"[bold]{escape(scenario.name)}[/] with {name}")
+            console().print(plain(scenario.name, "bold"), f"with {name}")
             _print_steps(scenario, done)
     if save is not None:
         _write("--save", save, traces)
@@ -260,9 +267,9 @@ def _own_settings(data: Object, where: str) -> dict[str, str]:
 def _print_steps(scenario: Scenario, done: Run) -> None:
     out = console()
     for step in show_trace(done.trace):
-        out.print(f"  {step}", markup=False)
-    out.print(f"  [{'red' if done.verdict.level == 0 else 'bold'}]→[/]", end=" ")
-    out.print(explain(scenario.history, done.verdict), markup=False)
+        out.print(f"  {step}")
+    out.print(plain("  →", "red" if done.verdict.level == 0 else "bold"), end=" ")
+    out.print(explain(scenario.history, done.verdict))
 
 
 @app.command("algorithms")
@@ -286,15 +293,15 @@ def algorithms_command(as_json: JsonOption = False) -> None:
         return
     out = console()
     for found in ALGORITHMS.values():
-        out.print(f"[bold]{found.name}[/]  {found.summary}")
+        out.print(plain(found.name, "bold"), f" {found.summary}")
         out.print(f"  {found.paper}")
-        promised = ", ".join(f"{kind} {styled(found.promises[kind])}" for kind in SCENARIO_KINDS)
-        out.print(f"  promises: {promised}")
+        promised = [Text.assemble(f"{k} ", styled(found.promises[k])) for k in SCENARIO_KINDS]
+        out.print("  promises:", Text(", ").join(promised))
         for text in found.assumes:
             out.print(f"  assumes: {text}")
         for name, parameter in found.parameters.items():
             out.print(f"  --set {name}={parameter.default}: {parameter.meaning}")
-    out.print("[bold]the lab itself[/]")
+    out.print(plain("the lab itself", "bold"))
     for name, choices in LAB_SETTINGS.items():
         for choice, meaning in choices.items():
             out.print(f"  --set {name}={choice}: {meaning}")
@@ -407,8 +414,8 @@ def _print_spectrum(cells: list[Cell], names: list[str], kinds: list[str]) -> No
         )
 
 
-def _spectrum_cell(cell: Cell) -> str:
-    return styled(str(cell.measured)) + _mark(cell)
+def _spectrum_cell(cell: Cell) -> Text:
+    return Text.assemble(styled(str(cell.measured)), _mark(cell))
 
 
 def _mark(cell: Cell) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rich.panel import Panel
+from rich.text import Text
 
 from headwater.check.explain import explain
-from headwater.cli.output import console, styled
+from headwater.cli.output import console, plain, styled
 from headwater.lab.explore import explore
 from headwater.lab.library import example
 from headwater.lab.run import run
@@ -21,21 +22,30 @@ def demo() -> None:
     out = console()
     scenario = example("eca-2")
     schedule = parse_schedule(scenario.data["schedule"])
-    out.print(Panel(f"{scenario.view.sql}", title="A view over two tables", expand=False))
+    out.print(Panel(plain(scenario.view.sql), title="A view over two tables", expand=False))
     out.print("Two rows are inserted at the source. A conventional algorithm asks the source")
-    out.print("what each insertion changes. The source goes on changing while it asks:\n")
+    out.print("what each insertion changes. The source goes on changing while it asks:")
+    out.print()
     wrong = run(simulate(scenario, "conventional"), replayed(schedule))
     for step in show_trace(wrong.trace):
-        out.print(f"  {step}", markup=False)
-    out.print(f"\n[bold red]✗[/] {explain(scenario.history, wrong.verdict)}\n")
-    out.print(f"The same updates with [bold]{REPAIR}[/]:\n")
+        out.print(f"  {step}")
+    out.print()
+    out.print(f"✗ {explain(scenario.history, wrong.verdict)}")
+    out.print()
+    out.print("The same updates with", Text.assemble((REPAIR, "bold"), ":"))
+    out.print()
     simulation = simulate(scenario, REPAIR)
     right = run(simulation, replayed(schedule))
     for step in show_trace(right.trace):
-        out.print(f"  {step}", markup=False)
-    out.print(f"\n[bold green]✓[/] {explain(scenario.history, right.verdict)}\n")
-    out.print("Not one lucky run: the lab tries every order in which things can happen.\n")
+        out.print(f"  {step}")
+    out.print()
+    out.print(f"✓ {explain(scenario.history, right.verdict)}")
+    out.print()
+    out.print("Not one lucky run: the lab tries every order in which things can happen.")
+    out.print()
     for name in ("conventional", REPAIR):
         found = explore(simulate(scenario, name))
-        out.print(f"  {name:<13} {styled(str(found.level))} over {found.schedules} schedules")
-    out.print("\nNext: headwater lab examples, headwater lab explore eca-3 -a conventional")
+        level = styled(str(found.level))
+        out.print(f"  {name:<13}", level, f"over {found.schedules} schedules")
+    out.print()
+    out.print("Next: headwater lab examples, headwater lab explore eca-3 -a conventional")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.output import LEVEL_STYLES, console, print_json
+from headwater.cli.output import LEVEL_STYLES, Terminal, console, plain, print_json
 
 if TYPE_CHECKING:
     from headwater.pipeline.runner import Runner
@@ -34,7 +34,7 @@ def show(runner: Runner, as_json: bool = False) -> Iterator[Callable[[], None]]:
         yield lambda: changes(runner.describe())
     elif not sys.stdout.isatty():
         out = console()
-        changes = Changes(lambda name, view: out.print(line(name, view), markup=False))
+        changes = Changes(lambda name, view: out.print(line(name, view)))
         yield lambda: changes(runner.describe())
     else:
         began = time.monotonic()
@@ -51,7 +51,7 @@ def show(runner: Runner, as_json: bool = False) -> Iterator[Callable[[], None]]:
 
 def live(transient: bool = True) -> Live:
     """What is shown is renewed in place, and only when it is told to be."""
-    return Live(console=Console(highlight=False), auto_refresh=False, transient=transient)
+    return Live(console=Terminal(highlight=False), auto_refresh=False, transient=transient)
 
 
 class Changes:
@@ -105,7 +105,7 @@ class Screen:
     def tables(self, found: Mapping[str, Any]) -> Group:
         """Everything that a runner describes, with what goes wrong below."""
         troubles = [
-            Padding(Text(f"✗ {text}", style="red"), (0, 0, 1, 0))
+            Padding(plain(f"✗ {text}", "red"), (0, 0, 1, 0))
             for text in (
                 *(f"{n}: {v['message']}" for n, v in found["views"].items() if v.get("message")),
                 *(s["trouble"] for s in found["sources"].values() if s.get("trouble")),
@@ -122,7 +122,7 @@ class Screen:
         for column, width in widths.items():
             table.add_column(column, min_width=width, justify="right", no_wrap=True)
         for name, view in found["views"].items():
-            table.add_row(Text(name, style="bold"), *_cells(view))
+            table.add_row(plain(name, "bold"), *_cells(view))
         return table
 
     def _sources(self, found: Mapping[str, Any]) -> Table:
@@ -134,7 +134,7 @@ class Screen:
         for name, source in found["sources"].items():
             style = "bold red" if source.get("trouble") else "bold"
             cells = f"{source['read']:,}", f"{rates[name]:.0f}", f"{source['logged']:,}"
-            table.add_row(Text(name, style=style), *cells)
+            table.add_row(plain(name, style), *cells)
         return table
 
     def _rates(self, counts: dict[str, int]) -> dict[str, float]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 from headwater import __version__
 from headwater.cli import bench, demo, lab, lab_demo, maintenance, project, share, sources
-from headwater.errors import HeadwaterError
+from headwater.cli.failures import told
 
 app = typer.Typer(
     name="headwater",
@@ -56,11 +54,5 @@ def _options(
 
 def main() -> None:
     """Run the command line; a mistake of the user's is one sentence and exit code 2."""
-    try:
+    with told():
         app()
-    except HeadwaterError as error:
-        typer.echo(f"headwater: {error}", err=True)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

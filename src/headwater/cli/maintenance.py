@@ -70,11 +70,11 @@ def _print_stopped(runner: Runner) -> None:
         match view["state"]:
             case "running":
                 commits, rows = view.get("commits", 0), view.get("rows", 0)
-                out.print(f"[bold green]✓[/] {name}: {commits:,} commits, {rows:,} changed rows")
+                out.print(f"✓ {name}: {commits:,} commits, {rows:,} changed rows")
             case "stopped":
-                out.print(f"[bold red]✗[/] {name}: stopped")
+                out.print(f"✗ {name}: stopped")
             case _:
-                out.print(f"[bold yellow]○[/] {name}: not loaded; the next run loads it")
+                out.print(f"○ {name}: not loaded; the next run loads it")
 
 
 @contextmanager
@@ -120,9 +120,10 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
     runner = found["runner"]
     out = console()
     if runner:
-        out.print(f"[bold green]●[/] running: process {runner['pid']} on {runner['host']}\n")
+        out.print(f"● running: process {runner['pid']} on {runner['host']}")
     else:
-        out.print("[bold yellow]○[/] not running; 'headwater run' starts it\n")
+        out.print("○ not running; 'headwater run' starts it")
+    out.print()
     print_table(
         "Views",
         ["view", "state", "level", "algorithm", "version", "behind by", "last commit"],
@@ -136,11 +137,11 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
     )
     for name, view in found["views"].items():
         if view.get("note"):
-            out.print(f"\n[bold yellow]![/] {name}: ", end="")
-            out.print(view["note"], markup=False)
+            out.print()
+            out.print(f"○ {name}: {view['note']}")
     for trouble in wrong:
-        out.print("\n[bold red]✗[/] ", end="")
-        out.print(trouble, markup=False)
+        out.print()
+        out.print(f"✗ {trouble}")
 
 
 def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
@@ -223,18 +224,18 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Recompute views at their own version vectors and compare: equal, or the rows that differ."""
-    from headwater.pipeline.api import session_of
+    from headwater.pipeline.api import engine_of
     from headwater.pipeline.project import Project
     from headwater.pipeline.verify import verify_view
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
-    spark = session_of(opened)
+    spark = engine_of(opened).for_small
     wanted = views or Warehouse(opened.warehouse).view_names()
     wrong = 0
     for name in wanted:
         with reading(f"verifying {name}", as_json) as report:
-            found = verify_view(opened, name, spark(), report)
+            found = verify_view(opened, name, spark, report)
         print_verification(found, as_json)
         wrong += not found.holds
     if wrong:
@@ -264,15 +265,15 @@ def print_verification(found: Verification, as_json: bool = False) -> None:
     at = ", ".join(f"{source} {reached.number}" for source, reached in found.vector.items())
     if found.holds:
         out.print(
-            f"[bold green]✓[/] {found.view}: {found.rows:,} rows at version {found.number} equal "
+            f"✓ {found.view}: {found.rows:,} rows at version {found.number} equal "
             f"the view recomputed at ({at}); {found.taken_back:,} later transactions taken back; "
             f"{found.seconds:.1f} s"
         )
         return
-    out.print(f"[bold red]✗[/] {found.view}: version {found.number} is not the view at ({at})")
+    out.print(f"✗ {found.view}: version {found.number} is not the view at ({at})")
     for title, rows in (("missing", found.missing), ("too many", found.extra)):
         for row, count in rows.sorted_items():
-            out.print(f"  {title}: {count} × {_row(row)}", markup=False)
+            out.print(f"  {title}: {count} × {_row(row)}")
 
 
 def _row(row: Sequence[object]) -> str:
@@ -322,22 +323,23 @@ def reading(title: str, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Bring a view's plain table up to its newest commit, now."""
-    from headwater.pipeline.api import session_of
+    from headwater.pipeline.api import engine_of
     from headwater.pipeline.project import Project
     from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
     table = Warehouse(opened.warehouse).view(view)
-    commit = table.fold(session_of(opened)(), "headwater fold") if table.tail().rows else None
+    spark = engine_of(opened).for_small
+    commit = table.fold(spark, "headwater fold") if table.tail().rows else None
     if isinstance(commit, Unfolded):
         raise HeadwaterError(commit.reason)
     if as_json:
         print_json({"view": view, "folded": commit is not None})
     elif commit is None:
-        console().print(f"[bold green]✓[/] {view}: nothing to fold")
+        console().print(f"✓ {view}: nothing to fold")
     else:
-        console().print(f"[bold green]✓[/] {view}: the plain table is at version {commit.number}")
+        console().print(f"✓ {view}: the plain table is at version {commit.number}")
 
 
 def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -350,7 +352,7 @@ def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
     if as_json:
         print_json({"view": view, "dropped": True})
         return
-    console().print(f"[bold green]✓[/] {view}: its tables are gone")
+    console().print(f"✓ {view}: its tables are gone")
     if view in opened.view_files:
         path = opened.view_files[view].path
         console().print(f"  {path} is still there: the next run loads the view again")
@@ -380,7 +382,7 @@ def reload(
         if as_json:
             print_json({"view": view, "reloaded": True})
         else:
-            console().print(f"[bold green]✓[/] {view}: loaded anew")
+            console().print(f"✓ {view}: loaded anew")
 
 
 def repair(
@@ -407,7 +409,7 @@ def repair(
         print_json({"source": source, "repaired": True, "views": views})
     else:
         loaded = f"; loaded anew: {', '.join(views)}" if views else ""
-        console().print(f"[bold green]✓[/] {source} is set up again{loaded}")
+        console().print(f"✓ {source} is set up again{loaded}")
 
 
 def _check_views(project: Project, views: Sequence[str]) -> None:

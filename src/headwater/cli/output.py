@@ -1,17 +1,24 @@
-"""What the commands share: options, seeds, tables, JSON lines."""
+"""What the commands share: options, seeds, and the one place that puts text on a terminal.
+
+Values and names come from sources, peers and files, and may hold anything. Nothing is read as
+markup, and characters that would steer a terminal are shown as escapes.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headwater.errors import InputError
 from headwater.lab.files import load_objects, parse_objects
@@ -44,17 +51,69 @@ LEVEL_STYLES = {
 }
 
 
-def console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+# Text
+
+_MARKS = {"✓": "bold green", "✗": "bold red", "●": "bold green", "○": "bold yellow"}
+_STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Kinds of characters: control, format (among them those that turn the direction of writing),
+surrogates, and ends of lines."""
+_JOINERS = "\u200c\u200d"
+_NOT_PLAIN = re.compile(r"[^ -~]")
+
+
+def _steers(character: str) -> bool:
+    return unicodedata.category(character) in _STEERING and character not in _JOINERS
+
+
+def visible(text: object) -> str:
+    """Any text on one line, with the characters that would steer a terminal as escapes."""
+
+    def shown(match: re.Match[str]) -> str:
+        return match[0].encode("unicode_escape").decode() if _steers(match[0]) else match[0]
+
+    return _NOT_PLAIN.sub(shown, str(text))
+
+
+def plain(text: object, style: str = "") -> Text:
+    """Any text for a terminal, in one style."""
+    return Text(visible(text), style=style)
+
+
+class Terminal(Console):
+    """A console to which every string is plain text; a mark in front of it has its colour."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        shown = (_marked(each) if isinstance(each, str) else each for each in objects)
+        super().print(*shown, **options)
+
+
+def _marked(text: str) -> Text:
+    shown = plain(text)
+    at = len(text) - len(text.lstrip(" "))
+    if style := _MARKS.get(text[at : at + 1]):
+        shown.stylize(style, at, at + 1)
+    return shown
+
+
+def console() -> Terminal:
+    return Terminal(highlight=False, soft_wrap=True)
+
+
+def print_error(text: object) -> None:
+    """One line on standard error."""
+    typer.echo(f"headwater: {visible(text)}", err=True)
 
 
 def print_json(data: Mapping[str, object]) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False))
+    def escaped(match: re.Match[str]) -> str:
+        return json.dumps(match[0])[1:-1] if _steers(match[0]) else match[0]
+
+    typer.echo(_NOT_PLAIN.sub(escaped, json.dumps(data, ensure_ascii=False)))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     table = Table(
-        title=title,
+        title=plain(title) if title else None,
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,
@@ -63,14 +122,18 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         pad_edge=False,
     )
     for at, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=at < len(columns) - 1, min_width=6)
+        table.add_column(plain(column), overflow="fold", no_wrap=at < len(columns) - 1, min_width=6)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     Console(highlight=False).print(table)
 
 
-def styled(level: str) -> str:
-    return f"[{LEVEL_STYLES[level]}]{level}[/]"
+def styled(level: str) -> Text:
+    """A level in its colour."""
+    return plain(level, LEVEL_STYLES[level])
+
+
+# Arguments
 
 
 def parse_settings(given: list[str] | None) -> dict[str, str]:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from headwater.cli.output import JsonOption, console, print_json, print_table, styled
+from headwater.cli.output import JsonOption, console, print_error, print_json, print_table, styled
 from headwater.cli.sources import ProjectOption
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ def init(
     if as_json:
         print_json({"project": str(folder), "files": files})
     else:
-        console().print(f"[bold green]✓[/] {escape(str(folder))} has {', '.join(files)}")
-        typer.echo(f"Next: cd {folder}, then headwater check. README.md has the rest.")
+        console().print(f"✓ {folder} has {', '.join(files)}")
+        console().print(f"Next: cd {folder}, then headwater check. README.md has the rest.")
 
 
 def check(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -97,22 +96,22 @@ def _print_tables(found: Inspection) -> None:
         )
     for source in found.sources:
         if source.set_up is False:
-            typer.echo(f"Before the first run: headwater setup {source.name}")
+            console().print(f"Before the first run: headwater setup {source.name}")
     for source in found.sources:
         for statement in source.missing_indexes:
-            typer.echo(f"Probes of {source.name} would be quicker with: {statement};")
+            console().print(f"Probes of {source.name} would be quicker with: {statement};")
     for warning in found.warnings:
-        typer.echo(f"headwater: warning: {warning}", err=True)
+        print_error(f"warning: {warning}")
     for problem in found.problems:
-        typer.echo(f"headwater: {problem}", err=True)
+        print_error(problem)
     if not found.problems:
-        console().print("[bold green]✓[/] everything is sound")
+        console().print("✓ everything is sound")
 
 
 def _row(source: SourceFound) -> list[str]:
     states = {True: "yes", False: "not yet", None: "-"}
     shown = ", ".join(map(_with_key, source.relations)) or "cannot be read"
-    return [source.name, states[source.set_up], escape(shown)]
+    return [source.name, states[source.set_up], shown]
 
 
 def _with_key(relation: Relation) -> str:

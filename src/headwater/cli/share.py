@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.errors import InputError
@@ -99,11 +98,11 @@ def publish(
         )
         return
     shown = _counted(done.counts) or "nothing new"
-    console().print(f"[bold green]✓[/] {escape(sharing.name)}: {shown}")
+    console().print(f"✓ {sharing.name}: {shown}")
     for name, vector in done.vectors.items():
-        console().print(f"  {name} is published up to ({vector})", markup=False)
+        console().print(f"  {name} is published up to ({vector})")
     for name, reason in done.left_out.items():
-        console().print(f"  {name} is left out: {reason}", markup=False)
+        console().print(f"  {name} is left out: {reason}")
 
 
 @app.command("list")
@@ -131,7 +130,7 @@ def list_command(
                 print_json({"kind": "held", "subject": name, "versions": dict(held.versions),
                             "rows": size})  # fmt: skip
         return
-    console().print(f"node {sharing.name} of the system {sharing.catalog.system}", markup=False)
+    console().print(f"node {sharing.name} of the system {sharing.catalog.system}")
     if not kind:
         _print_relations(sharing)
         _print_held(sharing)
@@ -153,8 +152,8 @@ def _print_relations(sharing: Node) -> None:
         ["relation", "owner", "updategrams", "newest version"],
         (
             [
-                escape(name),
-                escape(entry.owner),
+                name,
+                entry.owner,
                 f"{len(catalog.updategrams(name)):,}",
                 str(catalog.newest(name)),
             ]
@@ -168,7 +167,7 @@ def _print_held(sharing: Node) -> None:
         "Held here",
         ["name", "rows", "versions"],
         (
-            [escape(name), f"{sum(n for _, n in held.rows.items()):,}", str(held.versions)]
+            [name, f"{sum(n for _, n in held.rows.items()):,}", str(held.versions)]
             for name, held in sharing.holdings().items()
         ),
     )
@@ -183,13 +182,13 @@ def _about(listed: Listed) -> str:
 
     match listed:
         case ListedUpdategram(subject=subject, first=first, last=last):
-            return escape(f"{subject} from ({first}) to ({last})")
+            return f"{subject} from ({first}) to ({last})"
         case ListedContents(subject=subject, versions=versions):
-            return escape(f"{subject} at ({versions})")
+            return f"{subject} at ({versions})"
         case ListedBooster(view=view, interval=interval, versions=versions):
-            return escape(f"{versions}, for {interval} in view {view.name}")
+            return f"{versions}, for {interval} in view {view.name}"
     name = listed.manifest["name"]
-    return escape(f"{name}: {listed.manifest['sql']}" if listed.kind == "view" else name)
+    return f"{name}: {listed.manifest['sql']}" if listed.kind == "view" else str(name)
 
 
 @app.command("exchange")
@@ -253,9 +252,9 @@ def _print_copied(copied: Copied, as_json: bool) -> None:
         print_json({**about, "taken": copied.taken, "refused": refused})
         return
     taken = _counted(copied.taken) or "nothing new"
-    console().print(f"[bold green]✓[/] {escape(f'{copied.source} to {copied.target}: {taken}')}")
+    console().print(f"✓ {copied.source} to {copied.target}: {taken}")
     for address, reason in refused.items():
-        console().print(f"[bold red]✗[/] {address[:12]}: {escape(reason)}")
+        console().print(f"✗ {address[:12]}: {reason}")
 
 
 @app.command("advance")
@@ -288,13 +287,13 @@ def advance(
         )
         return
     if done.updategram is None:
-        console().print(f"[bold green]✓[/] {view} stays at ({done.last})")
+        console().print(f"✓ {view} stays at ({done.last})")
         return
     used = f"{len(done.boosters)} boosters" if done.boosters else "no booster"
     asked = f", copies of {', '.join(done.copies)}" if done.copies else ""
     net = done.updategram.net
     console().print(
-        f"[bold green]✓[/] {view} is at ({done.last}), was at ({done.first}): "
+        f"✓ {view} is at ({done.last}), was at ({done.first}): "
         f"+{_size(net.positive())} -{_size(-net.negative())} rows, {used}{asked}"
     )
 
@@ -338,12 +337,10 @@ def _print_rows(found: Contents, limit: int) -> None:
     print_table(
         "",
         list(found.schema.names),
-        ([escape("NULL" if v is None else str(v)) for v in row] for row in rows[:limit]),
+        (["NULL" if v is None else str(v) for v in row] for row in rows[:limit]),
     )
     more = f"; the first {limit} are shown" if len(rows) > limit else ""
-    console().print(
-        f"{len(rows):,} rows of {found.subject} at ({found.versions}){more}", markup=False
-    )
+    console().print(f"{len(rows):,} rows of {found.subject} at ({found.versions}){more}")
 
 
 def _counted(counts: Any) -> str:

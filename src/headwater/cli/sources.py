@@ -33,11 +33,13 @@ def setup(
     if as_json:
         print_json({"source": source, "statements": statements, "ran": not show})
     elif show:
+        out = console()
         for statement in statements:
-            typer.echo(f"{statement.rstrip(';')};")
+            for line in f"{statement.rstrip(';')};".splitlines():
+                out.print(line)
     else:
         found = ", ".join(chosen.relations())
-        console().print(f"[bold green]✓[/] {source} is set up for {found}")
+        console().print(f"✓ {source} is set up for {found}")
 
 
 def teardown(
@@ -50,4 +52,4 @@ def teardown(
     if as_json:
         print_json({"source": source, "removed": True})
     else:
-        console().print(f"[bold green]✓[/] {source} is as it was before setup")
+        console().print(f"✓ {source} is as it was before setup")

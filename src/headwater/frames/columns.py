@@ -92,9 +92,12 @@ class Columns(Rows):
         return Rows(self.schema, self._counts)
 
     def distinct(self, columns: Sequence[str]) -> set[Row]:
-        names = [_place(self.schema.positions[name]) for name in columns]
+        once = list(dict.fromkeys(columns))  # Arrow groups by a column only once
+        names = [_place(self.schema.positions[name]) for name in once]
         found = self._merge().select(names).group_by(names).aggregate([])
-        return set(row_values(found.select(names), self.schema.only(columns)))
+        places = [once.index(name) for name in columns]
+        rows = row_values(found.select(names), self.schema.only(once))
+        return {tuple([row[at] for at in places]) for row in rows}
 
     def _merge(self) -> pyarrow.Table:
         """Every row in one place, with a count that is not zero."""

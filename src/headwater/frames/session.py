@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shlex
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeAlias
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from headwater.errors import EngineError
+from headwater.frames.failures import SPARK_ERRORS
+
+Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
+"""A session, or what gives one: then only what is not small is done on Spark."""
 
 MEANING = {
     "spark.sql.ansi.enabled": "true",
@@ -42,6 +53,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
 }
+_SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -73,7 +85,52 @@ def spark_session(
     for key, value in at_start.items():
         builder = builder.config(key, value)
     with _errors_to(log):
-        return builder.getOrCreate()
+        try:
+            _start_machine(at_start)
+            return builder.getOrCreate()
+        except SPARK_ERRORS as error:
+            raise _did_not_start(error, log) from None
+
+
+def _start_machine(settings: Mapping[str, str]) -> None:
+    """Start Spark's virtual machine, unless it runs, with settings that may be secrets.
+
+    They go into a file that only this user may read, and that is gone afterwards. PySpark would
+    put them into the command line, where everybody on the machine can read them.
+    """
+    number, path = tempfile.mkstemp(prefix="headwater-", suffix=".properties")  # mode 0600
+    before = os.environ.get(_SUBMIT)
+    try:
+        with os.fdopen(number, "w", encoding="ascii") as file:
+            file.writelines(f"{_property(k)}={_property(v)}\n" for k, v in settings.items())
+        options = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
+        os.environ[_SUBMIT] = f"{options} {before or 'pyspark-shell'}"
+        SparkContext._ensure_initialized()
+    finally:
+        Path(path).unlink()
+        if before is None:
+            del os.environ[_SUBMIT]
+        else:
+            os.environ[_SUBMIT] = before
+
+
+def _property(text: str) -> str:
+    """A name or value as Java's property files have it."""
+    units = text.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(
+        chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}"
+        for code in codes
+    )
+
+
+def _did_not_start(error: Exception, log: Path | None) -> EngineError:
+    said = next((line for line in str(error).splitlines() if line.strip()), "")
+    where = f" {log} has the details." if log else ""
+    return EngineError(
+        f"Spark did not start: {re.sub(r'^.[A-Z_.]+. ', '', said).rstrip('.')}.{where}",
+        "Check [spark] in headwater.toml.",
+    )
 
 
 @contextmanager
@@ -114,8 +171,11 @@ def _quiet() -> str:
 
 
 @contextmanager
-def named(spark: SparkSession, text: str) -> Iterator[None]:
+def named(spark: SparkSession | None, text: str) -> Iterator[None]:
     """Name the jobs that are started inside, for Spark's own pages: by view and step."""
+    if spark is None:
+        yield
+        return
     context = spark.sparkContext
     names = ("spark.jobGroup.id", "spark.job.description")
     before = [(name, context.getLocalProperty(name)) for name in names]

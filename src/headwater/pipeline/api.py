@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError
+from headwater.errors import SeveralError
+from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
@@ -79,16 +80,17 @@ def keep_running(
         loading = runner.loading
     finally:
         runner.stop()
-    if runner.failures:
-        raise _all_of(runner.failures)
+    if failures := list({str(failure): failure for failure in runner.failures}.values()):
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
     if finished or not (once or loading):
         return ""
     return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
 
 
-def _all_of(failures: Sequence[HeadwaterError]) -> HeadwaterError:
-    found = {str(failure): failure for failure in failures}
-    return failures[0] if len(found) == 1 else HeadwaterError("\n".join(found))
+def engine_of(project: Project) -> Engine:
+    """The project's engine, whose Spark session is started when it is first needed."""
+    settings = project.settings.spark
+    return Engine(session_of(project), settings.engine, settings.threshold or THRESHOLD)
 
 
 def session_of(

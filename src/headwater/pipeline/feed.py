@@ -95,6 +95,16 @@ class Feed:
         if self.log.end < number:
             raise HeadwaterError(f"The change log of {self.name} was closed.")
 
+    def wait_begun(self) -> None:
+        """Return when it is known, and will be after a crash, which log is read."""
+        with self._changed:
+            while not self.log.position:
+                if trouble := self._failure or self.channel.trouble:
+                    raise trouble
+                if self._stopping:
+                    raise HeadwaterError(f"The change log of {self.name} was closed.")
+                self._changed.wait(_PROGRESS_S)
+
     # The channel's history
 
     def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
@@ -122,6 +132,10 @@ class Feed:
 
     def holds(self, number: int) -> bool:
         return self.log.end >= number
+
+    @property
+    def first(self) -> int:
+        return self.log.first
 
     # The thread that writes
 

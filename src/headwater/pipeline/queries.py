@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import Token, TokenType, exp
@@ -17,6 +18,7 @@ from headwater.algebra.sql_text import SqlText, means
 from headwater.errors import InputError, SqlError
 from headwater.frames.session import named
 from headwater.pipeline.project import Project
+from headwater.warehouse.netting import quoted
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -42,9 +44,9 @@ def query_views(
     from headwater.frames.failures import SPARK_ERRORS
 
     text = SqlText(query)
-    statement = _parsed(text)
+    views = _named_views(project, text, _parsed(text))
     spark = session()
-    prepared = _registered(project, spark, text, statement)
+    prepared = _registered(project, spark, text, views)
     try:
         with named(spark, "sql"):
             found = spark.sql(prepared)
@@ -73,26 +75,43 @@ def _parsed(text: SqlText) -> exp.Query:
 # The views of a query
 
 
-def _registered(project: Project, spark: SparkSession, text: SqlText, statement: exp.Query) -> str:
-    """The query for Spark, to which every view that it names is now known."""
-    warehouse = Warehouse(project.warehouse)
-    loaded = warehouse.view_names()
+@dataclass(frozen=True)
+class _Named:
+    """A view as a query names it."""
+
+    table: exp.Table
+    view: str
+    number: int | None
+
+
+def _named_views(project: Project, text: SqlText, statement: exp.Query) -> list[_Named]:
+    """The views that a query names; SqlError if there is no such view."""
+    loaded = Warehouse(project.warehouse).view_names()
     inner = [text.name(cte.args["alias"]) for cte in statement.find_all(exp.CTE)]
-    prepared = text.sql
-    for at, table in enumerate(statement.find_all(exp.Table)):
+    found = []
+    for table in statement.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             continue  # a function, such as range(3)
         view = _meant(text, table, loaded)
-        if view is None:
-            if table.db or not any(means(name, table.name) for name in inner):
-                raise _no_view(project, text, table, loaded)
-            continue
-        number = _version(text, table)
-        known = view if number is None else f"__{at}"
-        warehouse.view(view).dataframe(spark, number).createOrReplaceTempView(known)
-        if number is not None:
-            new = known if table.alias else f"{known} {_quoted(view)}"
-            prepared = _replaced(prepared, text, table, new)
+        if view is not None:
+            found.append(_Named(table, view, _version(text, table)))
+        elif table.db or not any(means(name, table.name) for name in inner):
+            raise _no_view(project, text, table, loaded)
+    return found
+
+
+def _registered(
+    project: Project, spark: SparkSession, text: SqlText, views: Iterable[_Named]
+) -> str:
+    """The query for Spark, to which every view that it names is now known."""
+    prepared = text.sql
+    for at, each in enumerate(views):
+        known = each.view if each.number is None else f"__{at}"
+        view = Warehouse(project.warehouse).view(each.view)
+        view.dataframe(spark, each.number).createOrReplaceTempView(known)
+        if each.number is not None:
+            new = known if each.table.alias else f"{known} {quoted(each.view)}"
+            prepared = _replaced(prepared, text, each.table, new)
     return prepared
 
 
@@ -140,10 +159,6 @@ def _replaced(prepared: str, text: SqlText, table: exp.Table, new: str) -> str:
 def _number_after(tokens: Iterable[Token], start: int) -> Token:
     kinds = (TokenType.NUMBER, TokenType.STRING)
     return next(t for t in tokens if t.start > start and t.token_type in kinds)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"
 
 
 # Mistakes

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import HeadwaterError, InputError, SeveralError
 from headwater.pipeline.project import Project
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.warehouse import Warehouse
@@ -70,8 +70,10 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
     finally:
         path.unlink(missing_ok=True)
         answered.unlink(missing_ok=True)
-    if found["failure"] is not None:
-        raise (InputError if found["input"] else HeadwaterError)(found["failure"])
+    kind = InputError if found["input"] else HeadwaterError
+    failures = [kind(text) for text in found["failures"]]
+    if failures:
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
     return True
 
 
@@ -99,9 +101,8 @@ def answer(folder: Path, request: Request, *failures: HeadwaterError) -> None:
     """Tell the command that waits how it went."""
     path, answered = _paths(folder, request.id)
     path.with_suffix(".taken").unlink(missing_ok=True)
-    told = "\n".join(dict.fromkeys(map(str, failures)))
-    mistake = bool(failures) and all(isinstance(failure, InputError) for failure in failures)
-    _put(answered, {"failure": told or None, "input": mistake})
+    mistake = all(isinstance(failure, InputError) for failure in failures)
+    _put(answered, {"failures": list(dict.fromkeys(map(str, failures))), "input": mistake})
 
 
 def _paths(folder: Path, request: str) -> tuple[Path, Path]:

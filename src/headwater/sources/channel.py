@@ -103,6 +103,11 @@ class History(Protocol):
         """Whether a transaction can be recalled already."""
         ...
 
+    @property
+    def first(self) -> int:
+        """The oldest number that can still be recalled."""
+        ...
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -393,10 +398,10 @@ class Channel:
 
     def _stamps_before(self, number: int) -> Sequence[Stamps]:
         """Of transactions that an earlier process received, and not long ago."""
-        before = min(number, _RECEIVED_BEFORE)
-        if self._history is None or not before:
+        if self._history is None:
             return ()
-        return self._history.stamps(number - before, before)
+        before = min(number - self._history.first + 1, _RECEIVED_BEFORE)
+        return self._history.stamps(number - before, before) if before > 0 else ()
 
     def _recall(self, after: int, most: int) -> Sequence[Numbered]:
         found = self._history.recall(after, most) if self._history is not None else ()

@@ -258,6 +258,9 @@ class Source(Protocol):
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         """Report what was committed after a position; None: from the setup on.
 
+        Without a position it says first where it begins, so that a log which takes the place of
+        this one is known for another, although nothing has happened in either.
+
         Where a source has one reader at a time, an earlier epoch of this reader, which may hang
         on, is ended; any other is left alone.
         """

@@ -109,6 +109,14 @@ class PostgresSettings(_SourceSettings):
     limit_s: Annotated[
         PositiveInt, Field(description="How many seconds one statement may take.")
     ] = 3600
+    slot: Annotated[
+        str | None,
+        Field(description="The replication slot; by default one named for the warehouse."),
+    ] = None
+    publication: Annotated[
+        str | None,
+        Field(description="The publication; by default one named for the warehouse."),
+    ] = None
 
     @property
     def merges(self) -> str:
@@ -131,6 +139,8 @@ class PostgresSettings(_SourceSettings):
             self.dsn.get_secret_value(),
             self.relations,
             self.keys,
+            publication=self.publication,
+            slot=self.slot,
             limit_s=self.limit_s,
             replication=self.changes == "replication",
             owner=owner,

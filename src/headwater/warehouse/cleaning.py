@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable, Set
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headwater.warehouse.commits import OWN_FILES, Commit
 from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.replacing import loaded_files, settle
 
 if TYPE_CHECKING:
     from headwater.warehouse.view_table import ViewTable
@@ -33,14 +36,30 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     now = time.time()
     horizon = now - max(keep, minimum_age).total_seconds()
     untouched = now - minimum_age.total_seconds()
+    settle(view)
     oldest = min(_current_at(view.log, horizon), view.latest().version)
-    bases = [commit.base.plain for commit in view.commits() if commit.version >= oldest]
-    _clean(view.plain, min(bases, default=0), horizon, untouched)
+    kept = [commit for commit in view.commits() if commit.version >= oldest]
+    bases = [commit.base.plain for commit in kept if commit.base.plain != OWN_FILES]
+    newest = view.plain.snapshot().version
+    _clean(view.plain, min(bases, default=newest), horizon, untouched, _loaded(view, kept))
     _clean(view.log, oldest, horizon, untouched)
     _clean_staging(view.staging, now - max(ABANDONED, minimum_age).total_seconds())
 
 
-def _clean(log: DeltaLog, oldest: int, horizon: float, untouched: float) -> None:
+def _loaded(view: ViewTable, commits: Iterable[Commit]) -> set[str]:
+    """The plain files of loads, which their commits name themselves."""
+    loads = [commit for commit in commits if commit.base.plain == OWN_FILES]
+    entries = [view.log.entry(commit.version) or [] for commit in loads]
+    return {file.name for entry in entries for file in loaded_files(entry)}
+
+
+def _clean(
+    log: DeltaLog,
+    oldest: int,
+    horizon: float,
+    untouched: float,
+    needed: Set[str] = frozenset(),
+) -> None:
     """Forget the versions before `oldest`, and those that were replaced before `horizon`."""
     oldest = min(oldest, _current_at(log, horizon))
     candidates = [path for path in log.folder.glob("*.parquet") if path.stat().st_mtime < untouched]
@@ -50,7 +69,7 @@ def _clean(log: DeltaLog, oldest: int, horizon: float, untouched: float) -> None
         log.set_oldest(oldest)
     log.delete_before(oldest)
     log.delete_temporary_before(untouched)
-    needed = {file.name for file in snapshot.files} | _added_after(log, oldest)
+    needed = needed | {file.name for file in snapshot.files} | _added_after(log, oldest)
     for path in candidates:
         if path.name not in needed:
             path.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -92,6 +93,7 @@ def log_arrow_schema(schema: Schema) -> pyarrow.Schema:
     return signed_schema(schema).append(pyarrow.field(COMMIT, pyarrow.int64()))
 
 
+@lru_cache(maxsize=256)
 def schema_from_delta(text: str) -> Schema:
     """The view's schema, read from a table's; the log's own columns are left out."""
     fields: list[dict[str, Any]] = json.loads(text)["fields"]

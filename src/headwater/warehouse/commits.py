@@ -24,6 +24,13 @@ APP = "headwater"
 """The key of our metadata, and the app transaction that holds a commit's number."""
 
 
+EARLY = f"{APP}:early"
+"""The app transaction that says how many transactions the vector has above its numbers."""
+
+OWN_FILES = -1
+"""In place of a version of the plain table: the files that the commit itself names."""
+
+
 @dataclass(frozen=True)
 class Base:
     """The version of the plain table that a state starts from, and the last commit in it."""
@@ -74,7 +81,8 @@ class Commit:
         App transactions survive checkpoints and the clean-up of the log; metadata does not.
         """
         now = int(time.time() * 1000)
-        numbers = {APP: self.number}
+        early = sum(len(reached.also) for reached in self.vector.values())
+        numbers = {APP: self.number, EARLY: early}
         numbers |= {source_app(source): reached.number for source, reached in self.vector.items()}
         return [
             commit_info(self.metadata(), now),

@@ -9,6 +9,7 @@ from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import Action, Base, maintenance_info
 from headwater.warehouse.delta_log import DeltaLog, OvertakenError
 from headwater.warehouse.files import delete, read_arrow, write_arrow
+from headwater.warehouse.tables import schema_of
 
 if TYPE_CHECKING:
     from headwater.warehouse.view_table import ViewTable
@@ -28,7 +29,9 @@ def compact(view: ViewTable, at_least: int) -> bool:
             small.append(file)
     if len(small) < at_least:
         return False
-    table = read_arrow(view.log.folder, small, log_arrow_schema(view.schema)).sort_by(COMMIT)
+    table = read_arrow(view.log.folder, small, log_arrow_schema(schema_of(snapshot))).sort_by(
+        COMMIT
+    )
     numbers = table.column(COMMIT)
     merged = write_arrow(
         table,

@@ -13,6 +13,7 @@ reader's sake; they are synced and read back before anything that they replace m
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import time
@@ -31,6 +32,8 @@ from headwater.warehouse.snapshots import Snapshot, from_checkpoint
 
 OLDEST = "_oldest_version"
 """The file that says which versions' log entries may have been deleted: those before its own."""
+
+_logger = logging.getLogger(__name__)
 
 _HINT = "_last_checkpoint"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
@@ -95,10 +98,8 @@ class DeltaLog:
                 return found
             self.check_in_place()
             time.sleep(_PAUSE_S)  # clean-up was at it
-        raise EngineError(
-            f"The log of the table {self.folder} is damaged: there is no entry "
-            f"{found.version + 1}, but there are later ones.",
-            "Restore the file from a backup, or load the view anew with 'headwater reload'.",
+        raise self._damaged(
+            f"there is no entry {found.version + 1} that can be read, but there are later ones"
         )
 
     def _at(self, version: int) -> Snapshot:
@@ -139,11 +140,15 @@ class DeltaLog:
         except ValueError:
             found = []
         if not found:
-            raise EngineError(
-                f"The log of the table {self.folder} is damaged: {path} cannot be read.",
-                "Restore the file from a backup, or load the view anew with 'headwater reload'.",
-            )
+            raise self._damaged(f"{path} cannot be read")
         return found
+
+    def _damaged(self, how: str) -> EngineError:
+        return EngineError(
+            f"The log of the table {self.folder} is damaged: {how}.",
+            "Restore the file from a backup, or remove the view with 'headwater drop "
+            f"{self.folder.name}': the next run loads it anew.",
+        )
 
     def oldest(self) -> int:
         """No log entry at or above this version has been cleaned away."""
@@ -236,6 +241,13 @@ class DeltaLog:
                 "something else than the log, so it was removed.",
                 "Nothing is lost: the log's entries are all there.",
             )
+
+    def try_checkpoint(self) -> None:
+        """Write a checkpoint of the newest version; reading gets slower without, nothing else."""
+        try:
+            self.write_checkpoint(self.snapshot())
+        except Exception as error:
+            _logger.warning("No checkpoint of %s was written: %s", self.folder, error)
 
     def remove_broken_checkpoints(self) -> None:
         """Remove what a power loss has left of the newest checkpoints, which stops other readers.

@@ -49,7 +49,13 @@ class Lease:
 
     def acquire(self) -> None:
         """Become the runner; BusyError if another one is at work."""
-        self._make_folder()
+        with _writing():
+            self._acquire()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def _acquire(self) -> None:
+        make_folder(self._folder)
         with self._locked():
             current = self._read()
             if current and not _is_over(current):
@@ -63,8 +69,6 @@ class Lease:
             self.epoch = self._highest_epoch() + 1
             replace_file(self._epoch_file, str(self.epoch).encode())
             self._write(released=False)
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-        self._thread.start()
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -103,16 +107,6 @@ class Lease:
                 if self.lost:
                     return
                 self._write(released=False)
-
-    def _make_folder(self) -> None:
-        try:
-            make_folder(self._folder)
-            self._lock_file.open("a").close()
-        except OSError as error:
-            raise HeadwaterError(
-                f"The warehouse cannot be written: {error.filename}: {error.strerror}.",
-                "Look at the folder, its owner and its disk; nothing was changed.",
-            ) from None
 
     # Epochs
 
@@ -178,6 +172,17 @@ class Lease:
             pass
         file.close()
         return None
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HeadwaterError(
+            f"The warehouse cannot be written: {error.filename}: {error.strerror}.",
+            "Look at the folder, its owner and its disk; nothing was changed.",
+        ) from None
 
 
 def current_runner(folder: Path) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from headwater.warehouse.durable import make_folder
@@ -22,13 +22,12 @@ def pinned(folder: Path, after: int) -> Iterator[None]:
     """Keep everything behind a number while this is open."""
     make_folder(folder, durable=False)
     path = folder / f"{after:020d}-{uuid.uuid4().hex}.pin"
-    with path.open("x") as file:
-        try:
-            with releasing(folder):
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        with releasing(folder):
+            file = stack.enter_context(path.open("x"))
+            stack.callback(path.unlink, missing_ok=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

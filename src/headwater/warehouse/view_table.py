@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
-from headwater.errors import InputError
+from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.warehouse.cleaning import HOUR, clean_up
-from headwater.warehouse.columns import COMMIT, log_arrow_schema, schema_from_delta
+from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import (
+    EARLY,
+    OWN_FILES,
     Base,
     Commit,
     base_from_json,
@@ -31,13 +31,17 @@ from headwater.warehouse.compaction import compact
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.files import read_arrow
 from headwater.warehouse.folding import Unfolded, fold
+from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
-from headwater.warehouse.vectors import Reached
+from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
+from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.view_writer import ViewWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from headwater.frames.session import Spark
 
 
 @dataclass(frozen=True)
@@ -63,32 +67,22 @@ class ViewTable:
 
     # What it is
 
-    @cached_property
+    @property
     def schema(self) -> Schema:
-        return schema_from_delta(self._opened.schema_json)
+        return schema_of(self.log.snapshot())
 
     @property
     def definition(self) -> dict[str, Json]:
-        found: dict[str, Json] = self._description["definition"]
-        return found
+        return definition_of(self.log.snapshot())
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return tuple(self._description["sources"])
+        return sources_of(self.log.snapshot())
 
     @property
     def key(self) -> tuple[str, ...]:
         """The columns that identify every row; none if rows may occur twice."""
-        return tuple(self._description.get("key", ()))
-
-    @cached_property
-    def _opened(self) -> Snapshot:
-        return self.log.snapshot()
-
-    @cached_property
-    def _description(self) -> dict[str, Any]:
-        description: dict[str, Any] = json.loads(self._opened.description)
-        return description
+        return key_of(self.log.snapshot())
 
     # Commits
 
@@ -108,16 +102,24 @@ class ViewTable:
         """The newest numbered commit in a version of the log.
 
         Where its entry has been cleaned away, the app transactions still tell its number and
-        vector, without positions.
+        vector, without positions. Which transactions are in above its numbers they do not tell.
         """
-        return self._commit_entry(self.log, snapshot) or Commit(
+        if found := self._commit_entry(self.log, snapshot):
+            return found
+        if snapshot.transaction(EARLY):
+            raise EngineError(
+                f"The signed log of the view {self.name} has lost the entry of its newest commit, "
+                "and with it which transactions were taken in before earlier ones.",
+                f"Load the view anew with 'headwater reload {self.name}'.",
+            )
+        return Commit(
             self.name,
             snapshot.number,
             "open",
             "",
             {
                 source: Reached(snapshot.transaction(source_app(source)) or 0, None)
-                for source in self.sources
+                for source in sources_of(snapshot)
             },
             self.base_in(snapshot),
             version=snapshot.version,
@@ -128,7 +130,10 @@ class ViewTable:
         version = snapshot.version
         while (entry := self.log.entry(version)) is not None:
             if "base" in (metadata := metadata_of(entry) or {}):
-                return base_from_json(metadata["base"])
+                base = base_from_json(metadata["base"])
+                if base.plain != OWN_FILES:
+                    return base
+                break
             version -= 1
         plain = self.plain.snapshot()
         return Base(plain.version, plain.number)
@@ -183,7 +188,7 @@ class ViewTable:
         for commit in self.commits():
             if commit.number <= after:
                 break
-            rows = together.get(commit.number, Rows.empty(self.schema))
+            rows = together.get(commit.number, Rows.empty(schema_of(newest)))
             if commit.kind != "load" and len(rows) != commit.rows:
                 old = self._rows_of(commit)
                 if old is None:
@@ -206,14 +211,11 @@ class ViewTable:
     def _rows_behind(self, snapshot: Snapshot, after: int) -> dict[int, Rows]:
         """The signed rows in a version of the log by the number of their commit."""
         files = [file for file in snapshot.files if file.last is None or file.last > after]
-        schema = log_arrow_schema(self.schema)
+        schema = schema_of(snapshot)
         number = pyarrow.compute.field(COMMIT)
-        table = read_arrow(snapshot.folder, files, schema, number > after)
+        table = read_arrow(snapshot.folder, files, log_arrow_schema(schema), number > after)
         return {
-            found: from_arrow(
-                table.filter(number == found).drop_columns([COMMIT]),
-                self.schema,
-            )
+            found: from_arrow(table.filter(number == found).drop_columns([COMMIT]), schema)
             for found in sorted(set(table.column(COMMIT).to_pylist()))
         }
 
@@ -228,15 +230,18 @@ class ViewTable:
 
         A fold commits to the plain table before it removes anything from the log. What a
         version of the log lacks is therefore in every plain version that is read after it,
-        and what both have is left out by its commit number.
+        and what both have is left out by its commit number. A load that the plain table has
+        still to follow is read from the files that the log names.
         """
         log = self.log.snapshot()
         plain = self.plain.snapshot()
-        base = Base(plain.version, plain.number)
         commit = self.commit_in(log)
+        if is_ahead(log, plain):
+            return self._pinned(commit)
+        base = Base(plain.version, plain.number)
         if base.number > commit.number:
             commit = self.plain_commit(plain) or commit
-        return ViewState(self.schema, commit, plain, log, base, self.key)
+        return self._state(commit, plain, log, base)
 
     def _numbered(self, number: int) -> ViewState:
         newest = self.log.snapshot()
@@ -261,8 +266,15 @@ class ViewTable:
 
     def _pinned(self, commit: Commit) -> ViewState:
         log = self.log.snapshot(commit.version)
-        plain = self.plain.snapshot(commit.base.plain)
-        return ViewState(self.schema, commit, plain, log, commit.base, self.key)
+        if commit.base.plain == OWN_FILES:
+            plain = loaded_plain(self, commit)
+        else:
+            plain = self.plain.snapshot(commit.base.plain)
+        return self._state(commit, plain, log, commit.base)
+
+    @staticmethod
+    def _state(commit: Commit, plain: Snapshot, log: Snapshot, base: Base) -> ViewState:
+        return ViewState(schema_of(plain), commit, plain, log, base, key_of(log))
 
     def _find(self, number: int, newest: Snapshot) -> Commit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""
@@ -287,10 +299,41 @@ class ViewTable:
 
     # Maintenance
 
-    def fold(self, spark: SparkSession, runner: str) -> Commit | Unfolded | None:
+    def replace(
+        self,
+        contents: Rows | DataFrame,
+        schema: Schema,
+        definition: Mapping[str, Json],
+        vector: Vector,
+        *,
+        algorithm: str,
+        level: str,
+        runner: str,
+        key: Sequence[str] = (),
+    ) -> Commit:
+        """Load the view anew in place: one commit, with the next number, that replaces all of it.
+
+        Takes what `Warehouse.create` takes. Readers see the old contents until the new ones are
+        whole, and may read them as old versions after that. Every earlier writer is fenced off;
+        whoever commits between the beginning and the end of this is replaced as well.
+        """
+        return replace(
+            self,
+            contents,
+            schema,
+            definition,
+            vector,
+            algorithm=algorithm,
+            level=level,
+            runner=runner,
+            key=key,
+        )
+
+    def fold(self, spark: Spark, runner: str) -> Commit | Unfolded | None:
         """Bring the plain table up to the newest commit.
 
         None when there is nothing to do, or another fold was quicker; why, when it cannot be done.
+        `spark` may be what gives the session; it is called only if the view is not small.
         """
         return fold(self, spark, runner)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError
 from headwater.frames.columns import arrow_table
 from headwater.warehouse.columns import COMMIT, check_change
@@ -26,7 +26,9 @@ from headwater.warehouse.commits import (
 )
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, write_arrow, write_spark
+from headwater.warehouse.replacing import settle
 from headwater.warehouse.snapshots import DataFile
+from headwater.warehouse.tables import schema_of, sources_of
 from headwater.warehouse.vectors import Ranges, Vector
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 CHECKPOINT_EVERY = 50
 """After how many versions of the log a checkpoint is written, beside the commits."""
-
-_logger = logging.getLogger(__name__)
 
 
 class ViewWriter:
@@ -125,11 +125,11 @@ class ViewWriter:
     # Data files
 
     def _check(self, delta: Rows | DataFrame, vector: Vector) -> None:
-        check_change(self.view.name, self.view.schema, delta)
-        if set(vector) != set(self.view.sources):
+        check_change(self.view.name, self._schema, delta)
+        if set(vector) != set(self._sources):
             raise EngineError(
                 f"A vector of the view {self.view.name} has the sources {sorted(vector)}.",
-                f"The view has {sorted(self.view.sources)}: load it again.",
+                f"The view has {sorted(self._sources)}: load it again.",
             )
 
     def _write(self, delta: Rows | DataFrame, number: int) -> Sequence[DataFile]:
@@ -150,6 +150,8 @@ class ViewWriter:
 
     _version: int
     _base: Base
+    _schema: Schema
+    _sources: tuple[str, ...]
 
     def _open(self) -> Commit:
         """Take the next number for this runner, following an earlier writer that is still at it."""
@@ -177,7 +179,11 @@ class ViewWriter:
             if entry is None:
                 latest = self._look()
                 continue
-            latest = commit_of(entry, self._version + 1) or latest
+            taken = commit_of(entry, self._version + 1)
+            if taken is not None and taken.kind == "load":
+                latest = self._look()
+                continue
+            latest = taken or latest
             self._pass(entry)
 
     def _put(self, draft: Commit, adds: list[Action]) -> Commit:
@@ -200,7 +206,9 @@ class ViewWriter:
 
     def _look(self) -> Commit:
         """Start over from the newest version."""
+        settle(self.view)
         snapshot = self._log.snapshot()
+        self._schema, self._sources = schema_of(snapshot), sources_of(snapshot)
         self._version = snapshot.version
         self._base = self.view.base_in(snapshot)
         return self.view.commit_in(snapshot)
@@ -231,14 +239,8 @@ class ViewWriter:
         if self._version < self._checkpoint_at or running:
             return
         self._checkpoint_at = self._version + CHECKPOINT_EVERY
-        self._checkpointing = threading.Thread(target=self._write_checkpoint)
+        self._checkpointing = threading.Thread(target=self._log.try_checkpoint)
         self._checkpointing.start()
-
-    def _write_checkpoint(self) -> None:
-        try:
-            self._log.write_checkpoint(self._log.snapshot())
-        except Exception:  # reading gets slower without a checkpoint, nothing else
-            _logger.warning("no checkpoint of %s", self._log.folder, exc_info=True)
 
 
 def _changes_data(action: Action) -> bool:

@@ -14,19 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow
-from deltalake import DeltaTable
-
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
-from headwater.frames.arrow import arrow_schema
-from headwater.warehouse.columns import check_change, check_columns, check_name, log_arrow_schema
+from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.durable import make_folder, sync_folder, write_file
-from headwater.warehouse.files import write_spark
-from headwater.warehouse.netting import repeated
+from headwater.warehouse.files import write_contents
+from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
 
@@ -106,7 +103,7 @@ class Warehouse:
         schema: Schema,
         definition: Mapping[str, Json],
         vector: Vector,
-        contents: DataFrame,
+        contents: Rows | DataFrame,
         *,
         algorithm: str,
         level: str,
@@ -133,14 +130,14 @@ class Warehouse:
         schema: Schema,
         definition: Mapping[str, Json],
         vector: Vector,
-        contents: DataFrame,
+        contents: Rows | DataFrame,
         *,
         algorithm: str,
         level: str,
         runner: str,
         key: Sequence[str] = (),
     ) -> ViewTable:
-        """Load a new view: `contents` has the view's columns and a positive `_count`.
+        """Load a new view: `contents` are rows, or a DataFrame of its columns and `_count`.
 
         `key` has columns that identify every row, if there are any: reading is cheaper then.
 
@@ -165,13 +162,8 @@ class Warehouse:
         )
         try:
             commit = self._write_plain(aside / "plain", schema, commit, contents)
-            description = {
-                "definition": dict(definition),
-                "sources": list(vector),
-                "key": list(key),
-            }
-            log_schema = log_arrow_schema(schema)
-            self._write_table(aside / "log", log_schema, json.dumps(description), commit, [])
+            table = log_table(name, schema, definition, list(vector), key)
+            self._write_table(aside / "log", [*commit.actions(), *table])
             with self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
@@ -192,42 +184,22 @@ class Warehouse:
     # Making tables
 
     def _write_plain(
-        self, folder: Path, schema: Schema, commit: Commit, contents: DataFrame
+        self, folder: Path, schema: Schema, commit: Commit, contents: Rows | DataFrame
     ) -> Commit:
-        frame = repeated(contents, schema)
         folder.mkdir(parents=True)
-        files = write_spark(frame, folder, self._staging, None, durable=self.durable)
+        files = write_contents(contents, schema, folder, self._staging, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
-        adds = [file.add() for file in files]
-        text = f"The view {commit.view}, kept by Headwater; read only."
-        self._write_table(folder, arrow_schema(schema), text, commit, adds)
+        table = [*plain_table(commit.view, schema), *(file.add() for file in files)]
+        self._write_table(folder, [*commit.actions(), *table])
         return commit
 
-    def _write_table(
-        self,
-        folder: Path,
-        schema: pyarrow.Schema,
-        description: str,
-        commit: Commit,
-        adds: list[Action],
-    ) -> None:
+    def _write_table(self, folder: Path, actions: Sequence[Action]) -> None:
         """Make a table whose first version has its contents already."""
-        DeltaTable.create(
-            str(folder),
-            schema,
-            name=commit.view,
-            description=description,
-            configuration={"delta.enableExpiredLogCleanup": "false"},
-        )
         first = folder / "_delta_log" / f"{0:020}.json"
-        lines = [json.loads(line) for line in first.read_text().splitlines()]
-        table = [line for line in lines if "commitInfo" not in line]
-        first.unlink()
-        content = "\n".join(map(json.dumps, [*commit.actions(), *table, *adds]))
-        write_file(first, content.encode(), durable=self.durable)
+        make_folder(first.parent, durable=self.durable)
+        write_file(first, "\n".join(map(json.dumps, actions)).encode(), durable=self.durable)
         if self.durable:
             sync_folder(first.parent)
-            sync_folder(folder)
 
     # Folders
 

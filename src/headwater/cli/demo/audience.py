@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.spinner import Spinner
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from headwater.cli.live import Changes, Screen, line, live
 from headwater.cli.maintenance import print_verification, verification_json
-from headwater.cli.output import console, print_json
+from headwater.cli.output import console, plain, print_json
 
 if TYPE_CHECKING:
     from headwater.pipeline.verify import Verification
@@ -37,12 +36,12 @@ class Audience:
 
     def phase(self, text: str) -> None:
         """What happens from now on, in words."""
-        self._out.print(text, markup=False)
+        self._out.print(text)
 
     def files(self, paths: Sequence[Path], folder: Path) -> None:
         """The project as it was written."""
         names = ", ".join(str(path.relative_to(folder)) for path in paths)
-        self._out.print(f"{folder} has {names}", markup=False)
+        self._out.print(f"{folder} has {names}")
 
     def look(self, found: Mapping[str, Any] | None, left_s: float | None) -> None:
         """How everything stands; called several times a second."""
@@ -53,10 +52,10 @@ class Audience:
         print_verification(found)
 
     def end(self, text: str) -> None:
-        self._out.print(text, markup=False)
+        self._out.print(text)
 
     def _tell_view(self, name: str, view: Mapping[str, Any]) -> None:
-        self._out.print(line(name, view), markup=False)
+        self._out.print(line(name, view))
 
 
 class Machine(Audience):
@@ -92,7 +91,7 @@ class Onlooker(Audience):
         self._began = time.monotonic()
 
     def phase(self, text: str) -> None:
-        self._phase.update(text=Text(text, style="bold"))
+        self._phase.update(text=plain(text, "bold"))
 
     def files(self, paths: Sequence[Path], folder: Path) -> None:
         width = min(100, self._live.console.width)
@@ -100,7 +99,7 @@ class Onlooker(Audience):
             language = "sql" if path.suffix == ".sql" else "toml"
             text = path.read_text(encoding="utf-8").rstrip()
             shown = Syntax(text, language, theme="ansi_dark", background_color="default")
-            title = escape(str(path.relative_to(folder)))
+            title = plain(path.relative_to(folder))
             self._live.console.print(Panel(shown, title=title, title_align="left", width=width))
 
     def look(self, found: Mapping[str, Any] | None, left_s: float | None) -> None:
@@ -115,7 +114,7 @@ class Onlooker(Audience):
         self._ticks.append(_tick(found))
 
     def end(self, text: str) -> None:
-        shown = Group(self._last, *self._ticks, Padding(Text(text, style="bold"), (1, 0, 0, 0)))
+        shown = Group(self._last, *self._ticks, Padding(plain(text, "bold"), (1, 0, 0, 0)))
         self._live.update(shown, refresh=True)
 
 

@@ -36,13 +36,7 @@ def identify(access: Access, pgconn: pq.abc.PGconn) -> Identified:
 def check_history(access: Access, pgconn: pq.abc.PGconn, at: LogPosition, now: Identified) -> None:
     """BrokenLogError if what was read up to a position is not in this server's log."""
     if at.server is None:
-        if at.snapshot is None:
-            raise BrokenLogError(
-                access.source,
-                "its position was written by an earlier version and does not say which server it "
-                "belongs to.",
-            )
-        return  # of a load, which has just been made
+        return
     if at.server.system != now.server.system:
         raise BrokenLogError(
             access.source,
@@ -64,6 +58,16 @@ def check_history(access: Access, pgconn: pq.abc.PGconn, at: LogPosition, now: I
                 f"read on timeline {at.server.timeline} up to {lsn_text(at.lsn)}: a standby was "
                 "promoted that was behind, or the database was restored.",
             )
+
+
+def check_known(access: Access, at: LogPosition) -> None:
+    """BrokenLogError if a position does not say whose it is; that of a fresh load need not."""
+    if at.server is None and at.snapshot is None:
+        raise BrokenLogError(
+            access.source,
+            "its position was written by an earlier version and does not say which server it "
+            "belongs to.",
+        )
 
 
 def other_history(source: str, lsn: int) -> BrokenLogError:

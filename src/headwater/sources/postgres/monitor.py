@@ -57,7 +57,7 @@ class PostgresMonitor:
         watch: CatalogWatch,
         watch_s: float,
         is_asked: threading.Event,
-        first: Sequence[Broken],
+        first: Sequence[Logged],
     ) -> None:
         self._watch = watch
         self._watch_s = watch_s

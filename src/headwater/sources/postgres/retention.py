@@ -30,35 +30,18 @@ class Retained:
     """How much more may be written before the slot is lost; None: without a limit."""
 
 
-@dataclass(frozen=True)
-class OtherLog:
-    """A log that another warehouse has set up in the same database."""
-
-    owner: str
-    publication: str
-    retained: Retained
-
-
 def retained(access: Access, connection: Connection, slot: str) -> Retained | None:
     return _slots(access, connection).get(slot)
 
 
-def other_logs(access: Access, connection: Connection, own_slot: str) -> list[OtherLog]:
-    """Everyone else's slots of which a publication or their name says that they are Headwater's."""
-    noted = {
-        found.note.slot: (found.note.owner, found.name)
-        for found in publications(access, connection).values()
-        if found.note is not None
-    }
-    logs: list[OtherLog] = []
+def other_logs(access: Access, connection: Connection, own_slot: str) -> dict[str, int]:
+    """What the slots of other warehouses keep, in bytes, by their owner."""
+    owned = _owned_slots(access, connection)
+    found: dict[str, int] = {}
     for slot, kept in _slots(access, connection).items():
-        if slot == own_slot:
-            continue
-        if slot in noted:
-            logs.append(OtherLog(*noted[slot], kept))
-        elif match := _OWNED.fullmatch(slot):
-            logs.append(OtherLog(match[1], "", kept))
-    return logs
+        if slot != own_slot and slot in owned:
+            found[owned[slot]] = found.get(owned[slot], 0) + kept.size_bytes
+    return found
 
 
 def remove_log(access: Access, connection: Connection, owner: str) -> None:
@@ -66,9 +49,24 @@ def remove_log(access: Access, connection: Connection, owner: str) -> None:
     for found in publications(access, connection).values():
         if found.note is not None and found.note.owner == owner:
             Installation(access, found.name, found.note.slot, owner).remove(connection)
-    for log in other_logs(access, connection, ""):
-        if log.owner == owner:
-            Installation(access, "", log.retained.slot, owner).remove(connection)
+    for slot, of in _owned_slots(access, connection).items():
+        if of == owner:
+            Installation(access, "", slot, owner).remove(connection)
+
+
+def _owned_slots(access: Access, connection: Connection) -> dict[str, str]:
+    """The slots of which a publication's note, or their name, says whose they are."""
+    named = {
+        slot: match[1]
+        for slot in _slots(access, connection)
+        if (match := _OWNED.fullmatch(slot)) is not None
+    }
+    noted = {
+        found.note.slot: found.note.owner
+        for found in publications(access, connection).values()
+        if found.note is not None and found.note.owner
+    }
+    return {**named, **noted}
 
 
 def _slots(access: Access, connection: Connection) -> dict[str, Retained]:

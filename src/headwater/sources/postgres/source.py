@@ -17,9 +17,11 @@ from headwater.errors import InputError
 from headwater.sources.contract import (
     Lift,
     Load,
+    Logged,
     Monitor,
     OtherLog,
     Position,
+    Progressed,
     Reader,
     Wrapper,
     as_it_is,
@@ -31,7 +33,7 @@ from headwater.sources.postgres.catalog import (
     split_name,
 )
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.history import check_history, identify
+from headwater.sources.postgres.history import check_history, check_known, identify
 from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
@@ -51,7 +53,7 @@ from headwater.sources.postgres.triggers import (
 )
 from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.watch import CatalogWatch
-from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message
+from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message, watched_columns
 
 _LONGEST_NAME = 63
 
@@ -175,12 +177,9 @@ class PostgresSource:
 
     def other_logs(self) -> Sequence[OtherLog]:
         with self._access.connect() as connection:
-            found = {
-                log.owner: log.retained.size_bytes
-                for log in other_logs(self._access, connection, self._slot)
-            }
-            found |= self._trigger_logs.other_logs(connection)
-        return [OtherLog(owner, size_bytes) for owner, size_bytes in found.items()]
+            found = other_logs(self._access, connection, self._slot)
+            logs = {**found, **self._trigger_logs.other_logs(connection)}
+        return [OtherLog(owner, size_bytes) for owner, size_bytes in logs.items()]
 
     def remove_log(self, owner: str) -> None:
         with self._access.connect() as connection:
@@ -199,15 +198,16 @@ class PostgresSource:
             absent = self._absent(connection, tables)
             confirmed = self._replication.check(connection, is_fresh=after is None)
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
-        self._replication.check_reachable(at.start, confirmed)
         publication = self._replication.publication
         watch = CatalogWatch(self._access, publication, tables, absent)
         named = {} if reader is None else {"application_name": application_name(reader)}
         pgconn = self._access.connect_replication(**named)
         try:
             server = identify(self._access, pgconn)
+            check_history(self._access, pgconn, at, server)
+            self._replication.check_reachable(at.start, confirmed)
             if after is not None:
-                check_history(self._access, pgconn, at, server)
+                check_known(self._access, at)
             at = replace(at, server=server.server)
             sight = watch.look()
             missing = sorted({relation for relation, _, _ in absent})
@@ -215,13 +215,15 @@ class PostgresSource:
             interpreter = Interpreter(
                 self.name, tables, missing, self._slot, at, near_xid, watch.look
             )
-            gaps = interpreter.compare(sight)
+            first: list[Logged] = [*interpreter.compare(sight)]
+            if after is None:
+                first.append(Progressed(interpreter.at.json()))
         except BaseException:
             watch.close()
             pgconn.finish()
             raise
         monitor = PostgresMonitor(
-            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, gaps
+            self._access, pgconn, interpreter, watch, self._watch_s, self._is_asked, first
         )
         try:
             monitor.start(self._slot, publication, partial(self._evict, reader))
@@ -234,6 +236,7 @@ class PostgresSource:
         triggers = self._triggers
         mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
         with self._kept() as connection:
+            columns = watched_columns(self._access, connection, self._tables(connection).values())
             tables = self._unaltered(self._tables(connection))
             self._is_asked.set()
             return PostgresWrapper(
@@ -242,6 +245,7 @@ class PostgresSource:
                 tables,
                 self._slot,
                 mark,
+                columns,
                 read_only=triggers is None,
                 lift=lift,
             )

@@ -53,6 +53,15 @@ SELECT pg_catalog.pg_current_snapshot()::text,
 _IN_SCHEMA = """c.relnamespace IN (SELECT s.pnnspid FROM pg_catalog.pg_publication_namespace s
                                    WHERE s.pnpubid = p.oid)"""
 _NARROWED = "r.prqual IS NOT NULL OR r.prattrs IS NOT NULL"
+_ALTERING = """
+SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_locks t JOIN pg_catalog.pg_locks l USING (virtualtransaction)
+  WHERE t.locktype = 'transactionid' AND t.transactionid = %s::text::xid AND t.granted
+    AND l.locktype = 'relation' AND l.relation = ANY(%s::oid[]) AND l.mode IN (
+      'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+      'AccessExclusiveLock'))
+"""
+"""Whether a transaction that has not ended may have altered one of some tables."""
 _DOING = "look at the catalog"
 _LIMIT_S = 20
 _PAUSE_S = 0.01
@@ -135,12 +144,18 @@ class CatalogWatch:
         self._is_closed = False
 
     def look(self, including: int | None = None) -> Sight:
-        """The catalog now, or as soon as it shows what a transaction has done."""
+        """The catalog now, or as soon as it shows what a transaction has done to it.
+
+        A transaction may be in the log and not visible for long, if it waits for a standby. What
+        alters a table keeps a lock until it is visible; without one there is nothing to wait for.
+        """
+        sight = self._look()
         deadline = time.monotonic() + _LIMIT_S
-        while True:
+        while including is not None and not sight.snapshot.includes(including):
+            may_alter = self._may_alter(including, sight)
             sight = self._look()
-            if including is None or sight.snapshot.includes(including):
-                return sight
+            if not may_alter:
+                break
             if time.monotonic() > deadline:
                 raise LostConnectionError(
                     f"Source {self._access.source}: the transaction {including} is in the log and "
@@ -148,6 +163,7 @@ class CatalogWatch:
                     "It may wait for a synchronous standby.",
                 )
             time.sleep(_PAUSE_S)
+        return sight
 
     def post(self, prefix: str) -> None:
         """Put a transaction into the log that stands for nothing but its place."""
@@ -191,6 +207,12 @@ class CatalogWatch:
                 "read anew."
             )
         return Sight(snapshot, _full(row[1][0], snapshot), tables)
+
+    def _may_alter(self, xid: int, sight: Sight) -> bool:
+        oids = [table.oid for table in sight.tables.values()]
+        with self._access.errors(_DOING):
+            row = self._connected().execute(_ALTERING, [str(xid % (1 << 32)), oids]).fetchone()
+        return bool(row and row[0])
 
     def _unpublished(self, is_gone: bool) -> str:
         name = self._publication

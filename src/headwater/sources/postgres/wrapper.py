@@ -21,7 +21,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Row, Type, Value
-from headwater.errors import SourceError
+from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
@@ -30,7 +30,13 @@ from headwater.sources.postgres.log import PREFIX
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; SELECT pg_current_snapshot()::text"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; EXECUTE headwater_begin"
+_PREPARE = """
+PREPARE headwater_begin AS SELECT pg_catalog.pg_current_snapshot()::text || ' ' || coalesce((
+  SELECT pg_catalog.sum((xmin::text::int8 + attrelid::int8) * attnum)
+  FROM pg_catalog.pg_attribute WHERE attrelid = ANY({}) AND attnum > 0), 0)
+"""
+"""A question's snapshot, and a number that changes whenever a column of the tables does."""
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
@@ -50,8 +56,18 @@ def log_message(marker: str, _: XidSnapshot) -> bytes:
     return f"SELECT pg_logical_emit_message(true, '{PREFIX}', '{marker}')".encode()
 
 
+def watched_columns(access: Access, connection: Connection, tables: Iterable[Table]) -> str:
+    """Let every question see whether the tables' columns are as they are now."""
+    oids = ",".join(str(table.oid) for table in tables)
+    with access.errors(_DOING):
+        connection.execute(_PREPARE.format(f"'{{{oids}}}'::oid[]").encode())
+        row = connection.execute(b"EXECUTE headwater_begin").fetchone()
+    assert row is not None
+    return str(row[0]).partition(" ")[2]
+
+
 class PostgresWrapper:
-    """A connection that answers questions."""
+    """A connection that answers questions, as long as the tables' columns are as they were."""
 
     def __init__(
         self,
@@ -60,6 +76,7 @@ class PostgresWrapper:
         tables: Mapping[str, Table],
         slot: str,
         mark: Mark,
+        columns: str,
         read_only: bool = True,
         lift: Lift = as_it_is,
     ) -> None:
@@ -71,6 +88,7 @@ class PostgresWrapper:
         with access.errors(_DOING):
             connection.execute(_PLANNING)
         self._tables = tables
+        self._columns = columns
         self._slot = slot
 
     def ask(self, queries: Sequence[Query]) -> Reply:
@@ -85,7 +103,12 @@ class PostgresWrapper:
 
     def _ask(self, queries: Sequence[Query]) -> Reply:
         marker = f"{self._slot}/{uuid.uuid4().hex}"
-        snapshot = XidSnapshot.parse(self._simple(self._begin))
+        seen, _, columns = self._simple(self._begin).partition(" ")
+        if columns != self._columns:
+            raise LostConnectionError(
+                f"Source {self._access.source}: a table was altered; the question is asked anew."
+            )
+        snapshot = XidSnapshot.parse(seen)
         results = tuple(answer_query(query, self.run, pushes, self._lift) for query in queries)
         self._simple(self._mark(marker, snapshot) + b"; COMMIT")
         return Reply(results, snapshot, marker)
@@ -95,6 +118,7 @@ class PostgresWrapper:
         if any(not keys.values for keys in fetch.keys):
             return Rows.empty(fetch.schema)
         places = {place.alias: self._table(place.relation) for place in fetch.places}
+        self._check_columns(fetch, places)
         statement, parameters = build_statement(fetch, places)
         columns = [
             (places[ref.alias], places[ref.alias].by_name[ref.column]) for ref in fetch.columns
@@ -126,10 +150,25 @@ class PostgresWrapper:
             self._expect(result)
         return rows_of_csv(text, [column for _, column in columns], schema)
 
+    def _check_columns(self, fetch: Fetch, places: Mapping[str, Table]) -> None:
+        """A column that was altered since the relation was described has other values."""
+        asked = [*fetch.columns, *(ref for a, _, b in fetch.joins for ref in (a, b))]
+        asked += [ref for ref, _, _ in fetch.filters]
+        asked += [ref for keys in fetch.keys for ref in keys.columns]
+        for ref in asked:
+            table = places[ref.alias]
+            if ref.column not in table.relational_schema.positions:
+                raise SourceError(
+                    f"Source {self._access.source}: the column {ref.column} of {table.label} is "
+                    "gone or was altered.",
+                    "Define the views anew over the table as it is now, and load them.",
+                )
+
     def _table(self, relation: str) -> Table:
         if relation not in self._tables:
             raise SourceError(
-                f"Source {self._access.source}: {relation} is not one of its relations.",
+                f"Source {self._access.source}: {relation} is not one of its relations, or its "
+                "table is gone.",
                 "They are " + ", ".join(self._tables) + ".",
             )
         return self._tables[relation]

@@ -20,6 +20,7 @@ from headwater.sources.sqlite.uniques import Term, Unique, compares, index_terms
 
 BUSY_TIMEOUT_S = 5.0
 _SHOWN = 200
+_ROWIDS = ("rowid", "_rowid_", "oid")
 _TRY_LATER = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR_SHM", "SQLITE_PROTOCOL")
 
 
@@ -118,7 +119,8 @@ class Shape:
     """What the triggers of a table are made from, beside the columns that they log.
 
     `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
-    has what takes the place of NULL, by column, where REPLACE does that.
+    has what takes the place of NULL, by column, where REPLACE does that. `keys` are the columns
+    that an update sets if it brings a row into the way of another one; empty if any may do that.
     """
 
     name: str
@@ -126,7 +128,8 @@ class Shape:
     rowid: str | None
     primary: tuple[str, ...]
     uniques: tuple[Unique, ...]
-    defaults: tuple[tuple[str, str], ...] = ()
+    defaults: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...]
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -327,7 +330,7 @@ def _shape(
 ) -> Shape:
     columns = tuple(column.name for column in described)
     taken = {column.lower() for column in columns}
-    rowid = next((n for n in ("rowid", "_rowid_", "oid") if n not in taken), None)
+    rowid = next((n for n in _ROWIDS if n not in taken), None)
     if rowid is None and not without_rowid:
         raise place.error(
             f"table {name} has columns named rowid, _rowid_ and oid, so its rows cannot be told "
@@ -340,15 +343,24 @@ def _shape(
         if unique:
             uniques.append(_unique(connection, str(index)))
     defaults = tuple((c.name, c.default) for c in described if c.default is not None)
-    return Shape(name, columns, None if without_rowid else rowid, primary, tuple(uniques), defaults)
+    looked_at = {column for unique in uniques for column in unique.columns(columns)}
+    keys = tuple(c.name for c in described if c.name in {*looked_at, *primary})
+    if any(column.generated and column.name in looked_at for column in described):
+        keys = ()
+    elif not without_rowid:
+        keys += tuple(n for n in _ROWIDS if n not in taken)
+    return Shape(
+        name, columns, None if without_rowid else rowid, primary, tuple(uniques), defaults, keys
+    )
 
 
 def _unique(connection: Connection, index: str) -> Unique:
     info = connection.execute("SELECT * FROM pragma_index_xinfo(?, 'main')", (index,)).fetchall()
-    (statement,) = connection.execute(
-        "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ?", (index,)
+    made = connection.execute(
+        "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ? AND sql IS NOT NULL",
+        (index,),
     ).fetchone()
-    written, where = index_terms(statement) if statement else ([], "")
+    written, where = index_terms(made[0]) if made is not None else ([], "")
     terms = [
         Term(written[at], str(collation), False)
         if column is None

@@ -149,6 +149,7 @@ class SqliteMonitor:
         self._troubles: dict[str, Trouble] = {}
         self._found: list[tuple[str, Trouble]] = []  # and not reported yet
         self._borders: deque[int] = deque()
+        self._is_new = after is None
         try:
             with place.failures():
                 self._open(after)
@@ -165,8 +166,8 @@ class SqliteMonitor:
         self._version = self._data_version()
         self._file = self._place.identity()
         self._held.execute("BEGIN")
-        if after is not None and not has_log(self._held, self._place.names):
-            raise self._place.broken(f"{self._place.path} has no log of changes any more.")
+        if after is not None:
+            self._check_log(self._held)
         self._layouts = self._follow(self._held)
         self._start(after)
         self._keeper.claim()
@@ -234,6 +235,9 @@ class SqliteMonitor:
     # Reading
 
     def _next(self) -> list[Logged]:
+        if self._is_new:
+            self._is_new = False
+            return [Progressed(self._position)]
         if not self._borders:
             self._advance()
         logged = self._units() if self._borders else []
@@ -261,6 +265,7 @@ class SqliteMonitor:
             state, page = read_state(newer, self._place, self._known), self._page
             self._check(state)
             if state.schema != self._state.schema:
+                self._check_log(newer)
                 page = root_page(newer, self._place)
                 self._layouts = self._follow(newer)
             self._learn(newer, state, page)
@@ -269,6 +274,10 @@ class SqliteMonitor:
             raise
         self._held.execute("COMMIT")
         self._held, self._idle, self._state, self._page = newer, self._held, state, page
+
+    def _check_log(self, connection: Connection) -> None:
+        if not has_log(connection, self._place.names):
+            raise self._place.broken(f"{self._place.path} has no log of changes any more.")
 
     def _check(self, state: State) -> None:
         """Whether a state of the database comes after what was read."""
@@ -380,8 +389,12 @@ class SqliteMonitor:
     def _gaps(self) -> list[Logged]:
         """Gaps that were noticed just now, once all that is known before them has been read."""
         found, self._found = self._found, []
-        position: Position = {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
-        return [self._broken(name, trouble, position, None) for name, trouble in found]
+        return [self._broken(name, trouble, self._position, None) for name, trouble in found]
+
+    @property
+    def _position(self) -> Position:
+        """Up to where everything has been reported."""
+        return {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
 
     def _broken(self, name: str, trouble: Trouble, position: Position, stamp: int | None) -> Broken:
         relation = self._tables[name].relation.name

@@ -99,13 +99,15 @@ def shape_json(shape: Shape, logged: Collection[str]) -> str:
         "primary": list(shape.primary),
         "uniques": [unique.json() for unique in shape.uniques],
         "defaults": {column: text for column, text in shape.defaults if column in kept},
+        "keys": list(shape.keys),
     }
     return json.dumps(made)
 
 
 def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
     columns, primary, uniques = made["columns"], made["primary"], made["uniques"]
-    rowid, defaults = made["rowid"], made["defaults"]
+    rowid, defaults, keys = made["rowid"], made["defaults"], made["keys"]
+    assert isinstance(keys, list)
     assert isinstance(columns, list)
     assert isinstance(primary, list)
     assert isinstance(uniques, list)
@@ -117,6 +119,7 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
         tuple(map(str, primary)),
         tuple(unique_of(unique) for unique in uniques),
         tuple((column, str(text)) for column, text in defaults.items()),
+        tuple(map(str, keys)),
     )
 
 

@@ -30,7 +30,8 @@ from headwater.sources.sqlite.uniques import Comparison, Unique, quoted
 
 INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
 ACTIONS = (
-    *("before_insert", "before_update", "insert", "update", "delete"),
+    *("before_insert", "before_update", "after_insert", "after_update"),
+    *("insert", "update", "delete", "insert_aside", "update_aside"),
     *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
 )
 _NOW = "julianday('now')"
@@ -57,6 +58,7 @@ class Logging:
             primary=tuple(names.get(column, column) for column in self.shape.primary),
             uniques=tuple(unique.renamed(names) for unique in self.shape.uniques),
             defaults=tuple((names.get(c, c), default) for c, default in self.shape.defaults),
+            keys=tuple(names.get(column, column) for column in self.shape.keys),
         )
         slots = tuple((names.get(column, column), slot) for column, slot in self.slots)
         return replace(self, shape=shape, slots=slots)
@@ -69,8 +71,9 @@ class Logging:
         """The table for rows that may be replaced, with an index for each way to find them."""
         aside = self.names.aside(self.number)
         kept = self.kept
-        columns = "".join(f", c{at}" for at in range(len(kept)))
-        statements = [f"CREATE TABLE {aside} (gone{columns})"]
+        by = [f"b{at}" for at in range(len(self.shape.identity))]
+        columns = ", ".join(["gone", *by, *(f"c{at}" for at in range(len(kept)))])
+        statements = [f"CREATE TABLE {aside} ({columns})"]
         for at, unique in enumerate(self.shape.uniques):
             if all(term.is_column and term.text in kept for term in unique.terms):
                 terms = ", ".join(
@@ -98,30 +101,42 @@ class _Statements:
     def triggers(self) -> dict[str, str]:
         on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
         made = {
-            "before_insert": (f"BEFORE INSERT ON {on}", self._before(is_update=False)),
-            "before_update": (f"BEFORE UPDATE ON {on}", self._before(is_update=True)),
-            "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
-            "update": (
-                f"AFTER UPDATE ON {on}",
-                [*self._logged(UPDATED), self._inside("OLD", "NEW")],
+            "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
+            "before_update": (f"BEFORE UPDATE {self._of_keys()} ON {on}", [self._begin()]),
+            "after_insert": (f"AFTER INSERT ON {on}", [self._end(), self._inside("NEW")]),
+            "after_update": (
+                f"AFTER UPDATE {self._of_keys()} ON {on}",
+                [self._end(), self._inside("OLD", "NEW")],
             ),
+            "insert": (f"AFTER INSERT ON {on}", self._logged(INSERTED)),
+            "update": (f"AFTER UPDATE ON {on}", self._logged(UPDATED)),
             "delete": (f"AFTER DELETE ON {on}", self._logged(DELETED)),
+            "insert_aside": self._put_aside(is_update=False),
+            "update_aside": self._put_aside(is_update=True),
             "insert_replaced": (
                 f"AFTER INSERT ON {on} {some}",
-                [self._replaced(f"{self._taken('NEW')} OR {self._gone()} AND ({self._alike()})")],
+                [self._replaced(self._taken("NEW"), *self._vanished())],
             ),
             "update_replaced": (
                 f"AFTER UPDATE ON {on} {some}",
                 [
-                    self._replaced(f"{self._taken('OLD')} AND {self._differs()}"),
-                    f"DELETE FROM {self._aside} WHERE {self._taken('OLD')}",
-                    self._replaced(f"{self._taken('NEW')} OR {self._gone()} AND ({self._alike()})"),
+                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    *self._outdated(),
+                    self._follow(),
+                    f"DELETE FROM {self._aside} "
+                    f"WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
+                    self._replaced(
+                        f"{self._taken('NEW')} AND NOT ({self._stays()}) "
+                        f"AND ({self._by('OLD')} OR {self._gone(whole=True)})",
+                        *self._vanished(),
+                    ),
                 ],
             ),
             "delete_replaced": (
                 f"AFTER DELETE ON {on} {some}",
                 [
-                    self._replaced(f"{self._taken('OLD')} AND {self._differs()}"),
+                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    *self._outdated(),
                     f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND {self._gone()}",
                 ],
             ),
@@ -143,6 +158,10 @@ class _Statements:
         if column == self._shape.rowid:
             return f"{self._aside}.rowid"
         return f"{self._aside}.c{self._kept.index(column)}"
+
+    def _of_by(self, column: str) -> str:
+        at = [term.text for term in self._identity.terms].index(column)
+        return f"{self._aside}.b{at}"
 
     def _new(self, column: str) -> str:
         return f"NEW.{quoted(column)}"
@@ -167,48 +186,130 @@ class _Statements:
             self._identity, self._of_aside, lambda column: f"{row}.{quoted(column)}"
         )
 
-    def _alike(self) -> str:
-        """Whether a row aside cannot be in the table together with NEW."""
-        return " OR ".join(
-            self._compare.alike(unique, self._of_aside, self._new) for unique in self._shape.uniques
-        )
+    def _vanished(self) -> list[str]:
+        """Which rows aside are gone and could not be in the table together with NEW."""
+        return [
+            f"{self._compare.alike(unique, self._of_aside, self._new)} AND {self._gone()}"
+            for unique in self._shape.uniques
+        ]
 
     def _differs(self) -> str:
-        """Whether a row aside is not OLD although it was in its place: OLD had replaced it."""
+        """Whether the row aside in the place of OLD has other values."""
         differences = [
             f"{self._of_aside(column)} IS NOT OLD.{quoted(column)}" for column in self._kept
         ]
-        return f"({' OR '.join(differences) or '0'})"
+        return f"{self._taken('OLD')} AND ({' OR '.join(differences) or '0'})"
 
-    def _gone(self) -> str:
-        """Whether a row aside is in the table no more."""
-        same = self._compare.alike(self._identity, self._of_table, self._of_aside)
-        return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {same})"
+    def _moved(self) -> str:
+        """Whether an update that was to replace a row aside has left its own old place."""
+        there = self._compare.alike(self._identity, self._of_table, self._of_by)
+        return (
+            f"({self._aside}.b0 IS NOT NULL "
+            f"AND NOT EXISTS (SELECT 1 FROM {self._on} WHERE {there}))"
+        )
+
+    def _by(self, row: str) -> str:
+        """Whether a row aside was put there because OLD was to be moved to its place."""
+        return self._compare.alike(
+            self._identity, self._of_by, lambda column: f"{row}.{quoted(column)}"
+        )
+
+    def _stays(self) -> str:
+        """Whether an update leaves a row in its place."""
+        return self._compare.alike(
+            self._identity, lambda column: f"OLD.{quoted(column)}", self._new
+        )
+
+    def _gone(self, whole: bool = False) -> str:
+        """Whether a row aside is in the table no more; `whole`: with the values that it had."""
+        same = [self._compare.alike(self._identity, self._of_table, self._of_aside)]
+        if whole:
+            same += [f"{self._of_table(c)} IS {self._of_aside(c)}" for c in self._kept]
+        return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join(same)})"
 
     # Statements
 
-    def _before(self, is_update: bool) -> list[str]:
-        other = f" AND NOT ({self._same('OLD')})" if is_update else ""
-        return [
-            f"DELETE FROM {self._aside} WHERE (SELECT at FROM {self._head}) <> {_NOW}",
+    def _begin(self) -> str:
+        return (
             f"UPDATE {self._head} SET open = CASE at WHEN {_NOW} THEN open + 1 ELSE 1 END, "
-            f"at = {_NOW}",
-            *(
-                self._put(
-                    self._compare.in_the_way(unique, self._of_table, self._new_or_default) + other
-                )
-                for unique in self._shape.uniques
-            ),
+            f"at = {_NOW}"
+        )
+
+    def _end(self) -> str:
+        return f"UPDATE {self._head} SET open = open - 1"
+
+    def _of_keys(self) -> str:
+        """Only an update that sets one of these columns can be in the way of another row."""
+        return f"OF {', '.join(map(quoted, self._shape.keys))}" if self._shape.keys else ""
+
+    def _put_aside(self, is_update: bool) -> tuple[str, list[str]]:
+        """Put aside what is in the way of a change, without what an earlier statement has left."""
+        found = [f"EXISTS (SELECT 1 FROM {self._aside})"]
+        body = [
+            f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
+            f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
         ]
+        for unique in self._shape.uniques:
+            rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
+            if not is_update:
+                found.append(f"EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
+                body.append(self._put(rows))
+                continue
+            rows += f" AND NOT ({self._same('OLD')})"
+            changed = " OR ".join(
+                f"NEW.{quoted(column)} IS NOT OLD.{quoted(column)}"
+                for column in unique.columns(self._shape.columns)
+            )
+            found.append(f"({changed}) AND EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
+            body += [self._forget(rows), self._put(rows, by="OLD")]
+        event = f"BEFORE {f'UPDATE {self._of_keys()}' if is_update else 'INSERT'} ON {self._on}"
+        return f"{event} WHEN {' OR '.join(found)}", body
+
+    def _forget(self, rows: str) -> str:
+        terms = [term.text for term in self._identity.terms]
+        aside = ", ".join(self._of_aside(term) for term in terms)
+        table = ", ".join(self._of_table(term) for term in terms)
+        aside = f"({aside})" if len(terms) > 1 else aside
+        found = f"SELECT {table} FROM {self._on} WHERE {rows}"
+        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found})"
 
     def _inside(self, *rows: str) -> str:
         """Put a row aside that was written while another change is under way."""
         same = " OR ".join(self._same(row) for row in rows)
         return self._put(f"({same}) AND (SELECT open FROM {self._head}) > 0")
 
-    def _put(self, condition: str) -> str:
+    def _outdated(self) -> list[str]:
+        """Where a row was changed while its change was under way, OLD is what it was before."""
+        condition = f"{self._differs()} AND NOT {self._moved()}"
+        values = [(f"o{slot}", self._of_aside(column)) for column, slot in self._slots]
+        values += [(f"n{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
+        columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
+        taken = [f"{self._head}.seq", f"{self._head}.nonce", str(self._number), str(UPDATED)]
+        taken += [value for _, value in values]
+        return [
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random() "
+            f"WHERE EXISTS (SELECT 1 FROM {self._aside} WHERE {condition})",
+            f"INSERT INTO {self._log} ({', '.join(columns)}) "
+            f"SELECT {', '.join(taken)} FROM {self._aside}, {self._head} WHERE {condition}",
+        ]
+
+    def _follow(self) -> str:
+        """A row aside that is changed where it is stays aside as it is now."""
+        there = f"FROM {self._on} WHERE {self._same('NEW')}"
+        values = [
+            f"c{at} = (SELECT {self._of_table(c)} {there})" for at, c in enumerate(self._kept)
+        ]
+        return (
+            f"UPDATE {self._aside} SET {', '.join(values) or 'gone = gone'} "
+            f"WHERE {self._taken('OLD')} AND {self._stays()} AND EXISTS (SELECT 1 {there})"
+        )
+
+    def _put(self, condition: str, by: str = "") -> str:
         columns = ["gone", *(f"c{at}" for at in range(len(self._kept)))]
         values = ["0", *(self._of_table(column) for column in self._kept)]
+        if by:
+            columns += [f"b{at}" for at in range(len(self._identity.terms))]
+            values += [f"{by}.{quoted(term.text)}" for term in self._identity.terms]
         if self._shape.rowid is not None:
             columns, values = [*columns, "rowid"], [*values, self._of_table(self._shape.rowid)]
         same = self._compare.alike(self._identity, self._of_aside, self._of_table)
@@ -224,15 +325,14 @@ class _Statements:
             values += [(f"o{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
         if action != DELETED:
             values += [(f"n{slot}", f"NEW.{quoted(column)}") for column, slot in self._slots]
-        ends = ", open = open - 1" if action != DELETED else ""
         return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random(){ends}",
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
             self._log_row(action, values),
         ]
 
-    def _replaced(self, condition: str) -> str:
+    def _replaced(self, *conditions: str) -> str:
         """Log the rows aside that a change has replaced: the trigger `gone` does it for each."""
-        return f"UPDATE {self._aside} SET gone = 1 WHERE {condition}"
+        return f"UPDATE {self._aside} SET gone = 1 WHERE {' OR '.join(conditions)}"
 
     def _log_gone(self) -> list[str]:
         values = [(f"o{slot}", f"OLD.c{self._kept.index(column)}") for column, slot in self._slots]
@@ -272,7 +372,7 @@ def renamed_columns(
     made = logging.triggers()
     if made == present:
         return {}
-    before = logging.names.trigger(logging.number, "before_insert")
+    before = logging.names.trigger(logging.number, "insert_aside")
     prefix = quoted(logging.shape.name) + "."
     names: dict[str, str] = {}
     for kept, found in zip(

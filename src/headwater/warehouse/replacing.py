@@ -1,0 +1,161 @@
+"""Replacing a view's contents: a load in the middle of a view's life, as one numbered commit.
+
+The new files are written beside the old ones. Then one commit of the signed log decides: it has
+the next number, lets the old tail go, brings the new columns and definition, and names the new
+files of the plain table. From then on the view is the new one, and every earlier writer is
+refused as always. The plain table follows in a commit of its own (`settle`), made by whoever
+comes first: the same process, or after a crash the next writer. Until then its readers see the
+old contents, and Headwater's reader goes by the files that the log names.
+
+Choices: the log decides, not the plain table as in a fold, because numbers are given there. A
+fold of the old contents that comes between both commits is as good as one before; the plain table
+then follows behind it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace as with_other
+from typing import TYPE_CHECKING, Any
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Json
+from headwater.errors import EngineError
+from headwater.warehouse.columns import check_change, check_columns
+from headwater.warehouse.commits import (
+    APP,
+    OWN_FILES,
+    Action,
+    Base,
+    Commit,
+    commit_of,
+    metadata_of,
+)
+from headwater.warehouse.delta_log import OvertakenError
+from headwater.warehouse.files import write_contents
+from headwater.warehouse.snapshots import DataFile, Snapshot
+from headwater.warehouse.tables import log_table, plain_table
+from headwater.warehouse.vectors import Vector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headwater.warehouse.view_table import ViewTable
+
+_LOADED = f"{APP}:load"
+"""The app transaction of the log that holds the number of the last load that replaced all."""
+
+
+def replace(
+    view: ViewTable,
+    contents: Rows | DataFrame,
+    schema: Schema,
+    definition: Mapping[str, Json],
+    vector: Vector,
+    *,
+    algorithm: str,
+    level: str,
+    runner: str,
+    key: Sequence[str],
+) -> Commit:
+    check_columns(view.name, schema)
+    check_change(view.name, schema, contents)
+    folder, durable = view.plain.folder, view.durable
+    files = write_contents(contents, schema, folder, view.staging, durable=durable)
+    plain = [*plain_table(view.name, schema, view.plain.snapshot()), *(f.add() for f in files)]
+    while True:
+        settle(view)
+        log = view.log.snapshot()
+        number = log.number + 1
+        commit = Commit(
+            view.name,
+            number,
+            "load",
+            runner,
+            vector,
+            Base(OWN_FILES, number),
+            algorithm=algorithm,
+            level=level,
+            rows=sum(file.rows for file in files),
+            version=log.version + 1,
+        )
+        actions = [
+            *_with_contents(commit, plain),
+            *log_table(view.name, schema, definition, list(vector), key, log),
+            *(file.remove() for file in log.files),
+        ]
+        try:
+            if view.log.put(log.version + 1, actions):
+                break
+        except OvertakenError:
+            pass
+    settle(view)
+    return commit
+
+
+def settle(view: ViewTable) -> None:
+    """Let the plain table follow a load that the log has decided."""
+    while True:
+        log = view.log.snapshot()
+        plain = view.plain.snapshot()
+        if not is_ahead(log, plain):
+            return
+        entry, commit = _last_load(view, log)
+        version = plain.version + 1
+        actions = [
+            *with_other(commit, version=version, base=Base(version, commit.number)).actions(),
+            *_contents(entry),
+            *(file.remove() for file in plain.files),
+        ]
+        try:
+            if view.plain.put(version, actions):
+                return
+        except OvertakenError:
+            pass
+
+
+def is_ahead(log: Snapshot, plain: Snapshot) -> bool:
+    """Whether the plain table has still to follow a load."""
+    return plain.number < (log.transaction(_LOADED) or 0)
+
+
+def loaded_plain(view: ViewTable, commit: Commit) -> Snapshot:
+    """The plain table as a load made it, from the load's own entry in the log."""
+    entry = view.log.entry(commit.version)
+    if entry is None:
+        raise FileNotFoundError(f"{view.log.folder} has no entry {commit.version}")
+    found = Snapshot(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
+    return with_other(found, transactions={APP: commit.number})
+
+
+def loaded_files(entry: Sequence[Action]) -> list[DataFile]:
+    """The files of the plain table that an entry of the log names."""
+    return [DataFile.of_add(action["add"]) for action in _contents(entry) if "add" in action]
+
+
+def _with_contents(commit: Commit, plain: Sequence[Action]) -> list[Action]:
+    actions = commit.actions()
+    actions[0]["commitInfo"][APP]["plain"] = list(plain)
+    now = int(time.time() * 1000)
+    loaded = {"txn": {"appId": _LOADED, "version": commit.number, "lastUpdated": now}}
+    return [*actions, loaded]
+
+
+def _contents(entry: Sequence[Action]) -> list[Action]:
+    metadata: Mapping[str, Any] = metadata_of(list(entry)) or {}
+    found: list[Action] = metadata.get("plain", [])
+    return found
+
+
+def _last_load(view: ViewTable, log: Snapshot) -> tuple[list[Action], Commit]:
+    version = log.version
+    while (entry := view.log.entry(version)) is not None:
+        if _contents(entry) and (commit := commit_of(entry, version)):
+            return entry, commit
+        version -= 1
+    raise EngineError(
+        f"The log of the view {view.name} has lost the entry of its last load.",
+        f"Remove it with 'headwater drop {view.name}': the next run loads it anew.",
+    )

@@ -1,0 +1,96 @@
+"""What makes a folder a Delta table of a view: its protocol and metadata, made and read."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow
+from deltalake import Schema as DeltaSchema
+
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import Json
+from headwater.frames.arrow import arrow_schema
+from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
+from headwater.warehouse.commits import Action
+from headwater.warehouse.snapshots import Snapshot
+
+
+def plain_table(view: str, schema: Schema, before: Snapshot | None = None) -> list[Action]:
+    """The actions that make a plain table, or give one other columns."""
+    text = f"The view {view}, kept by Headwater; read only."
+    return _table(view, arrow_schema(schema), text, before)
+
+
+def log_table(
+    view: str,
+    schema: Schema,
+    definition: Mapping[str, Json],
+    sources: Sequence[str],
+    key: Sequence[str],
+    before: Snapshot | None = None,
+) -> list[Action]:
+    """The actions that make a signed log, or give one other columns and another definition."""
+    description = {"definition": dict(definition), "sources": list(sources), "key": list(key)}
+    return _table(view, log_arrow_schema(schema), json.dumps(description), before)
+
+
+def schema_of(snapshot: Snapshot) -> Schema:
+    """The view's columns, of either table."""
+    return schema_from_delta(snapshot.schema_json)
+
+
+def definition_of(log: Snapshot) -> dict[str, Json]:
+    return dict(_described(log.description)["definition"])
+
+
+def sources_of(log: Snapshot) -> tuple[str, ...]:
+    return tuple(_described(log.description)["sources"])
+
+
+def key_of(log: Snapshot) -> tuple[str, ...]:
+    """The columns that identify every row; none if rows may occur twice."""
+    return tuple(_described(log.description).get("key", ()))
+
+
+@lru_cache(maxsize=256)
+def _described(description: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(description)
+    return found
+
+
+def _table(
+    view: str, schema: pyarrow.Schema, description: str, before: Snapshot | None
+) -> list[Action]:
+    metadata: dict[str, Any] = {
+        "id": str(uuid.uuid4()),
+        "name": view,
+        "format": {"provider": "parquet", "options": {}},
+        "partitionColumns": [],
+        "createdTime": int(time.time() * 1000),
+        "configuration": {"delta.enableExpiredLogCleanup": "false"},
+    }
+    if before is not None:
+        metadata |= before.metadata
+    metadata["description"] = description
+    metadata["schemaString"] = DeltaSchema.from_arrow(schema).to_json()
+    features = {"timestampNtz"} if "timestamp_ntz" in metadata["schemaString"] else set()
+    return [{"protocol": _protocol(features, before)}, {"metaData": metadata}]
+
+
+def _protocol(features: set[str], before: Snapshot | None) -> dict[str, Any]:
+    """What a reader has to know; never less than before, since old versions stay readable."""
+    old = before.protocol if before is not None else {}
+    features = features.union(old.get("readerFeatures") or ())
+    if not features:
+        return dict(old) or {"minReaderVersion": 1, "minWriterVersion": 2}
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": sorted(features),
+        "writerFeatures": sorted(features.union(old.get("writerFeatures") or ())),
+    }

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres import setup as installing
+from headwater.sources.postgres.connect import Access
+from headwater.sources.postgres.embedded import shared_server
+from tests.sources.postgres_harness import PostgresHarness
+from tests.sources.postgres_tools import LINES, read_log, whole
+
+MINE, OTHER = "0a1b2c3d", "ffffffff"
+
+
+@pytest.fixture
+def harness() -> Iterator[PostgresHarness]:
+    harness = PostgresHarness()
+    harness.create_table("a", LINES, ["id"])
+    yield harness
+    harness.close()
+
+
+def owned(harness: PostgresHarness, owner: str, **settings: Any) -> PostgresSource:
+    name = f"s{harness.name}"  # slots are the server's, so their names differ between tests
+    return PostgresSource(name, harness.dsn, ["a"], owner=owner, **settings)
+
+
+def identity(harness: PostgresHarness, table: str = "a") -> str:
+    with psycopg.connect(harness.dsn) as connection:
+        row = connection.execute(
+            "SELECT relreplident::text FROM pg_class WHERE oid = %s::regclass", [table]
+        ).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_two_warehouses_with_one_source_name_do_not_meet(harness: PostgresHarness) -> None:
+    mine, other = owned(harness, MINE), owned(harness, OTHER)
+    mine.setup()
+    other.setup()
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    for source in (mine, other):
+        monitor = source.open_monitor(None)
+        (item,) = read_log(monitor, 1)
+        monitor.acknowledge(item.position)
+        monitor.close()
+    (log,) = mine.other_logs()
+    assert log.owner == OTHER
+    assert log.size_bytes is not None
+    assert log.size_bytes > 0
+
+
+@pytest.mark.parametrize("named", [{"slot": "s", "publication": "p"}, {"slot": "s"}])
+def test_what_belongs_to_another_warehouse_is_refused(
+    harness: PostgresHarness, named: dict[str, str]
+) -> None:
+    names = {kind: f"{name}_{harness.name}" for kind, name in named.items()}
+    mine, other = owned(harness, MINE, **names), owned(harness, OTHER, **names)
+    mine.setup()
+    assert mine.setup_statements() == []
+    with pytest.raises(SourceError, match=r"headwater\.toml"):
+        other.setup()
+    with pytest.raises(SourceError):
+        other.setup_statements()
+    monitor = mine.open_monitor(None)
+    if "publication" in named:
+        for step in (lambda: other.open_monitor(None), other.teardown):
+            with pytest.raises(SourceError, match=f"belongs to the warehouse {MINE}"):
+                step()
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    assert len(read_log(monitor, 1)) == 1
+    monitor.close()
+
+
+def test_a_forgotten_log_is_listed_and_removed(harness: PostgresHarness) -> None:
+    mine, forgotten = owned(harness, MINE), owned(harness, OTHER)
+    mine.setup()
+    forgotten.setup()
+    mine.remove_log(OTHER)
+    assert mine.other_logs() == []
+    mine.open_monitor(None).close()
+    with pytest.raises(SourceError, match="no replication slot"):
+        forgotten.open_monitor(None)
+
+
+def test_names_are_cut_in_front_of_the_owner() -> None:
+    source = PostgresSource("s" * 80, "", ["a"], owner=MINE)
+    assert source._slot.endswith(f"s_{MINE}")
+    assert len(source._slot) == 63
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("DEFAULT", "d"), ("NOTHING", "n"), ("USING INDEX a_pkey", "i"), ("FULL", "f")],
+)
+def test_teardown_gives_back_the_replica_identity(
+    harness: PostgresHarness, before: str, expected: str
+) -> None:
+    harness.writer().execute(f"ALTER TABLE a REPLICA IDENTITY {before}")
+    source = owned(harness, MINE)
+    source.setup()
+    source.setup()
+    assert identity(harness) == "f"
+    assert source.stays() == []
+    source.teardown()
+    assert identity(harness) == expected
+
+
+def test_what_another_publication_needs_stays_and_is_told(harness: PostgresHarness) -> None:
+    mine, other = owned(harness, MINE), owned(harness, OTHER)
+    mine.setup()
+    other.setup()
+    (told,) = mine.stays()
+    assert re.search(r"public\.a keeps REPLICA IDENTITY FULL.*REPLICA IDENTITY DEFAULT;", told)
+    mine.teardown()
+    assert identity(harness) == "f"
+
+
+def test_a_publication_and_a_comment_of_somebody_else_are_left_as_they_were(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION p FOR TABLE a; COMMENT ON PUBLICATION p IS 'ours'")
+    source = owned(harness, MINE, publication="p")
+    source.setup()
+    source.open_monitor(None).close()
+    assert source.stays() == ["The publication p stays: setup did not make it."]
+    source.teardown()
+    with psycopg.connect(harness.dsn) as connection:
+        found = connection.execute(
+            "SELECT obj_description(oid, 'pg_publication') FROM pg_publication"
+        ).fetchall()
+    assert found == [("ours",)]
+
+
+def test_setup_lets_others_pass_while_it_waits_for_a_lock(
+    harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installing, "_LOCK_LIMIT_MS", 100)
+    monkeypatch.setattr(installing, "_LOCK_TRIES", 3)
+    source = owned(harness, MINE)
+    with psycopg.connect(harness.dsn, application_name="idle reader") as reader:
+        reader.execute("SELECT FROM a")
+        with pytest.raises(SourceError, match=r"could not be had in 3 tries.*idle reader"):
+            source.setup()
+        with psycopg.connect(harness.dsn) as later:
+            later.execute("SET statement_timeout = '60s'")
+            later.execute("SELECT FROM a")
+    source.setup()
+    assert source.setup_statements() == []
+
+
+def test_setup_goes_on_when_the_lock_is_free(
+    harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installing, "_LOCK_LIMIT_MS", 50)
+    monkeypatch.setattr(installing, "_LOCK_TRIES", 1000)
+    monkeypatch.setattr(installing, "_LOCK_PAUSE_S", 0.05)
+    reader = psycopg.connect(harness.dsn)
+    reader.execute("SELECT FROM a")
+    release = threading.Timer(1.0, reader.close)
+    release.start()
+    source = owned(harness, MINE)
+    source.setup()
+    release.join()
+    assert identity(harness) == "f"
+
+
+_TRAP = """
+CREATE TABLE public.caught (what text);
+CREATE FUNCTION public.pg_partition_ancestors(oid) RETURNS TABLE (relid regclass)
+LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.caught VALUES ('ancestors'); END$$
+"""
+"""Its argument fits better than that of the catalog's function, so that it is preferred."""
+
+
+def test_nothing_that_others_put_into_public_is_run(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute(_TRAP)
+    writer.execute("INSERT INTO a VALUES (1, 'x')")
+    source = owned(harness, MINE)
+    source.setup()
+    monitor = source.open_monitor(None)
+    wrapper = source.open_wrapper()
+    wrapper.ask([whole(source.relations(), "a")])
+    load = source.open_load(["a"], 1)
+    list(load.read("a", 0))
+    load.close()
+    wrapper.close()
+    monitor.close()
+    source.teardown()
+    with psycopg.connect(harness.dsn) as connection:
+        assert connection.execute("SELECT * FROM public.caught").fetchall() == []
+
+
+def test_every_session_has_an_empty_search_path_from_the_start(harness: PostgresHarness) -> None:
+    access = Access("pg", harness.dsn)
+    with access.connect() as connection:
+        assert connection.execute("SHOW search_path").fetchone() == ('""',)
+    pgconn = access.connect_replication()
+    result = pgconn.exec_(b"SHOW search_path")
+    assert result.get_value(0, 0) == b'""'
+    pgconn.finish()
+
+
+def test_a_table_without_a_schema_is_found_by_the_roles_own_search_path(
+    harness: PostgresHarness,
+) -> None:
+    harness.create_table("sales.c", LINES)
+    harness.create_table("c", LINES)
+    server = shared_server()
+    server.execute(f'ALTER DATABASE "{harness.name}" SET search_path = sales, public')
+    assert '"sales"."c"' in harness.source(["c"]).setup_statements()[0]
+    assert '"public"."c"' in harness.source(["public.c"]).setup_statements()[0]
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ("53100", "could not extend file: No space left on device"),
+        ("53200", "out of memory"),
+        ("53300", "sorry, too many clients already"),
+        ("55P03", "canceling statement due to lock timeout"),
+        ("57014", "canceling statement due to user request"),
+        ("57P01", "terminating connection due to administrator command"),
+        ("40001", "could not serialize access"),
+    ],
+)
+def test_a_refusal_that_passes_is_worth_another_try(state: str, text: str) -> None:
+    error = Access("pg", "").failure(state, text, "answer a question")
+    assert isinstance(error, LostConnectionError)
+    assert text in error.message
+
+
+def test_a_question_that_an_administrator_cancels_is_worth_another_try(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a"])
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    with psycopg.connect(harness.dsn) as blocking, psycopg.connect(harness.dsn) as administrator:
+        blocking.execute("LOCK TABLE a")
+        stop = threading.Event()
+        cancelling = threading.Thread(target=cancel_waiting, args=(administrator, stop))
+        cancelling.start()
+        with pytest.raises(LostConnectionError, match="due to user request"):
+            wrapper.ask([query])
+        stop.set()
+        cancelling.join()
+    assert len(wrapper.ask([query]).results) == 1
+    wrapper.close()
+
+
+def cancel_waiting(administrator: psycopg.Connection[tuple[object]], stop: threading.Event) -> None:
+    while not stop.wait(0.05):
+        administrator.execute(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+
+
+@pytest.mark.parametrize(
+    ("dsn", "warned"),
+    [
+        ("host=db.example.org", True),
+        ("postgresql://u@db.example.org/x?sslmode=verify-full", False),
+        ("host=/run/postgresql", False),
+        ("host=localhost", False),
+        ("dbname=x", False),
+    ],
+)
+def test_an_unset_sslmode_is_noticed(
+    dsn: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    assert Access("pg", dsn).is_unprotected == warned
+
+
+def test_the_log_that_the_server_keeps_is_told(harness: PostgresHarness) -> None:
+    source = harness.source(["a"])
+    assert source.retained() is None
+    source.setup()
+    before = source.retained()
+    assert before is not None
+    assert not before.is_read
+    assert before.left_bytes is None
+    harness.writer().execute(
+        "INSERT INTO a SELECT n, repeat('x', 1000) FROM generate_series(1, 1000) n"
+    )
+    after = source.retained()
+    assert after is not None
+    assert after.size_bytes > before.size_bytes + 1_000_000
