@@ -56,6 +56,10 @@ class UnsupportedViewError(InputError):
     """An algorithm cannot maintain this view, or not without something it lacks."""
 
 
+class TooManyRowsError(HeadwaterError):
+    """There are more rows than were to be held in memory; Spark takes over."""
+
+
 class ExpressionError(InputError):
     """An expression of a view fails on a row (division by zero, overflow)."""
 

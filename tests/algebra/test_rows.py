@@ -120,3 +120,12 @@ def test_the_key_of_a_row_is_taken_in_the_order_of_the_key() -> None:
 @given(signed(AB))
 def test_the_sum_of_parts_is_their_addition(rows: Rows) -> None:
     assert Rows.sum(AB, [rows, rows, -rows]) == rows + rows - rows
+
+
+@given(signed(AB), signed(AB))
+def test_the_size_of_a_join_is_known_without_making_it(left: Rows, right: Rows) -> None:
+    """Of joins over equal values and of all pairs; a NULL joins nothing."""
+    right = right.renamed(Schema.of([("c", INT), ("d", TEXT)]))
+    for on in ([], [(ColumnRef("b", TEXT), ColumnRef("d", TEXT))]):
+        made = sum(abs(count) for _, count in left.join(right, on).items())
+        assert left.join_size(right, on) == made

@@ -1,5 +1,7 @@
 """Which rows go to Spark, and which come back."""
 
+from typing import Literal
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -48,3 +50,21 @@ def test_with_spark_all_rows_are_frames(spark: SparkSession, rows: Rows) -> None
         assert isinstance(kept, Frame)
         assert kept.is_settled
         assert kept == rows
+
+
+@pytest.mark.parametrize(
+    ("mode", "threshold", "at_once"),
+    [("auto", 1_000_000, False), ("auto", 100, True), ("spark", 1_000_000, True)],
+)
+def test_small_work_needs_spark_at_once_only_if_the_settings_say_so(
+    spark: SparkSession, mode: Literal["auto", "spark"], threshold: int, at_once: bool
+) -> None:
+    asked: list[str] = []
+
+    def start() -> SparkSession:
+        asked.append("session")
+        return spark
+
+    given = Engine(start, mode, threshold).for_small
+    assert bool(asked) == at_once
+    assert (given is spark) == at_once

@@ -22,26 +22,32 @@ from headwater.algebra.terms import (
     query_of,
 )
 from headwater.algebra.views import View
+from headwater.errors import TooManyRowsError
 
 State: TypeAlias = Mapping[str, Rows]
 """The contents of base relations by name."""
 
 
-def evaluate(query: Query, state: State, schema: Schema | None = None) -> Rows:
-    """The sum of the query's terms over base relations as they are in `state`."""
+def evaluate(
+    query: Query, state: State, schema: Schema | None = None, most: int | None = None
+) -> Rows:
+    """The sum of the query's terms over base relations as they are in `state`.
+
+    Raises TooManyRowsError before a join that would have more than `most` rows.
+    """
     schema = schema or query[0].join.schema
-    return Rows.sum(schema, (evaluate_term(term, state) for term in query))
+    return Rows.sum(schema, (evaluate_term(term, state, most) for term in query))
 
 
-def evaluate_view(view: View, state: State) -> Rows:
-    return evaluate(query_of(view), state, view.schema)
+def evaluate_view(view: View, state: State, most: int | None = None) -> Rows:
+    return evaluate(query_of(view), state, view.schema, most)
 
 
-def evaluate_term(term: Term, state: State) -> Rows:
-    return evaluate_with(term, lambda at: state[term.occurrence(at).relation.name])
+def evaluate_term(term: Term, state: State, most: int | None = None) -> Rows:
+    return evaluate_with(term, lambda at: state[term.occurrence(at).relation.name], most)
 
 
-def evaluate_with(term: Term, read: Callable[[int], Rows]) -> Rows:
+def evaluate_with(term: Term, read: Callable[[int], Rows], most: int | None = None) -> Rows:
     """Evaluate a term whose base occurrences are given by `read`, each by its place."""
     remaining = [
         factor.rows
@@ -60,6 +66,8 @@ def evaluate_with(term: Term, read: Callable[[int], Rows]) -> Rows:
         crossing = [c for c in conjuncts if _crosses(c, joined.schema, other.schema)]
         equalities = [pair for c in crossing if (pair := _equality(c, joined.schema, other.schema))]
         rest = [c for c in crossing if not _equality(c, joined.schema, other.schema)]
+        if most is not None and joined.join_size(other, equalities) > most:
+            raise TooManyRowsError(f"A join would have more than {most:,} rows.")
         joined = _filtered(joined.join(other, equalities), rest)
     for conjunct in term.join.late_conjuncts:
         joined = joined.select(conjunct)

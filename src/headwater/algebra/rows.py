@@ -166,6 +166,20 @@ class Rows:
         """The product of both, where each pair of `on` is equal; a NULL joins nothing."""
         return other._joined_behind(self, on)
 
+    def join_size(self, other: Rows, on: Sequence[Equality] = ()) -> int:
+        """How many rows the join of both has, each as often as it counts, without making it."""
+        own = self._count_by(tuple(left for left, _ in on))
+        others = other._count_by(tuple(right for _, right in on))
+        return sum(count * others.get(key, 0) for key, count in own.items() if None not in key)
+
+    def _count_by(self, outputs: tuple[Expression, ...]) -> dict[Row, int]:
+        """How many rows have each of the values that these expressions have together."""
+        key = compile_rows(outputs, self.schema)
+        counts: dict[Row, int] = defaultdict(int)
+        for row, count in self.items():
+            counts[key(row)] += abs(count)
+        return counts
+
     def _joined_behind(self, first: Rows, on: Sequence[Equality]) -> Rows:
         """The join of `first`, held in memory, with these rows."""
         first_key = compile_rows(tuple(left for left, _ in on), first.schema)

@@ -224,18 +224,18 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Recompute views at their own version vectors and compare: equal, or the rows that differ."""
-    from headwater.pipeline.api import session_of
+    from headwater.pipeline.api import engine_of
     from headwater.pipeline.project import Project
     from headwater.pipeline.verify import verify_view
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
-    spark = session_of(opened)
+    spark = engine_of(opened).for_small
     wanted = views or Warehouse(opened.warehouse).view_names()
     wrong = 0
     for name in wanted:
         with reading(f"verifying {name}", as_json) as report:
-            found = verify_view(opened, name, spark(), report)
+            found = verify_view(opened, name, spark, report)
         print_verification(found, as_json)
         wrong += not found.holds
     if wrong:
@@ -323,14 +323,15 @@ def reading(title: str, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Bring a view's plain table up to its newest commit, now."""
-    from headwater.pipeline.api import session_of
+    from headwater.pipeline.api import engine_of
     from headwater.pipeline.project import Project
     from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
     table = Warehouse(opened.warehouse).view(view)
-    commit = table.fold(session_of(opened)(), "headwater fold") if table.tail().rows else None
+    spark = engine_of(opened).for_small
+    commit = table.fold(spark, "headwater fold") if table.tail().rows else None
     if isinstance(commit, Unfolded):
         raise HeadwaterError(commit.reason)
     if as_json:

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.frame import Frame
+from headwater.frames.session import Spark
+from headwater.frames.small import ROWS
 
 THRESHOLD = 1_000_000
 """No crossover in time was found on two cores: 600,000 changed lines of TPC-H at scale 1 took 8 s
@@ -32,6 +34,12 @@ class Engine:
     @cached_property
     def spark(self) -> SparkSession:
         return self.start()
+
+    @property
+    def for_small(self) -> Spark:
+        """What work that may be small is given: in `auto` it then need not start Spark, unless the
+        threshold says that less is too much already."""
+        return self.start if self.mode == "auto" and self.threshold >= ROWS else self.start()
 
     def lift(self, rows: Rows) -> Rows:
         """Rows that come in, held as suits their number."""

@@ -13,16 +13,20 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeAlias
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.errors import EngineError
 from headwater.frames.failures import SPARK_ERRORS
+
+Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
+"""A session, or what gives one: then only what is not small is done on Spark."""
 
 MEANING = {
     "spark.sql.ansi.enabled": "true",
@@ -167,8 +171,11 @@ def _quiet() -> str:
 
 
 @contextmanager
-def named(spark: SparkSession, text: str) -> Iterator[None]:
+def named(spark: SparkSession | None, text: str) -> Iterator[None]:
     """Name the jobs that are started inside, for Spark's own pages: by view and step."""
+    if spark is None:
+        yield
+        return
     context = spark.sparkContext
     names = ("spark.jobGroup.id", "spark.job.description")
     before = [(name, context.getLocalProperty(name)) for name in names]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwater.errors import SeveralError
+from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
@@ -84,6 +85,12 @@ def keep_running(
     if finished or not (once or loading):
         return ""
     return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
+
+
+def engine_of(project: Project) -> Engine:
+    """The project's engine, whose Spark session is started when it is first needed."""
+    settings = project.settings.spark
+    return Engine(session_of(project), settings.engine, settings.threshold or THRESHOLD)
 
 
 def session_of(

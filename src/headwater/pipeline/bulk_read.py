@@ -1,8 +1,9 @@
-"""Whole relations as Spark DataFrames, all parts of one source from one snapshot.
+"""Whole relations, all parts of one source from one snapshot: as Spark DataFrames, or in memory.
 
 Where a snapshot can be shared with other processes, executors read it through a Spark data
 source, one task for each part; a task that is run again reads the same state. Elsewhere the
 driver reads, with several threads, and puts the rows into Parquet files that Spark reads.
+What is small can do without Spark: the driver reads it into memory.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import pyarrow
 import pyarrow.parquet
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.frames.arrow import arrow_schema
+from headwater.errors import TooManyRowsError
+from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.frames.expressions import spark_schema
+from headwater.frames.small import is_small
 from headwater.sources.contract import Load, PartReader
 from headwater.warehouse.netting import quoted
 
@@ -71,6 +75,36 @@ def _read_all(
     if len(remote) == len(parts):
         return _through_executors(spark, relation, remote, tally)
     return _through_files(spark, load, relation, scratch, tally)
+
+
+# In memory
+
+
+class Small:
+    """Reads relations into memory, as long as they are small together."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._rows: dict[str, int] = {}
+        self._bytes = 0
+
+    def read(self, load: Load, relation: Relation, whole: Relation) -> Rows:
+        """The columns of `relation`; `whole` is as the source has it. TooManyRowsError if it is
+        too much."""
+        batches: list[pyarrow.RecordBatch] = []
+        for part in range(load.parts(whole.short_name)):
+            for batch in load.read(whole.short_name, part):
+                self._count(relation.name, batch)
+                batches.append(batch)
+        table = pyarrow.Table.from_batches(batches, arrow_schema(whole.schema))
+        return plain_from_arrow(table.select(relation.schema.names), relation.schema)
+
+    def _count(self, relation: str, batch: pyarrow.RecordBatch) -> None:
+        self._rows[relation] = self._rows.get(relation, 0) + batch.num_rows
+        self._bytes += batch.nbytes
+        if not is_small(sum(self._rows.values()), self._bytes):
+            raise TooManyRowsError("The relations are too large for memory.")
+        self._tally.note(f"{relation}#all", self._rows[relation])
 
 
 # Executors read

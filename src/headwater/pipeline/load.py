@@ -6,6 +6,9 @@ the relations, computes the view and writes it, with the numbers of the last tra
 the snapshots as its version vector. The transactions behind them are then delivered as
 always: the view manager compensates for what happened meanwhile. No source is locked.
 
+Where a session need not be at hand, the same is tried in memory first, and begun again on Spark
+if there is too much.
+
 A view that has a table already is loaded anew: readers keep the old contents until the new ones
 replace them in one step.
 
@@ -18,16 +21,19 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.errors import HeadwaterError, LostConnectionError, SourceError
+from headwater.errors import HeadwaterError, LostConnectionError, SourceError, TooManyRowsError
+from headwater.frames import small
 from headwater.frames.frame import Frame
-from headwater.frames.session import named
-from headwater.pipeline.bulk_read import Tally, read_relation
+from headwater.frames.session import Spark, named
+from headwater.pipeline.bulk_read import Small, Tally, read_relation
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Obtained, Plan
 from headwater.sources.channel import Deliver, Subscription
@@ -52,7 +58,7 @@ def load_view(
     plan: Plan,
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
-    spark: Callable[[], SparkSession],
+    spark: Spark,
     runner: str,
     deliver: Deliver,
     described: Mapping[str, Relation],
@@ -62,8 +68,12 @@ def load_view(
     for left in reversed(range(_TRIES)):
         subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
         try:
-            table = _load(plan, feeds, warehouse, spark(), runner, subscriptions, described, report)
-            return Obtained(table, subscriptions)
+            load = partial(_load, plan, feeds, warehouse, runner, subscriptions, described, report)
+            if callable(spark):
+                with suppress(TooManyRowsError):
+                    return Obtained(load(None), subscriptions)
+                spark = spark()
+            return Obtained(load(spark), subscriptions)
         except BaseException as error:
             for subscription in subscriptions.values():
                 subscription.close()
@@ -88,14 +98,15 @@ def _load(
     plan: Plan,
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
-    spark: SparkSession,
     runner: str,
     subscriptions: Mapping[str, Subscription],
     described: Mapping[str, Relation],
     report: Report,
+    spark: SparkSession | None,
 ) -> ViewTable:
+    """Load on Spark, or in memory without it."""
     view = plan.view
-    readers = spark.sparkContext.defaultParallelism
+    readers = spark.sparkContext.defaultParallelism if spark else 1
     scratch = warehouse.scratch(view.name)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
@@ -111,14 +122,9 @@ def _load(
         report(tally)
         try:
             with named(spark, f"{view.name}: load"):
-                state = {
-                    relation.name: read_frame(
-                        spark, loads[relation.source], relation, described, scratch, tally
-                    )
-                    for relation in view.relations
-                }
-                contents = evaluate_view(view, state)
-                assert isinstance(contents, Frame)
+                read = reader(spark, described, scratch, tally)
+                state = {r.name: read(loads[r.source], r) for r in view.relations}
+                contents = evaluate_view(view, state, None if spark else small.ROWS)
                 for source, reached in vector.items():
                     feeds[source].wait_begun()
                     feeds[source].wait_durable(reached.number)
@@ -127,7 +133,7 @@ def _load(
                     view.schema,
                     plan.definition,
                     vector,
-                    contents.dataframe,
+                    contents.dataframe if isinstance(contents, Frame) else contents,
                     algorithm=plan.algorithm,
                     level=plan.level,
                     runner=runner,
@@ -139,18 +145,24 @@ def _load(
             raise failure_of(view.name, error) from error
 
 
-def read_frame(
-    spark: SparkSession,
-    load: Load,
-    relation: Relation,
-    described: Mapping[str, Relation],
-    scratch: Path,
-    tally: Tally,
-) -> Frame:
-    """A relation with the columns that a view uses; `described` has it as its source does."""
-    whole = described[relation.name]
-    data = read_relation(spark, load, whole, relation.schema.names, scratch, tally)
-    return Frame.of_dataframe(data, relation.schema, signed=False)
+Read: TypeAlias = Callable[[Load, Relation], Rows]
+"""Reads a relation with the columns that a view uses."""
+
+
+def reader(
+    spark: SparkSession | None, described: Mapping[str, Relation], scratch: Path, tally: Tally
+) -> Read:
+    """Reads on Spark, or into memory without it; `described` has relations as sources do."""
+    memory = Small(tally)
+
+    def read(load: Load, relation: Relation) -> Rows:
+        whole = described[relation.name]
+        if spark is None:
+            return memory.read(load, relation, whole)
+        data = read_relation(spark, load, whole, relation.schema.names, scratch, tally)
+        return Frame.of_dataframe(data, relation.schema, signed=False)
+
+    return read
 
 
 def open_fitting(

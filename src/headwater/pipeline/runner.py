@@ -158,7 +158,7 @@ class Runner:
             self.warehouse,
             lambda: [Upkept(s.name, s.maintainer, s.lock) for s in list(self.views.values())],
             lambda: dict(self.feeds),
-            self._spark,
+            self.engine,
             self.lease.runner,
             self.project.settings.warehouse.retention,
         )
@@ -372,7 +372,7 @@ class Runner:
             plan,
             self.feeds,
             self.warehouse,
-            self._tagged(name),
+            replace(self.engine, start=self._tagged(name)).for_small,
             self.lease.runner,
             deliver,
             {n: r for source in plan.view.sources for n, r in self._described[source].items()},

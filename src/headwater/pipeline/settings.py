@@ -74,7 +74,7 @@ class SparkSettings(_Section):
     )
     engine: Annotated[
         Literal["auto", "spark"],
-        Field(description="`auto` handles small changes in memory, `spark` none."),
+        Field(description="`auto` does small work in memory, `spark` none."),
     ] = "auto"
     threshold: Annotated[
         NonNegativeInt | None,

@@ -12,15 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
+from headwater.frames.engine import Engine
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Maintainer
 from headwater.warehouse.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LOOK_S = 0.5
 _RELEASE_S = 60.0
@@ -58,14 +55,14 @@ class Upkeep:
         warehouse: Warehouse,
         views: Callable[[], Sequence[Upkept]],
         feeds: Callable[[], Mapping[str, Feed]],
-        spark: Callable[[], SparkSession],
+        engine: Engine,
         runner: str,
         retention_s: float,
     ) -> None:
         self._warehouse = warehouse
         self._views = views
         self._feeds = feeds
-        self._spark = spark
+        self._engine = engine
         self._runner = runner
         self._retention_s = retention_s
         self._schedules: dict[str, _Schedule] = {}
@@ -139,7 +136,7 @@ class Upkeep:
             table = self._warehouse.view(view.name)
             began = time.monotonic()
             if table.tail().rows:
-                table.fold(self._spark(), self._runner)
+                table.fold(self._engine.for_small, self._runner)
                 schedule.folded_s = time.monotonic() - began
             wait = max(publish_s, _FOLDING_SHARE * schedule.folded_s)
             schedule.fold_at = time.monotonic() + wait

@@ -4,7 +4,8 @@ The relations are read from a snapshot of each source, taken now. The change log
 transaction by what snapshots know it by, so it tells exactly which transactions are in the
 snapshot and not in the view, and which are in the view and not in the snapshot: these are
 subtracted and added. What results are the relations as they were at the view's version vector;
-the view is computed from them on Spark and compared with what a reader sees, row by row.
+the view is computed from them and compared with what a reader sees, row by row: on Spark, or in
+memory where all is small and a session need not be at hand.
 
 Beside a runner, its change log is followed; without one, verification reads the sources' logs
 itself, under the lease, so that nobody else does meanwhile.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,19 +25,21 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.values import Json
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, InputError, LostConnectionError
+from headwater.errors import HeadwaterError, InputError, LostConnectionError, TooManyRowsError
+from headwater.frames import small
 from headwater.frames.frame import Frame
-from headwater.frames.session import named
+from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.gaps import concerns
-from headwater.pipeline.load import read_frame
+from headwater.pipeline.load import reader
 from headwater.pipeline.needs import narrowed_sources
 from headwater.pipeline.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
 from headwater.warehouse.changes import Break, Change, ChangeLog
 from headwater.warehouse.lease import Lease, current_runner
+from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.warehouse import Warehouse
 
@@ -76,16 +79,27 @@ class Verification:
 def verify_view(
     project: Project,
     name: str,
-    spark: SparkSession,
+    spark: Spark,
     report: Callable[[Tally], None] = lambda tally: None,
 ) -> Verification:
     """Recompute one view at its own version vector, and compare."""
+    if callable(spark):
+        if Warehouse(project.warehouse).view(name).at().is_small:
+            with suppress(TooManyRowsError):
+                return _verify(project, name, None, report)
+        spark = spark()
+    return _verify(project, name, spark, report)
+
+
+def _verify(
+    project: Project, name: str, spark: SparkSession | None, report: Callable[[Tally], None]
+) -> Verification:
     began = time.monotonic()
     warehouse = Warehouse(project.warehouse)
     table = warehouse.view(name)
     described = {relation.name: relation for relation in project.relations([name])}
     view = _view(project, name, table.definition, described)
-    readers = spark.sparkContext.defaultParallelism
+    readers = spark.sparkContext.defaultParallelism if spark else 1
     scratch = warehouse.scratch(f"verify-{name}")
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
@@ -94,6 +108,7 @@ def verify_view(
         opened = stack.enter_context(open_logs(project, warehouse, readers))
         tally = Tally(scratch / "tally")
         report(tally)
+        read = reader(spark, described, scratch, tally)
         base: dict[str, Rows] = {}
         taken_back = 0
         for source in view.sources:
@@ -103,19 +118,19 @@ def verify_view(
             difference, count = corrections(load, log, vector[source], view)
             taken_back += count
             for relation in relations:
-                frame = read_frame(spark, load, relation, described, scratch, tally)
+                rows = read(load, relation)
                 found = difference.get(relation.name)
-                base[relation.name] = frame + found.only(relation.schema) if found else frame
+                base[relation.name] = rows + found.only(relation.schema) if found else rows
         with named(spark, f"{name}: verify"):
-            expected = evaluate_view(view, base)
-            actual = Frame.of_dataframe(state.dataframe(spark), view.schema, signed=False)
-            assert isinstance(expected, Frame)
-            wrong = (expected + -actual).settled()
-            rows = state.dataframe(spark).count()
+            expected = evaluate_view(view, base, None if spark else small.ROWS)
+            actual, number_of_rows = _shown(state, spark)
+            wrong = expected - actual
+            if isinstance(wrong, Frame):
+                wrong = wrong.settled()
             missing, extra = _some(wrong.positive()), -_some(wrong.negative())
     seconds = time.monotonic() - began
     return Verification(
-        name, state.commit.number, vector, rows, missing, extra, seconds, taken_back
+        name, state.commit.number, vector, number_of_rows, missing, extra, seconds, taken_back
     )
 
 
@@ -164,8 +179,19 @@ def corrections(
     return found, len(back)
 
 
-def _some(rows: Frame) -> Rows:
+def _shown(state: ViewState, spark: SparkSession | None) -> tuple[Rows, int]:
+    """What a reader sees, and how many rows that is."""
+    if spark is None:
+        rows = state.rows()
+        return rows, sum(count for _, count in rows.items())
+    frame = state.dataframe(spark)
+    return Frame.of_dataframe(frame, state.schema, signed=False), frame.count()
+
+
+def _some(rows: Rows) -> Rows:
     """Some rows, to be shown."""
+    if not isinstance(rows, Frame):
+        return Rows(rows.schema, dict(rows.sorted_items()[:_MOST_SHOWN]))
     few = Frame.of_dataframe(rows.dataframe.limit(_MOST_SHOWN), rows.schema, signed=True)
     return few.collected()
 

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 import pyarrow
 import pyarrow.parquet
 
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.frames.arrow import COUNT
+from headwater.frames.columns import arrow_table
 from headwater.warehouse.durable import sync_file, sync_folder, write_file
+from headwater.warehouse.netting import repeated
 from headwater.warehouse.snapshots import DataFile
 
 if TYPE_CHECKING:
@@ -34,6 +39,19 @@ def write_arrow(
     if durable:
         sync_folder(folder)
     return DataFile(name, content.size, table.num_rows, first, last)
+
+
+def write_contents(
+    contents: Rows | DataFrame, schema: Schema, folder: Path, staging: Path, *, durable: bool
+) -> list[DataFile]:
+    """Write the rows that a reader sees, each as often as it counts, into new files."""
+    if not isinstance(contents, Rows):
+        return write_spark(repeated(contents, schema), folder, staging, None, durable=durable)
+    table = arrow_table(contents)
+    counts = table.column(COUNT).to_pylist()
+    places = [at for at, count in enumerate(counts) for _ in range(count)]
+    plain = table.drop_columns([COUNT]).take(pyarrow.array(places, pyarrow.int64()))
+    return [write_arrow(plain, folder, None, None, durable=durable)] if places else []
 
 
 def read_arrow(

@@ -1,4 +1,7 @@
-"""Folding: the tail of a view's signed log becomes part of its plain table, on Spark.
+"""Folding: the tail of a view's signed log becomes part of its plain table.
+
+On Spark only the files that rows go from are written anew; a small view is written anew whole, in
+memory, where a session need not be at hand.
 
 Two commits, in this order: the plain table takes the tail's sum in, then the log lets the folded
 files go. Killed in between, nothing is lost or double, since readers go by commit numbers.
@@ -9,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.commits import OWN_FILES, Action, Base, Commit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
-from headwater.warehouse.files import delete, read_spark, write_spark
+from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
 from headwater.warehouse.replacing import settle
 from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.states import ViewState
@@ -23,6 +26,7 @@ from headwater.warehouse.states import ViewState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.frames.session import Spark
     from headwater.warehouse.view_table import ViewTable
 
 CHECKPOINT_EVERY = 50
@@ -39,7 +43,11 @@ class Unfolded:
     reason: str
 
 
-def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | Unfolded | None:
+Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
+"""Files of a plain table that go, and those that come instead."""
+
+
+def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | Unfolded | None:
     settle(view)
     commit = _fold_into_plain(view, view.at(), spark, runner)
     remove_folded(view)
@@ -47,25 +55,25 @@ def fold(view: ViewTable, spark: SparkSession, runner: str) -> Commit | Unfolded
 
 
 def _fold_into_plain(
-    view: ViewTable, state: ViewState, spark: SparkSession, runner: str
+    view: ViewTable, state: ViewState, spark: Spark, runner: str
 ) -> Commit | Unfolded | None:
     if state.base.plain == OWN_FILES:
         return None  # just loaded anew
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
-    patch = state.patch(spark)
-    below_zero, names = patch.touched(state.plain_frame_with_files(spark))
-    if below_zero:
+    if not callable(spark):
+        rewritten = _on_spark(view, state, spark)
+    elif state.is_small:
+        rewritten = _in_memory(view, state)
+    else:
+        rewritten = _on_spark(view, state, spark())
+    if rewritten is None:
         return Unfolded(
             f"The plain table of {view.name} stays at version {state.base.number}: at version "
             f"{state.number} some rows have a count below zero. They should be made up for soon; "
             f"if not, 'headwater reload {view.name}' helps."
         )
-    old = _files_to_rewrite(state, names)
-    changed = patch.applied_to(
-        read_spark(spark, view.plain.folder, old, spark_schema(state.schema))
-    ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
-    new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
+    old, new = rewritten
     version = state.plain.version + 1
     commit = Commit(
         view.name,
@@ -93,6 +101,32 @@ def _fold_into_plain(
         pass
     delete(view.plain.folder, new)
     return None
+
+
+def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritten | None:
+    """Files with the tail in them; None if some count is below zero."""
+    patch = state.patch(spark)
+    below_zero, names = patch.touched(state.plain_frame_with_files(spark))
+    if below_zero:
+        return None
+    old = _files_to_rewrite(state, names)
+    changed = patch.applied_to(
+        read_spark(spark, view.plain.folder, old, spark_schema(state.schema))
+    ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
+    new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
+    return old, new
+
+
+def _in_memory(view: ViewTable, state: ViewState) -> Rewritten | None:
+    """The same for a small view, all of whose files are written anew."""
+    if not state.tail_files:
+        return (), ()
+    rows = state.signed_rows()
+    if rows.negative():
+        return None
+    folder, staging = view.plain.folder, view.staging
+    new = write_contents(rows, state.schema, folder, staging, durable=view.durable)
+    return state.plain.files, new
 
 
 def _worth_folding(view: ViewTable, state: ViewState) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_other
 from typing import TYPE_CHECKING, Any
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import EngineError
@@ -33,8 +34,7 @@ from headwater.warehouse.commits import (
     metadata_of,
 )
 from headwater.warehouse.delta_log import OvertakenError
-from headwater.warehouse.files import write_spark
-from headwater.warehouse.netting import repeated
+from headwater.warehouse.files import write_contents
 from headwater.warehouse.snapshots import DataFile, Snapshot
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
@@ -50,7 +50,7 @@ _LOADED = f"{APP}:load"
 
 def replace(
     view: ViewTable,
-    contents: DataFrame,
+    contents: Rows | DataFrame,
     schema: Schema,
     definition: Mapping[str, Json],
     vector: Vector,
@@ -63,7 +63,7 @@ def replace(
     check_columns(view.name, schema)
     check_change(view.name, schema, contents)
     folder, durable = view.plain.folder, view.durable
-    files = write_spark(repeated(contents, schema), folder, view.staging, None, durable=durable)
+    files = write_contents(contents, schema, folder, view.staging, durable=durable)
     plain = [*plain_table(view.name, schema, view.plain.snapshot()), *(f.add() for f in files)]
     while True:
         settle(view)

@@ -13,6 +13,7 @@ from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
+from headwater.frames.small import is_small
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.files import missing, read_arrow, read_spark
@@ -59,6 +60,12 @@ class ViewState:
     def tail_size(self) -> int:
         """How many signed rows the tail's files hold, of which some may be folded already."""
         return sum(file.rows for file in self.tail_files)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all of it may be read into memory."""
+        files = (*self.plain.files, *self.tail_files)
+        return is_small(sum(file.rows for file in files), sum(file.size for file in files))
 
     def is_deleted(self) -> bool:
         """Whether clean-up has deleted files of this state."""

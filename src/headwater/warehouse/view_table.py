@@ -41,6 +41,8 @@ from headwater.warehouse.view_writer import ViewWriter
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.frames.session import Spark
+
 
 @dataclass(frozen=True)
 class Tail:
@@ -299,7 +301,7 @@ class ViewTable:
 
     def replace(
         self,
-        contents: DataFrame,
+        contents: Rows | DataFrame,
         schema: Schema,
         definition: Mapping[str, Json],
         vector: Vector,
@@ -327,10 +329,11 @@ class ViewTable:
             key=key,
         )
 
-    def fold(self, spark: SparkSession, runner: str) -> Commit | Unfolded | None:
+    def fold(self, spark: Spark, runner: str) -> Commit | Unfolded | None:
         """Bring the plain table up to the newest commit.
 
         None when there is nothing to do, or another fold was quicker; why, when it cannot be done.
+        `spark` may be what gives the session; it is called only if the view is not small.
         """
         return fold(self, spark, runner)
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import InputError
@@ -21,8 +22,7 @@ from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Action, Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.durable import make_folder, sync_folder, write_file
-from headwater.warehouse.files import write_spark
-from headwater.warehouse.netting import repeated
+from headwater.warehouse.files import write_contents
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -103,7 +103,7 @@ class Warehouse:
         schema: Schema,
         definition: Mapping[str, Json],
         vector: Vector,
-        contents: DataFrame,
+        contents: Rows | DataFrame,
         *,
         algorithm: str,
         level: str,
@@ -130,14 +130,14 @@ class Warehouse:
         schema: Schema,
         definition: Mapping[str, Json],
         vector: Vector,
-        contents: DataFrame,
+        contents: Rows | DataFrame,
         *,
         algorithm: str,
         level: str,
         runner: str,
         key: Sequence[str] = (),
     ) -> ViewTable:
-        """Load a new view: `contents` has the view's columns and a positive `_count`.
+        """Load a new view: `contents` are rows, or a DataFrame of its columns and `_count`.
 
         `key` has columns that identify every row, if there are any: reading is cheaper then.
 
@@ -184,11 +184,10 @@ class Warehouse:
     # Making tables
 
     def _write_plain(
-        self, folder: Path, schema: Schema, commit: Commit, contents: DataFrame
+        self, folder: Path, schema: Schema, commit: Commit, contents: Rows | DataFrame
     ) -> Commit:
-        frame = repeated(contents, schema)
         folder.mkdir(parents=True)
-        files = write_spark(frame, folder, self._staging, None, durable=self.durable)
+        files = write_contents(contents, schema, folder, self._staging, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
         table = [*plain_table(commit.view, schema), *(file.add() for file in files)]
         self._write_table(folder, [*commit.actions(), *table])
