@@ -18,7 +18,6 @@ from tests.faults.steps.action import (
 )
 from tests.faults.world import World
 
-
 STATUS_S = 60.0
 """How long a runner may take to write down how it stands, on a busy machine."""
 
