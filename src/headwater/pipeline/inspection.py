@@ -113,10 +113,8 @@ def _look_at_logs(project: Project, sources: Mapping[str, Source], found: Inspec
 
 def _cautions(source: Source, project: Project) -> Iterator[str]:
     yield from source.cautions()
-    views = [
-        file for name, file in project.view_files.items() if source.name in project.needs[name]
-    ]
-    if source.limits and any(file.level >= Level.COMPLETE for file in views):
+    views = [name for name, needs in project.needs.items() if source.name in needs]
+    if source.limits and any(project.view_files[v].level >= Level.COMPLETE for v in views):
         yield f"Source {source.name}: {source.limits}"
     for log in source.other_logs():
         size = f" ({log.size_bytes:,} bytes)" if log.size_bytes is not None else ""

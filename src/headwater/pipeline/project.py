@@ -102,12 +102,6 @@ class Project:
         """Every source, with the logs that belong to the warehouse of this name."""
         return {n: s.open(n, self.folder, owner) for n, s in self.settings.sources.items()}
 
-    @cached_property
-    def limits(self) -> dict[str, str]:
-        """What cannot be promised of sources, in a sentence each, for those where it is so."""
-        opened = self.open_sources("")
-        return {name: source.limits for name, source in opened.items() if source.limits}
-
     def relations(self, views: Iterable[str] | None = None) -> tuple[Relation, ...]:
         """What the sources of these views, or of all, say about their relations."""
         wanted = self.needs if views is None else views
@@ -132,17 +126,8 @@ class Project:
         return self.view_files[view].define(r for r in relations if r.source in needed)
 
     def choose(self, definition: Definition) -> Choice:
-        """The algorithm for a view, and why; InputError if a source cannot keep its level."""
+        """The algorithm for a view, and why."""
         file = definition.file
-        if file.level >= Level.COMPLETE:
-            for source in definition.view.sources:
-                settings = self.settings.sources[source]
-                if not settings.shows_every_state:
-                    raise file.error(
-                        "level",
-                        f"source {source} cannot keep COMPLETE: {self.limits[source]}",
-                        "Ask for STRONG CONSISTENCY.",
-                    )
         return choose(
             definition.view,
             file.level,

@@ -76,11 +76,6 @@ class _SourceSettings(BaseModel):
                 raise ValueError(f"has a table that is not in relations: {name}{meant}")
         return keys
 
-    @property
-    def shows_every_state(self) -> bool:
-        """Whether each transaction is seen by itself while a runner is up."""
-        return True
-
 
 class SqliteSettings(_SourceSettings):
     """A SQLite file."""
@@ -135,10 +130,6 @@ class PostgresSettings(_SourceSettings):
         from headwater.sources.postgres.catalog import split_name
 
         return tuple(split_name(relation)[1] for relation in self.relations)
-
-    @property
-    def shows_every_state(self) -> bool:
-        return self.changes == "replication"
 
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.postgres import PostgresSource
