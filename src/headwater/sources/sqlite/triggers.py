@@ -104,7 +104,10 @@ class _Statements:
         made = {
             "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
             "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
-            "before_delete": (f"BEFORE DELETE ON {on}", [self._begin()]),
+            "before_delete": (
+                f"BEFORE DELETE ON {on}",
+                [self._begin(), f"DELETE FROM {self._aside} WHERE {self._taken('OLD')}"],
+            ),
             "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
             "update": (
                 f"AFTER UPDATE ON {on}",
@@ -266,6 +269,8 @@ class _Statements:
             f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
             f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
         ]
+        if is_update:  # its own change will be logged, and until then it is not what it was
+            body.append(f"DELETE FROM {self._aside} WHERE {self._taken('OLD')}")
         for unique in self._shape.uniques:
             rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
             if not is_update:
@@ -288,7 +293,7 @@ class _Statements:
         table = ", ".join(self._of_table(term) for term in terms)
         aside = f"({aside})" if len(terms) > 1 else aside
         found = f"SELECT {table} FROM {self._on} WHERE {rows}"
-        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found})"
+        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found}) AND NOT {self._moved()}"
 
     def _inside(self, *rows: str) -> str:
         """Put a row aside that was written while another change is under way."""
