@@ -106,7 +106,7 @@ class _Statements:
             "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
             "before_delete": (
                 f"BEFORE DELETE ON {on}",
-                [self._begin(), f"DELETE FROM {self._aside} WHERE {self._taken('OLD')}"],
+                [self._begin(), self._under_way()],
             ),
             "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
             "update": (
@@ -269,8 +269,8 @@ class _Statements:
             f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
             f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
         ]
-        if is_update:  # its own change will be logged, and until then it is not what it was
-            body.append(f"DELETE FROM {self._aside} WHERE {self._taken('OLD')}")
+        if is_update:
+            body.append(self._under_way())
         for unique in self._shape.uniques:
             rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
             if not is_update:
@@ -286,6 +286,10 @@ class _Statements:
             body += [self._forget(rows), self._put(rows, by="OLD")]
         event = f"BEFORE {f'UPDATE {self._of_keys()}' if is_update else 'INSERT'} ON {self._on}"
         return f"{event} WHEN {' OR '.join(found)}", body
+
+    def _under_way(self) -> str:
+        """A row whose own change will be logged is, until then, not what it was."""
+        return f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND NOT {self._moved()}"
 
     def _forget(self, rows: str) -> str:
         terms = [term.text for term in self._identity.terms]
