@@ -197,3 +197,23 @@ def truncate(world: World, random: Random) -> bool | None:
     if database.attempt(f"TRUNCATE {listed} CASCADE"):
         world.may_stop("a table was truncated")
     return None
+
+
+@action(2)
+def add_an_index(world: World, random: Random) -> bool | None:
+    """Also a unique one, of a part of the rows, or of an expression: it decides what replaces."""
+    database = any_database(world, random)
+    if database is None:
+        return False
+    table = any_table(database, random)
+    column = quoted(random.choice(table.columns).name)
+    unique = random.choice(["", "UNIQUE "])
+    of = random.choice([column, column, f"coalesce({column}, {column})"])
+    where = random.choice(["", f" WHERE {column} IS NOT NULL"])
+    name = quoted(f"own index {random.randint(0, 999)}")
+    text = f"CREATE {unique}INDEX {name} ON {quoted(table.name)} ({of}){where}"
+    if not database.attempt(text):
+        return False
+    if unique:
+        world.may_stop(f"table {table.name} has another unique index")
+    return None
