@@ -359,6 +359,7 @@ def test_a_long_log_is_read_in_pieces(
     for n in range(30):
         writer.execute("INSERT INTO t VALUES (?, 'x'), (?, 'y')", (n, n + 100))
     monitor = source.open_monitor(None)
+    monitor.read(0)  # says where it begins
     assert len(monitor.read(0)) == 4
     writer.execute("INSERT INTO t VALUES (99, 'x')")
     assert sizes(drain(monitor)) == [2] * 26 + [1]
@@ -521,6 +522,7 @@ def test_a_writer_that_is_always_first_cannot_keep_the_write_ahead_log_from_endi
     monkeypatch.setattr(keeper + "_WAL_PAGES", 100)
     monkeypatch.setattr(keeper + "_WAL_PAGES_TOO_MANY", 200)
     monitor = source.open_monitor(None)
+    monitor.read(0)  # says where it begins
     writer = harness.writer("synchronous = OFF", "busy_timeout = 0")
     roll = SqliteMonitor._roll
 
@@ -577,6 +579,7 @@ def test_a_marker_comes_after_what_its_answer_reflects(
     harness: SqliteHarness, source: SqliteSource
 ) -> None:
     monitor, wrapper = source.open_monitor(None), source.open_wrapper()
+    monitor.read(0)  # says where it begins
     writer = harness.writer()
     writer.execute("INSERT INTO t VALUES (1, 'x')")
     reply = wrapper.ask([])
@@ -597,6 +600,7 @@ def test_a_marker_waits_until_the_log_is_read_that_far(
 ) -> None:
     monkeypatch.setattr("headwater.sources.sqlite.monitor._ROWS_PER_READ", 1)
     monitor, wrapper = source.open_monitor(None), source.open_wrapper()
+    monitor.read(0)  # says where it begins
     for n in range(3):
         harness.writer().execute("INSERT INTO t VALUES (?, 'x')", (n,))
     wrapper.ask([])

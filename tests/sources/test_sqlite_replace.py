@@ -129,6 +129,19 @@ DIRECTED = {
         ],
         ["INSERT INTO t VALUES (1, 1, 'x', 0)", "INSERT OR REPLACE INTO t VALUES (1, 1, 'x', 0)"],
     ),
+    "a trigger changes the row before its own change": (
+        [
+            "CREATE TABLE t (k INTEGER PRIMARY KEY, a INTEGER UNIQUE, b TEXT, p INTEGER)",
+            "CREATE TRIGGER x BEFORE UPDATE ON t WHEN NEW.p <> 9 "
+            "BEGIN UPDATE t SET p = 9 WHERE k = OLD.k; END",
+            "CREATE TRIGGER y BEFORE DELETE ON t BEGIN UPDATE t SET b = 'z' WHERE k = OLD.k; END",
+        ],
+        [
+            "INSERT INTO t VALUES (1, 1, 'x', 0), (2, 2, 'x', 0)",
+            "UPDATE t SET b = 'y' WHERE k = 1",
+            "DELETE FROM t WHERE k = 2",
+        ],
+    ),
     "uniqueness of expressions and of some rows": (
         [
             "CREATE TABLE t (k INTEGER PRIMARY KEY, a INTEGER, b TEXT, p INTEGER)",

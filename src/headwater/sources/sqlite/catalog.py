@@ -229,6 +229,13 @@ def show_row(values: Sequence[Stored]) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
+def has_table(connection: Connection, name: str) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = ?", (name,)
+    )
+    return found.fetchone() is not None
+
+
 def describe(
     place: Place,
     connection: Connection,

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
+from headwater.errors import LostConnectionError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import (
     Broken,
@@ -44,7 +45,7 @@ from headwater.sources.contract import (
     Progressed,
     Reader,
 )
-from headwater.sources.sqlite.catalog import Connection, Place, Table
+from headwater.sources.sqlite.catalog import Connection, Place, Table, has_table
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
@@ -136,8 +137,10 @@ class SqliteMonitor:
         markers: Markers,
         after: Position | None,
         reader: Reader | None = None,
+        lost: Sequence[str] = (),
     ) -> None:
         self._place = place
+        self._lost = lost
         self._tables = tables
         self._markers = markers
         self._told = 0  # the number of the last marker that was passed on
@@ -147,7 +150,9 @@ class SqliteMonitor:
         self._keeper = Keeper(place, reader)
         self._connections: list[Connection] = []
         self._troubles: dict[str, Trouble] = {}
-        self._found: list[tuple[str, Trouble]] = []  # and not reported yet
+        self._found = [  # and not reported yet
+            (name, Trouble(None, f"there is no table {name}.")) for name in lost
+        ]
         self._borders: deque[int] = deque()
         self._is_new = after is None
         try:
@@ -293,6 +298,12 @@ class SqliteMonitor:
     def _follow(self, connection: Connection) -> Layouts:
         """How rows of the log are to be read; what has come to be broken is reported."""
         followed = follow(self._place, connection, self._tables)
+        if any(has_table(connection, name) for name in self._lost) or any(
+            entry.is_another for entry in followed.values()
+        ):
+            raise LostConnectionError(
+                f"Source {self._place.name}: a table was made anew.", "It is opened again."
+            )
         for name, entry in followed.items():
             if entry.trouble is not None and self._troubles.get(name) != entry.trouble:
                 self._found.append((name, entry.trouble))
@@ -397,9 +408,8 @@ class SqliteMonitor:
         return {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
 
     def _broken(self, name: str, trouble: Trouble, position: Position, stamp: int | None) -> Broken:
-        relation = self._tables[name].relation.name
         return Broken(
-            {relation: trouble.columns},
+            {f"{self._place.name}.{name}": trouble.columns},
             f"{trouble.reason} {self._place.set_up}",
             position,
             stamp,

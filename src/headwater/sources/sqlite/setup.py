@@ -105,7 +105,9 @@ def _staying(table: Table, before: Stored | None, trouble: Trouble | None) -> di
     return {
         column: before.columns[column].slot
         for column in table.columns
-        if column in before.columns and column not in broken
+        if column in before.columns
+        and column not in broken
+        and before.columns[column].declared == table.declared[column]
     }
 
 

@@ -19,7 +19,13 @@ from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.sources.contract import Lift, OtherLog, Position, Reader, as_it_is
-from headwater.sources.sqlite.catalog import Connection, Place, Table, describe_all
+from headwater.sources.sqlite.catalog import (
+    Connection,
+    Place,
+    Table,
+    describe_all,
+    has_table,
+)
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
 from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
@@ -143,10 +149,12 @@ class SqliteSource:
             )
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> SqliteMonitor:
-        return SqliteMonitor(self._place, self._tables(), self._markers, after, reader)
+        tables = self._present()
+        lost = tuple(name for name in self._names if name not in tables)
+        return SqliteMonitor(self._place, tables, self._markers, after, reader, lost)
 
     def open_wrapper(self, lift: Lift = as_it_is) -> SqliteWrapper:
-        return SqliteWrapper(self._place, self._tables(), self._markers, lift)
+        return SqliteWrapper(self._place, self._present(), self._markers, lift)
 
     def open_load(self, relations: Sequence[str], readers: int) -> SqliteLoad:
         tables = self._tables()
@@ -155,6 +163,12 @@ class SqliteSource:
     def _tables(self) -> dict[str, Table]:
         with self._reading() as (_, tables):
             return tables
+
+    def _present(self) -> dict[str, Table]:
+        """The tables that are there: what became of others is no reason to stop reading these."""
+        with self._connected() as connection:
+            there = [name for name in self._names if has_table(connection, name)]
+            return describe_all(self._place, connection, there, self._keys, self._columns)
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Connection, dict[str, Table]]]:

@@ -57,6 +57,14 @@ class Followed:
     trouble: Trouble | None
 
     @property
+    def is_another(self) -> bool:
+        """Whether the log is of a table whose columns have other types than this one's."""
+        return any(
+            column in self.columns and self.columns[column].declared != self.table.declared[column]
+            for column in set(self.table.columns) - self.broken
+        )
+
+    @property
     def broken(self) -> frozenset[str]:
         """The columns that cannot be read from the log; all of them if it is the whole table."""
         if self.trouble is None:
@@ -202,6 +210,8 @@ def check_readable(
 ) -> None:
     """SourceError if what is to be read does not go on in the log."""
     for name, columns in used.items():
+        if name not in followed:
+            raise place.error(f"there is no table {name}.", f"Make it again. {place.set_up}")
         trouble = followed[name].trouble
         if trouble is not None and not followed[name].broken.isdisjoint(columns):
             raise place.error(

@@ -7,10 +7,11 @@ gone are logged as deleted.
 
 While a change is under way, others may happen inside it: by an application's triggers, and by
 the actions of foreign keys, which REPLACE does fire. They may change or remove what was put
-aside, and bring new rows into the way. So what is aside follows each change, and a row that is
-written inside another change is put aside too. `open` counts the changes under way, too many
-rather than too few (an ignored one has no end), until the next statement, which is known by its
-time: SQLite's clock stands still while a statement runs.
+aside, bring new rows into the way, and change the very row, so that OLD is out of date. So what
+is aside follows each change, and a row that is written inside another change is put aside too.
+`open` counts the changes under way, too many rather than too few (an ignored one has no end),
+until the next statement, which is known by its time: SQLite's clock stands still while a
+statement runs.
 
 Assumes that of several triggers after one change ours are the first. SQLite fires the youngest
 first, so the setup makes ours anew when it is run, and `standing` looks for younger ones.
@@ -30,8 +31,8 @@ from headwater.sources.sqlite.uniques import Comparison, Unique, quoted
 
 INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
 ACTIONS = (
-    *("before_insert", "before_update", "after_insert", "after_update"),
-    *("insert", "update", "delete", "insert_aside", "update_aside"),
+    *("before_insert", "before_update", "before_delete", "insert", "update", "delete"),
+    *("insert_aside", "update_aside"),
     *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
 )
 _NOW = "julianday('now')"
@@ -102,14 +103,13 @@ class _Statements:
         on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
         made = {
             "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
-            "before_update": (f"BEFORE UPDATE {self._of_keys()} ON {on}", [self._begin()]),
-            "after_insert": (f"AFTER INSERT ON {on}", [self._end(), self._inside("NEW")]),
-            "after_update": (
-                f"AFTER UPDATE {self._of_keys()} ON {on}",
-                [self._end(), self._inside("OLD", "NEW")],
+            "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
+            "before_delete": (f"BEFORE DELETE ON {on}", [self._begin()]),
+            "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
+            "update": (
+                f"AFTER UPDATE ON {on}",
+                [*self._logged(UPDATED), self._inside("OLD", "NEW")],
             ),
-            "insert": (f"AFTER INSERT ON {on}", self._logged(INSERTED)),
-            "update": (f"AFTER UPDATE ON {on}", self._logged(UPDATED)),
             "delete": (f"AFTER DELETE ON {on}", self._logged(DELETED)),
             "insert_aside": self._put_aside(is_update=False),
             "update_aside": self._put_aside(is_update=True),
@@ -121,7 +121,7 @@ class _Statements:
                 f"AFTER UPDATE ON {on} {some}",
                 [
                     self._replaced(f"{self._differs()} AND {self._moved()}"),
-                    *self._outdated(),
+                    *self._outdated(f" AND ({self._changed_before()})"),
                     self._follow(),
                     f"DELETE FROM {self._aside} "
                     f"WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
@@ -135,7 +135,10 @@ class _Statements:
             "delete_replaced": (
                 f"AFTER DELETE ON {on} {some}",
                 [
-                    self._replaced(f"{self._differs()} AND {self._moved()}"),
+                    self._replaced(
+                        f"{self._differs()} AND {self._moved()}",
+                        f"{self._by('OLD')} AND {self._gone()}",  # went with what it replaced
+                    ),
                     *self._outdated(),
                     f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND {self._gone()}",
                 ],
@@ -200,6 +203,23 @@ class _Statements:
         ]
         return f"{self._taken('OLD')} AND ({' OR '.join(differences) or '0'})"
 
+    def _changed_before(self) -> str:
+        """Whether the row aside in the place of OLD had come there before the update was made.
+
+        After it the actions of foreign keys may change the row, which then is not NEW any more,
+        or if they leave it as it is, it has got another key.
+        """
+        new = [f"{self._of_table(column)} IS {self._new(column)}" for column in self._kept]
+        there = f"EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join([self._same('NEW'), *new])})"
+        other = [f"{self._of_aside(c)} IS NOT {self._new(c)}" for c in self._kept]
+        same_key = [
+            f"{self._new(column)} IS OLD.{quoted(column)}"
+            for column in self._kept
+            if column in self._shape.keys
+        ]
+        equal = f"({' AND '.join(same_key) or '1'})"
+        return f"NOT ({self._stays()}) OR {there} AND ({' OR '.join([*other, equal])})"
+
     def _moved(self) -> str:
         """Whether an update that was to replace a row aside has left its own old place."""
         there = self._compare.alike(self._identity, self._of_table, self._of_by)
@@ -234,9 +254,6 @@ class _Statements:
             f"UPDATE {self._head} SET open = CASE at WHEN {_NOW} THEN open + 1 ELSE 1 END, "
             f"at = {_NOW}"
         )
-
-    def _end(self) -> str:
-        return f"UPDATE {self._head} SET open = open - 1"
 
     def _of_keys(self) -> str:
         """Only an update that sets one of these columns can be in the way of another row."""
@@ -278,9 +295,9 @@ class _Statements:
         same = " OR ".join(self._same(row) for row in rows)
         return self._put(f"({same}) AND (SELECT open FROM {self._head}) > 0")
 
-    def _outdated(self) -> list[str]:
+    def _outdated(self, but: str = "") -> list[str]:
         """Where a row was changed while its change was under way, OLD is what it was before."""
-        condition = f"{self._differs()} AND NOT {self._moved()}"
+        condition = f"{self._differs()} AND NOT {self._moved()}{but}"
         values = [(f"o{slot}", self._of_aside(column)) for column, slot in self._slots]
         values += [(f"n{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
         columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
@@ -326,7 +343,7 @@ class _Statements:
         if action != DELETED:
             values += [(f"n{slot}", f"NEW.{quoted(column)}") for column, slot in self._slots]
         return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random(), open = open - 1",
             self._log_row(action, values),
         ]
 
