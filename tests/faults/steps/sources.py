@@ -44,21 +44,44 @@ def disable_triggers_for_a_while(world: World, random: Random) -> bool | None:
 
 
 @action(2)
-def drop_triggers_for_a_while(world: World, random: Random) -> bool | None:
-    """In a SQLite file: dropped, rows changed, and made again as they were."""
+def drop_triggers(world: World, random: Random) -> bool | None:
+    """In a SQLite file: all or some, rows are changed, and `setup` makes them again, or nobody."""
     database = any_sqlite(world, random)
-    if database is None:
+    if database is None or not (before := _triggers(database)):
         return False
-    before = database.select(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%headwater%'"
-    )
-    if not before:
+    chosen = before if random.random() < 0.5 else [random.choice(before)]
+    database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in chosen))
+    change(database, random, 3)
+    world.may_stop("triggers were dropped")
+    if random.random() < 0.5:
+        world.command("setup", database.source)
+    return None
+
+
+@action(0)
+def drop_triggers_for_a_while(world: World, random: Random) -> bool | None:
+    """The same, and somebody makes them again by hand, exactly as they were.
+
+    Not drawn: nothing in the file tells it from a VACUUM or a new index.
+    """
+    database = any_sqlite(world, random)
+    if database is None or not (before := _triggers(database)):
         return False
     database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in before))
     change(database, random, 3)
     database.execute(*(text for _, text in before))
     world.may_stop("triggers were dropped for a while")
     return None
+
+
+def _triggers(database: SqliteDatabase) -> list[tuple[str, str]]:
+    """Headwater's, with the statements that make them."""
+    return [
+        (name, text)
+        for name, text in database.select(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%headwater%'"
+        )
+    ]
 
 
 @action(1)
