@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import json
 import multiprocessing
 import os
 import signal
@@ -132,6 +133,16 @@ class Child:
     @property
     def said(self) -> str:
         return self._said.read_text(errors="replace")
+
+    def stopped_views(self) -> set[str]:
+        """The views that it told to have stopped, and nothing else since."""
+        states: dict[str, str] = {}
+        for line in self.said.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                told = json.loads(line)
+                if "view" in told and "state" in told:
+                    states[told["view"]] = told["state"]
+        return {view for view, state in states.items() if state == "stopped"}
 
     def send(self, number: int) -> None:
         assert self.process.pid is not None

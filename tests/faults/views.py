@@ -123,6 +123,10 @@ class View:
                 found[tables[place.alias]].add(place.column)
         return found
 
+    def columns(self) -> set[tuple[str, str, str]]:
+        """The same as names of source, table and column."""
+        return {(*table, column.name) for table, found in self.used().items() for column in found}
+
     def fits(self, schemas: Mapping[str, Schema]) -> bool:
         """Whether everything that it names is there."""
         for (source, name), columns in self.used().items():

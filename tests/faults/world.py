@@ -49,6 +49,8 @@ class World:
     """What an operator would put right by hand, where a message says so."""
     removed: dict[str, tuple[View, int]] = field(default_factory=dict)
     """Views whose files are gone, and how many reasons there were then."""
+    ever_used: set[tuple[str, str, str]] = field(default_factory=set)
+    """The columns that any view has named, now or before."""
     clone: World | None = None
     """Somebody else's project over the same databases."""
     history: list[str] = field(default_factory=list)
@@ -111,6 +113,7 @@ class World:
 
     def write_view(self, view: View) -> None:
         self.views[view.name] = view
+        self.ever_used |= view.columns()
         (self.folder / "views" / f"{view.name}.sql").write_text(view.file())
 
     def remove_view(self, name: str) -> None:

@@ -187,6 +187,7 @@ def test_nothing_that_others_put_into_public_is_run(harness: PostgresHarness) ->
     writer.execute("INSERT INTO a VALUES (1, 'x')")
     source = owned(harness, MINE)
     source.setup()
+    source.setup()
     monitor = source.open_monitor(None)
     wrapper = source.open_wrapper()
     wrapper.ask([whole(source.relations(), "a")])

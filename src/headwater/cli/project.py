@@ -57,6 +57,7 @@ def _print_objects(found: Inspection) -> None:
                 },
                 "set_up": source.set_up,
                 "missing_indexes": list(source.missing_indexes),
+                "cautions": list(source.cautions),
             }
         )
     for view in found.views:
@@ -100,6 +101,9 @@ def _print_tables(found: Inspection) -> None:
     for source in found.sources:
         for statement in source.missing_indexes:
             console().print(f"Probes of {source.name} would be quicker with: {statement};")
+    for source in found.sources:
+        for caution in source.cautions:
+            console().print(f"○ {caution}")
     for warning in found.warnings:
         print_error(f"warning: {warning}")
     for problem in found.problems:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwater.cli.output import JsonOption, console, print_json
+
+if TYPE_CHECKING:
+    from headwater.sources.contract import Source
 
 ProjectOption = Annotated[
     Path, typer.Option("--project", "-p", help="The folder with headwater.toml.")
@@ -43,13 +46,42 @@ def setup(
 
 
 def teardown(
-    source: SourceArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+    source: SourceArgument,
+    project: ProjectOption = Path(),
+    owner: Annotated[
+        str | None,
+        typer.Option(help="Remove the log of another warehouse instead, which check names."),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove everything that setup made at a source."""
     from headwater.pipeline.project import open_source
 
-    open_source(project, source).teardown()
+    chosen = open_source(project, source)
+    if owner is not None:
+        _remove_log(chosen, owner, as_json)
+        return
+    stays = list(chosen.stays())
+    chosen.teardown()
     if as_json:
-        print_json({"source": source, "removed": True})
+        print_json({"source": source, "removed": True, "stays": stays})
+    elif stays:
+        console().print(f"✓ {source}: what setup made is removed; {' '.join(stays)}")
     else:
         console().print(f"✓ {source} is as it was before setup")
+
+
+def _remove_log(source: Source, owner: str, as_json: bool) -> None:
+    from headwater.errors import InputError
+
+    owners = [log.owner for log in source.other_logs()]
+    if owner not in owners:
+        raise InputError(
+            f"Source {source.name} has no log of a warehouse {owner}.",
+            f"There are: {', '.join(owners) or 'none of other warehouses'}.",
+        )
+    source.remove_log(owner)
+    if as_json:
+        print_json({"source": source.name, "owner": owner, "removed": True})
+    else:
+        console().print(f"✓ {source.name}: the log of warehouse {owner} is removed")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
+from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project, known_owner
@@ -41,6 +42,8 @@ class SourceFound:
     set_up: bool | None = None
     """Whether nothing is left to be set up; None if that is not known."""
     missing_indexes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    """What somebody should know who looks after it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ def inspect(folder: Path) -> Inspection:
         _check_warehouse(project.warehouse, found.warnings)
     sources = project.open_sources(known_owner(project.warehouse))
     found.sources = [_source(source, found.problems) for source in sources.values()]
+    _look_at_logs(project, sources, found)
     views = [view for name in project.view_files for view in _view(project, name, found)]
     for source in found.sources:
         if source.relations and (wanted := probes(views, source.name)):
@@ -88,6 +92,37 @@ def inspect(folder: Path) -> Inspection:
                 missing = sources[source.name].missing_indexes(wanted)
                 source.missing_indexes = tuple(missing)
     return found
+
+
+def _look_at_logs(project: Project, sources: Mapping[str, Source], found: Inspection) -> None:
+    """Whether each source is set up for what views need, and what somebody should know of it."""
+    from headwater.pipeline.needs import narrowed, needed_columns
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    relations = {s.name: s.relations for s in found.sources if s.relations}
+    with _noting(found.problems):
+        columns = needed_columns(project, Warehouse(project.warehouse), relations)
+        for source in found.sources:
+            if source.relations:
+                with _noting(found.problems):
+                    opened = sources[source.name]
+                    narrow = narrowed(opened, columns.get(source.name, {}))
+                    source.set_up = not narrow.setup_statements()
+                    source.cautions = tuple(_cautions(opened, project))
+
+
+def _cautions(source: Source, project: Project) -> Iterator[str]:
+    yield from source.cautions()
+    views = [name for name, needs in project.needs.items() if source.name in needs]
+    if source.limits and any(project.view_files[v].level >= Level.COMPLETE for v in views):
+        yield f"Source {source.name}: {source.limits}"
+    for log in source.other_logs():
+        size = f" ({log.size_bytes:,} bytes)" if log.size_bytes is not None else ""
+        yield (
+            f"Source {source.name}: the warehouse {log.owner} has a log here{size}, which grows "
+            f"until it is read. If that warehouse is no more: headwater teardown {source.name} "
+            f"--owner {log.owner}."
+        )
 
 
 def _readable_sources(folder: Path) -> list[Source]:
@@ -159,7 +194,6 @@ def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
     found = SourceFound(source.name)
     with _noting(problems):
         found.relations = tuple(source.relations().values())
-        found.set_up = not source.setup_statements()
     return found
 
 

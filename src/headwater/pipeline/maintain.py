@@ -26,7 +26,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
-from headwater.errors import EngineError, HeadwaterError
+from headwater.errors import BrokenLogError, EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
@@ -274,6 +274,12 @@ class Maintainer:
         self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number
+            if after > feed.log.end:
+                raise BrokenLogError(
+                    source,
+                    f"its change log ends at transaction {feed.log.end}, and view {self.name} "
+                    f"has come to {after}: the log, or the warehouse, is not the one it was.",
+                )
             if after < feed.log.first - 1:
                 raise GapError(self.name, _begun_anew(source, after))
             if source in self._subscriptions:

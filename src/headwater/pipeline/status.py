@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.project import Project
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import current_runner
@@ -28,10 +28,11 @@ def describe(project: Project) -> dict[str, Any]:
     warehouse = Warehouse(project.warehouse)
     runner = current_runner(warehouse.internal)
     live = _live(warehouse) if runner else {}
-    logs = {}
-    for source in project.settings.sources:
-        logs[source] = log = ChangeLog(warehouse.changes, source)
-        log.scan()
+    told = live.get("sources", {})
+    sources = {
+        source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}))
+        for source in project.settings.sources
+    }
     existing = warehouse.view_names()
     views = {
         name: _view(warehouse, name, existing, live.get("views", {}).get(name, {}))
@@ -44,17 +45,23 @@ def describe(project: Project) -> dict[str, Any]:
         "runner": runner,
         "trouble": live.get("trouble"),
         "views": views,
-        "sources": {
-            source: {
-                "end": log.end,
-                "first": log.first,
-                "kept": max(0, log.end - log.first + 1),
-                "bytes": log.byte_count,
-                "position": log.position,
-                "trouble": live.get("sources", {}).get(source, {}).get("trouble"),
-            }
-            for source, log in logs.items()
-        },
+        "sources": sources,
+    }
+
+
+def _source(log: ChangeLog, live: Mapping[str, Any]) -> dict[str, Any]:
+    trouble = live.get("trouble")
+    try:
+        log.scan()
+    except HeadwaterError as error:
+        trouble = str(error)
+    return {
+        "end": log.end,
+        "first": log.first,
+        "kept": max(0, log.end - log.first + 1),
+        "bytes": log.byte_count,
+        "position": log.position,
+        "trouble": trouble,
     }
 
 

@@ -17,6 +17,7 @@ from headwater.errors import EngineError, FencedError, HeadwaterError, InputErro
 from headwater.frames.engine import Engine
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Maintainer
+from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.warehouse import Warehouse
 
 _LOOK_S = 0.5
@@ -135,12 +136,16 @@ class Upkeep:
         if time.monotonic() >= schedule.fold_at:
             table = self._warehouse.view(view.name)
             began = time.monotonic()
+            done = None
             if table.tail().rows:
-                table.fold(self._engine.for_small, self._runner)
+                done = table.fold(self._engine.for_small, self._runner)
                 schedule.folded_s = time.monotonic() - began
             wait = max(publish_s, _FOLDING_SHARE * schedule.folded_s)
             schedule.fold_at = time.monotonic() + wait
-            self.troubles.pop(view.name, None)
+            if isinstance(done, Unfolded):
+                self.troubles[view.name] = f"The plain table could not be renewed: {done.reason}"
+            else:
+                self.troubles.pop(view.name, None)
         elif commits >= schedule.merge_at or commits < schedule.merge_at - _MANY_FILES:
             schedule.merge_at = commits + _MANY_FILES
             self._warehouse.view(view.name).compact()

@@ -105,6 +105,9 @@ def _verify(
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         state = table.at()
         vector = state.commit.vector
+        for source, reached in vector.items():
+            log = ChangeLog(warehouse.changes, source)
+            stack.enter_context(log.pinned(max(0, reached.number - _LOOK_BACK)))
         opened = stack.enter_context(open_logs(project, warehouse, readers))
         tally = Tally(scratch / "tally")
         report(tally)

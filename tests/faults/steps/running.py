@@ -18,6 +18,9 @@ from tests.faults.steps.action import (
 )
 from tests.faults.world import World
 
+STATUS_S = 60.0
+"""How long a runner may take to write down how it stands, on a busy machine."""
+
 
 @action(14)
 def run(world: World, random: Random) -> None:
@@ -54,12 +57,27 @@ def run_for_a_while(world: World, random: Random) -> bool | None:
         return False
     with _runner(world) as child:
         _work_beside(world, random, child, 20)
+        _check_status(world, child)
         child.send(signal.SIGTERM)
         outcome = child.wait()
     world.note(f"{outcome.command} -> {outcome.code}: {outcome.said[-600:]}")
     if outcome.code and world.is_sound:
         raise FaultError(f"the runner failed, and nothing was wrong: {outcome.said}")
     return None
+
+
+def _check_status(world: World, child: Child) -> None:
+    """`status` tells of every view that a runner has given up."""
+    stopped = child.stopped_views()
+
+    def told() -> bool:
+        outcome = world.headwater("status")
+        return outcome.code == 1 and all(name in outcome.said for name in stopped)
+
+    if stopped and not child.wait_until(told, STATUS_S) and child.process.is_alive():
+        still = child.stopped_views()
+        if stopped <= still:
+            raise FaultError(f"status does not say that {', '.join(stopped)} has stopped")
 
 
 @action(4)
@@ -176,6 +194,13 @@ def fold_a_view(world: World, random: Random) -> bool | None:
         if wrong:
             raise FaultError(f"the plain table of {name} is not the view: {wrong}")
     return None
+
+
+@action(1)
+def ask_for_the_status(world: World, random: Random) -> None:
+    """Without a runner nothing is well, whatever else is said."""
+    if world.headwater("status", "--json").code == 0:
+        raise FaultError("status says that all is well, and no runner is at work")
 
 
 @action(1)

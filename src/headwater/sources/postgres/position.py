@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 from headwater.algebra.values import Json
@@ -29,7 +30,8 @@ class Server:
         system, _, timeline = text.partition("/")
         return cls(system, int(timeline))
 
-    def __str__(self) -> str:
+    @cached_property
+    def text(self) -> str:
         return f"{self.system}/{self.timeline}"
 
 
@@ -56,6 +58,10 @@ class Seen:
 
     snapshot: XidSnapshot
     digests: Mapping[str, str]
+
+    @cached_property
+    def json(self) -> Position:
+        return {"catalog": str(self.snapshot), "tables": cast("Json", self.digests)}
 
 
 @dataclass(frozen=True)
@@ -97,12 +103,11 @@ class LogPosition:
             found["snapshot"] = str(self.snapshot)
             found["until"] = lsn_text(self.until)
         if self.server is not None:
-            found["server"] = str(self.server)
+            found["server"] = self.server.text
         if self.last is not None:
             found["last"] = str(self.last)
         if self.seen is not None:
-            found["catalog"] = str(self.seen.snapshot)
-            found["tables"] = cast("Json", self.seen.digests)
+            found.update(self.seen.json)
         if self.told:
             found["told"] = lsn_text(self.told)
         return found

@@ -162,7 +162,7 @@ class Installation:
                 raise BrokenLogError(self.access.source, f"{message} any more.")
             raise SourceError(
                 f"Source {self.access.source}: {message}.",
-                "Without it changes may have been missed: run setup and load the views again.",
+                f"Run 'headwater setup {self.access.source}', which makes it.",
             )
         plugin, here, status, confirmed = slot
         if plugin != "pgoutput" or not here:
