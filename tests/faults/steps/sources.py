@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
@@ -65,13 +67,21 @@ def drop_triggers_for_a_while(world: World, random: Random) -> bool | None:
     Not drawn: nothing in the file tells it from a VACUUM or a new index.
     """
     database = any_sqlite(world, random)
-    if database is None or not (before := _triggers(database)):
+    if database is None:
         return False
-    database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in before))
-    change(database, random, 3)
-    database.execute(*(text for _, text in before))
+    with without_triggers(database):
+        change(database, random, 3)
     world.may_stop("triggers were dropped for a while")
     return None
+
+
+@contextmanager
+def without_triggers(database: SqliteDatabase) -> Iterator[None]:
+    """Headwater's triggers are gone meanwhile."""
+    before = _triggers(database)
+    database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in before))
+    yield
+    database.execute(*(text for _, text in before))
 
 
 def _triggers(database: SqliteDatabase) -> list[tuple[str, str]]:
