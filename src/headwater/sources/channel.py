@@ -556,10 +556,11 @@ class Subscription:
         channel = self._channel
         with channel._changed:
             channel._changed.wait_for(self._has_work)
+            # Why the log ended is told even if the channel was closed before this thread woke up.
+            if channel._error is not None and not self._closed:
+                raise channel._error
             if self._ended():
                 return False
-            if channel._error is not None:
-                raise channel._error
             ask = self._asks.popleft() if self._asks else None
             end = channel._end
         if ask is None:
