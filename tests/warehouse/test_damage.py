@@ -5,11 +5,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
+from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.warehouse.commits import Commit
+from headwater.warehouse.files import UnreadableFileError
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.test_small import in_memory, no_spark, plain_rows
@@ -65,7 +68,7 @@ def assert_cured(warehouse: Warehouse, last: int = 4) -> None:
     for number in range(1, last + 1):
         try:
             found = again.rows(number)
-        except InputError:
+        except (InputError, UnreadableFileError):
             continue
         assert found in (START, START + CHANGE, START + CHANGE + rows({(9, "i"): 1}))
 
@@ -217,3 +220,71 @@ def test_a_folder_of_somebody_else_is_not_dropped(warehouse: Warehouse, view: Vi
     with pytest.raises(InputError, match="no view 'theirs'"):
         warehouse.drop("theirs")
     assert (warehouse.path / "theirs").is_dir()
+
+
+def flip(path: Path) -> None:
+    """Damage the last byte of the first column's values."""
+    column = pyarrow.parquet.read_metadata(path).row_group(0).column(0)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 1] ^= 0xFF
+    path.write_bytes(content)
+
+
+FILE_DAMAGE = pytest.mark.parametrize("damage", [Path.unlink, empty, cut, flip])
+TABLE = pytest.mark.parametrize("table", ["log", "plain"])
+
+
+def damage_files(view: ViewTable, table: str, damage: Callable[[Path], None]) -> None:
+    log = view.log if table == "log" else view.plain
+    for file in log.snapshot().files:
+        damage(log.folder / file.name)
+
+
+@TABLE
+@FILE_DAMAGE
+def test_a_damaged_file_is_named_and_cured_by_a_load_anew(
+    warehouse: Warehouse, view: ViewTable, table: str, damage: Callable[[Path], None]
+) -> None:
+    damage_files(view, table, damage)
+    found = warehouse.view("orders")
+    place = r"file .*parquet of the view orders is missing or damaged.*headwater reload orders"
+    for work in ("rows", "fold"):
+        with pytest.raises(EngineError, match=place):
+            WORK[work](found)
+    assert_cured(warehouse)
+
+
+@TABLE
+@pytest.mark.parametrize("damage", [Path.unlink, empty, cut])
+def test_a_damaged_file_is_named_before_spark_finds_it(
+    view: ViewTable, spark: SparkSession, table: str, damage: Callable[[Path], None]
+) -> None:
+    damage_files(view, table, damage)
+    for work in (lambda: view.dataframe(spark), lambda: view.fold(spark, "f")):
+        with pytest.raises(EngineError, match="is missing or damaged"):
+            work()
+
+
+def test_changes_say_that_a_file_is_damaged(view: ViewTable) -> None:
+    damage_files(view, "log", empty)
+    with pytest.raises(EngineError, match="is missing or damaged"):
+        view.changes(3)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_rows_below_zero_are_found_in_the_newest_state(
+    view: ViewTable, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    given = no_spark if small else lambda: spark
+    if not small:
+        monkeypatch.setattr("headwater.frames.small.ROWS", 1)
+    assert not view.below_zero(no_spark)
+    with view.writer("r") as writer:
+        writer.commit(rows({(1, "a"): -1}), vector(3))
+        assert not view.below_zero(given)
+        writer.commit(rows({(1, "a"): -1, (6, None): -2}), vector(4))
+        assert view.below_zero(given) == rows({(1, "a"): -1, (6, None): -2})
+        writer.commit(rows({(1, "a"): 1, (6, None): 2}), vector(5))
+        assert not view.below_zero(given)
+    view.fold(no_spark if small else spark, "f")
+    assert not view.below_zero(no_spark)

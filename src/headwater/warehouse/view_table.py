@@ -29,7 +29,7 @@ from headwater.warehouse.commits import (
 )
 from headwater.warehouse.compaction import compact
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.files import read_arrow
+from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
@@ -221,6 +221,13 @@ class ViewTable:
         """Rows with negative counts too, read without Spark."""
         return self.at(number).signed_rows()
 
+    def below_zero(self, spark: Spark) -> Rows:
+        """The rows whose count is below zero in the newest state: a right state has none.
+
+        `spark` may be what gives the session; it is called only if the view is not small.
+        """
+        return self.at().below_zero(spark)
+
     def changes(self, after: int) -> list[tuple[Commit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
 
@@ -251,6 +258,10 @@ class ViewTable:
             rows = self._rows_behind(snapshot, commit.number - 1).get(commit.number)
         except FileNotFoundError:
             return None
+        except UnreadableFileError as error:
+            if error.missing:
+                return None
+            raise
         return rows if rows is not None and len(rows) == commit.rows else None
 
     def _rows_behind(self, snapshot: Snapshot, after: int) -> dict[int, Rows]:
