@@ -2,16 +2,19 @@
 
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from headwater.errors import BusyError, FencedError, InputError
+from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError, InputError
 from headwater.warehouse import lease as module
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.identity import owner_of
@@ -209,3 +212,53 @@ def test_a_process_of_another_container_is_not_taken_for_dead(tmp_path: Path) ->
     silent = {"renewed": time.time() - module.STALE_S - 1}
     (tmp_path / "lease.json").write_text(json.dumps(data | beside | silent))
     run_once(tmp_path)
+
+
+@contextmanager
+def no_space() -> Iterator[None]:
+    """No file can grow, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_without_space_the_lease_is_refused_and_the_folder_named(tmp_path: Path) -> None:
+    owner_of(tmp_path)
+    lease = Lease(tmp_path)
+    with no_space(), pytest.raises(HeadwaterError, match="cannot be written") as caught:
+        lease.acquire()
+    assert str(tmp_path) in str(caught.value)
+    assert "None" not in str(caught.value)
+
+
+def test_without_space_a_release_does_not_hide_the_reason_for_the_end(tmp_path: Path) -> None:
+    lease = Lease(tmp_path)
+    lease.acquire()
+    with no_space():
+        lease.release()
+
+
+def test_a_release_after_the_warehouse_was_deleted_does_not_raise(tmp_path: Path) -> None:
+    folder = tmp_path / "internal"
+    lease = Lease(folder)
+    lease.acquire()
+    shutil.rmtree(folder)
+    lease.release()
+    assert not folder.exists()
+
+
+def test_a_runner_whose_warehouse_was_deleted_is_told_so(tmp_path: Path) -> None:
+    folder = tmp_path / "internal"
+    lease = Lease(folder)
+    lease.acquire()
+    shutil.rmtree(folder)
+    try:
+        with pytest.raises(EngineError, match="internal is gone"):
+            lease.check()
+        with pytest.raises(EngineError, match="internal is gone"), lease.guard():
+            pass
+    finally:
+        lease.release()

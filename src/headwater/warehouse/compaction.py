@@ -54,8 +54,7 @@ def compact(view: ViewTable, at_least: int) -> bool:
 def remove_folded(view: ViewTable) -> None:
     """Remove from the log the files whose rows are all in the plain table."""
     while True:
-        log = view.log.snapshot()
-        plain = view.plain.snapshot()
+        log, plain = view.tables()
         base = Base(plain.version, plain.number)
         folded = [file for file in log.files if file.last is not None and file.last <= base.number]
         if not folded:

@@ -57,17 +57,18 @@ class DeltaLog:
         self.durable = durable
         self._entries = folder / "_delta_log"
         # Held open, so that a later folder of the same name is never taken for this one.
-        self._handle = os.open(self._entries, os.O_RDONLY)
-        weakref.finalize(self, os.close, self._handle)
+        self._handle: int | None = None
+        with suppress(FileNotFoundError):  # it was deleted: all that is done with it says so
+            self._handle = os.open(self._entries, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._handle)
         self._known: Snapshot | None = None
 
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
-        try:
-            if os.path.samestat(self._entries.stat(), os.fstat(self._handle)):
-                return
-        except FileNotFoundError:
-            pass
+        if self._handle is not None:
+            with suppress(FileNotFoundError):
+                if os.path.samestat(self._entries.stat(), os.fstat(self._handle)):
+                    return
         raise FencedError(
             f"The table {self.folder} has been dropped, so work on it stops.",
             "Open the view again if it has been loaded anew.",
@@ -139,15 +140,15 @@ class DeltaLog:
             found = [json.loads(line) for line in text.splitlines() if line]
         except ValueError:
             found = []
-        if not found:
+        if not found or not all(isinstance(action, dict) for action in found):
             raise self._damaged(f"{path} cannot be read")
         return found
 
     def _damaged(self, how: str) -> EngineError:
         return EngineError(
             f"The log of the table {self.folder} is damaged: {how}.",
-            "Restore the file from a backup, or remove the view with 'headwater drop "
-            f"{self.folder.name}': the next run loads it anew.",
+            f"Load the view anew with 'headwater reload {self.folder.name}', or remove it with "
+            f"'headwater drop {self.folder.name}': the next run loads it anew.",
         )
 
     def oldest(self) -> int:
@@ -199,6 +200,7 @@ class DeltaLog:
             target.unlink()
             raise OvertakenError
         if self.durable:
+            assert self._handle is not None
             os.fsync(self._handle)
         return True
 

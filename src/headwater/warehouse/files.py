@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -14,6 +15,7 @@ import pyarrow.parquet
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
 from headwater.warehouse.durable import sync_file, sync_folder, write_file
@@ -25,13 +27,30 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+class UnreadableFileError(EngineError):
+    """A file that a view's table names is missing or damaged."""
+
+    def __init__(self, path: Path) -> None:
+        view = path.parent.name
+        super().__init__(
+            f"The file {path} of the view {view} is missing or damaged.",
+            f"Load the view anew with 'headwater reload {view}'.",
+        )
+        self.missing = not path.exists()
+
+
 def write_arrow(
     table: pyarrow.Table, folder: Path, first: int | None, last: int | None, *, durable: bool
 ) -> DataFile:
     """Write a new file; `first` and `last` bound the commit numbers in it."""
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(
-        table, sink, use_dictionary=False, write_statistics=False, store_schema=False
+        table,
+        sink,
+        use_dictionary=False,
+        write_statistics=False,
+        store_schema=False,
+        write_page_checksum=True,
     )
     content = sink.getvalue()
     name = f"{_stem(first)}.parquet"
@@ -58,12 +77,19 @@ def read_arrow(
     folder: Path, files: Sequence[DataFile], schema: pyarrow.Schema, where: object = None
 ) -> pyarrow.Table:
     """All rows of the files, in the types of `schema`; `where` is an Arrow expression."""
-    tables = [
-        pyarrow.parquet.ParquetFile(folder / file.name).read(schema.names).cast(schema)
-        for file in files
-    ]
+    tables = [_read(folder / file.name, schema) for file in files]
     table = pyarrow.concat_tables(tables) if tables else schema.empty_table()
     return table if where is None else table.filter(where)
+
+
+def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
+    try:
+        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            return file.read(schema.names).cast(schema)
+    except (OSError, pyarrow.ArrowException, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT, errno.EIO):
+            raise  # the file may be whole
+        raise UnreadableFileError(path) from None
 
 
 def write_spark(
@@ -100,11 +126,23 @@ def read_spark(
     """The rows of the files; no file gives no rows."""
     if not files:
         return spark.createDataFrame([], schema)
+    for file in files:
+        _check_size(folder / file.name, file.size)
     return (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
         .parquet(*(str(folder / file.name) for file in files))
     )
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Spark finds out late, and in its own words."""
+    try:
+        found = path.stat().st_size
+    except FileNotFoundError:
+        raise UnreadableFileError(path) from None
+    if found != size:
+        raise UnreadableFileError(path)
 
 
 def missing(folder: Path, files: Sequence[DataFile]) -> bool:

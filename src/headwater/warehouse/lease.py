@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from headwater.errors import BusyError, FencedError, HeadwaterError
+from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
 from headwater.warehouse.durable import make_folder, replace_file
 from headwater.warehouse.identity import owner_of
 
@@ -49,7 +49,7 @@ class Lease:
 
     def acquire(self) -> None:
         """Become the runner; BusyError if another one is at work."""
-        with _writing():
+        with self._writing():
             self._acquire()
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
@@ -78,9 +78,11 @@ class Lease:
             yield
 
     def check(self) -> None:
-        """FencedError if another is the runner by now."""
-        if self.lost:
-            current = self._read()
+        """FencedError if another is the runner by now; EngineError if the warehouse is gone."""
+        with self._present():
+            self._folder.stat()
+            lost, current = self.lost, self._read()
+        if lost:
             raise FencedError(
                 "Another runner has taken over this warehouse: "
                 f"process {current.get('pid', 'unknown')} on {current.get('host', 'unknown')}.",
@@ -88,10 +90,14 @@ class Lease:
             )
 
     def release(self) -> None:
+        """Let the next runner in; never raises, so that the reason for an end is not hidden.
+
+        Where the disk is full or the folder is gone, the end of this process tells the same.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        with self._locked():
+        with suppress(OSError, HeadwaterError), self._locked():
             if not self.lost:
                 self._write(released=True)
 
@@ -103,7 +109,8 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._stop.wait(RENEW_S):
-            with suppress(OSError, BusyError), self._locked():  # a full disk may have room again
+            # A full disk may have room again.
+            with suppress(OSError, HeadwaterError), self._locked():
                 if self.lost:
                     return
                 self._write(released=False)
@@ -163,7 +170,8 @@ class Lease:
 
     def _try_lock(self) -> IO[str] | None:
         """The lock file, locked; None while another holds it, or somebody deletes it."""
-        file = self._lock_file.open("a")
+        with self._present():
+            file = self._lock_file.open("a")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), self._lock_file.stat()):
@@ -173,16 +181,26 @@ class Lease:
         file.close()
         return None
 
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError):
+            raise EngineError(
+                f"The folder {self._folder} is gone, and with it the warehouse.",
+                "Restore it from a backup, or start again: views that are missing are loaded.",
+            ) from None
 
-@contextmanager
-def _writing() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise HeadwaterError(
-            f"The warehouse cannot be written: {error.filename}: {error.strerror}.",
-            "Look at the folder, its owner and its disk; nothing was changed.",
-        ) from None
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HeadwaterError(
+                "The warehouse cannot be written: "
+                f"{error.filename or self._folder}: {error.strerror or error}.",
+                "Look at the folder, its owner and its disk; nothing was changed.",
+            ) from None
 
 
 def current_runner(folder: Path) -> dict[str, Any] | None:

@@ -10,13 +10,19 @@ old contents, and Headwater's reader goes by the files that the log names.
 Choices: the log decides, not the plain table as in a fold, because numbers are given there. A
 fold of the old contents that comes between both commits is as good as one before; the plain table
 then follows behind it.
+
+It is also the cure for a table that is damaged or lost: that one is made anew and put in its place,
+and commit numbers go on above all that can have been given.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_other
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.rows import Rows
@@ -35,6 +41,7 @@ from headwater.warehouse.commits import (
 )
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.remaking import number_above, remade, whole
 from headwater.warehouse.snapshots import DataFile, Snapshot
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
@@ -62,13 +69,14 @@ def replace(
 ) -> Commit:
     check_columns(view.name, schema)
     check_change(view.name, schema, contents)
-    folder, durable = view.plain.folder, view.durable
-    files = write_contents(contents, schema, folder, view.staging, durable=durable)
-    plain = [*plain_table(view.name, schema, view.plain.snapshot()), *(f.add() for f in files)]
+    view.log.check_in_place()
+    files = _written(view, contents, schema)
+    before = view.plain.snapshot()
+    plain = [*plain_table(view.name, schema, before), *(file.add() for file in files)]
     while True:
-        settle(view)
-        log = view.log.snapshot()
-        number = log.number + 1
+        log = whole(view.log)
+        number = _next_number(view, log, before)
+        version = 0 if log is None else log.version + 1
         commit = Commit(
             view.name,
             number,
@@ -79,15 +87,19 @@ def replace(
             algorithm=algorithm,
             level=level,
             rows=sum(file.rows for file in files),
-            version=log.version + 1,
+            version=version,
         )
         actions = [
             *_with_contents(commit, plain),
             *log_table(view.name, schema, definition, list(vector), key, log),
-            *(file.remove() for file in log.files),
+            *(file.remove() for file in (log.files if log else ())),
         ]
+        if log is None:
+            view.log.check_in_place()
+            view.log = remade(view.log, _aside(view), actions, view.staging)
+            break
         try:
-            if view.log.put(log.version + 1, actions):
+            if view.log.put(version, actions):
                 break
         except OvertakenError:
             pass
@@ -95,11 +107,36 @@ def replace(
     return commit
 
 
+def _written(view: ViewTable, contents: Rows | DataFrame, schema: Schema) -> list[DataFile]:
+    """The new files in the plain table's folder; a table that is not whole is made anew there."""
+    staging, durable = view.staging, view.durable
+    if whole(view.plain):
+        return write_contents(contents, schema, view.plain.folder, staging, durable=durable)
+    aside = _aside(view)
+    try:
+        aside.mkdir(parents=True)
+        files = write_contents(contents, schema, aside, staging, durable=durable)
+        view.log.check_in_place()
+        view.plain = remade(view.plain, aside, plain_table(view.name, schema), staging)
+        return files
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(view: ViewTable) -> Path:
+    return view.staging / uuid.uuid4().hex
+
+
+def _next_number(view: ViewTable, log: Snapshot | None, plain: Snapshot) -> int:
+    if log is None:
+        return number_above(view.log, plain.number)
+    return max(log.number, plain.number) + 1
+
+
 def settle(view: ViewTable) -> None:
     """Let the plain table follow a load that the log has decided."""
     while True:
-        log = view.log.snapshot()
-        plain = view.plain.snapshot()
+        log, plain = view.tables()
         if not is_ahead(log, plain):
             return
         entry, commit = _last_load(view, log)
@@ -157,5 +194,5 @@ def _last_load(view: ViewTable, log: Snapshot) -> tuple[list[Action], Commit]:
         version -= 1
     raise EngineError(
         f"The log of the view {view.name} has lost the entry of its last load.",
-        f"Remove it with 'headwater drop {view.name}': the next run loads it anew.",
+        f"Load the view anew with 'headwater reload {view.name}'.",
     )

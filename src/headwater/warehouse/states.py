@@ -29,6 +29,8 @@ from headwater.warehouse.snapshots import DataFile, Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.frames.session import Spark
+
 SMALL_TAIL = 50_000
 """A tail of up to so many rows is summed up in memory, a longer one on Spark."""
 
@@ -95,6 +97,17 @@ class ViewState:
         if signed.num_rows > FEW:
             return Columns(self.schema, signed)
         return from_arrow(signed, self.schema)
+
+    def below_zero(self, spark: Spark) -> Rows:
+        """The rows whose count is below zero; a plain row counts, so only the tail has such."""
+        if not self.tail_files:
+            return Rows.empty(self.schema)
+        if self.is_small:
+            return self.signed_rows().negative()
+        if self.tail_size <= SMALL_TAIL and not self.tail_rows().negative():
+            return Rows.empty(self.schema)
+        frame = self.signed(spark() if callable(spark) else spark)
+        return from_arrow(frame.where(f"{COUNT} < 0").toArrow(), self.schema)
 
     # Through Spark
 

@@ -13,7 +13,7 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
-from headwater.errors import EngineError, InputError
+from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.warehouse.cleaning import HOUR, clean_up
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
@@ -28,8 +28,8 @@ from headwater.warehouse.commits import (
     source_app,
 )
 from headwater.warehouse.compaction import compact
-from headwater.warehouse.delta_log import DeltaLog
-from headwater.warehouse.files import read_arrow
+from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
@@ -127,16 +127,61 @@ class ViewTable:
 
     def base_in(self, snapshot: Snapshot) -> Base:
         """The newest fold whose commits may be missing from this version of the log."""
-        version = snapshot.version
+        if base := self._relied_on(snapshot):
+            return base
+        plain = self._plain()
+        return Base(plain.version, plain.number)
+
+    def tables(self) -> tuple[Snapshot, Snapshot]:
+        """The newest log, then the newest plain table; EngineError if they do not fit together.
+
+        A plain table that was put back from a backup, or has lost its last entries, lacks
+        what the log has let go since.
+        """
+        while True:
+            log = self.log.snapshot()
+            plain = self._plain()
+            if self._fits(log, plain):
+                return log, plain
+            if self.log.snapshot().version == log.version:
+                raise self._lost_plain(
+                    f"at version {plain.version} ends with commit {plain.number}: "
+                    "it is not the one on which the signed log relies"
+                )
+
+    def _plain(self) -> Snapshot:
+        try:
+            return self.plain.snapshot()
+        except FencedError:
+            self.log.check_in_place()
+            if is_table(self.plain.folder):
+                raise
+            raise self._lost_plain("is missing") from None
+
+    def _lost_plain(self, how: str) -> EngineError:
+        return EngineError(
+            f"The plain table {self.plain.folder} of the view {self.name} {how}.",
+            f"Load the view anew with 'headwater reload {self.name}'.",
+        )
+
+    def _fits(self, log: Snapshot, plain: Snapshot) -> bool:
+        base = self._relied_on(log)
+        if base is None:
+            return True
+        if plain.version <= base.plain:
+            return (plain.version, plain.number) == (base.plain, base.number)
+        then = commit_of(self.plain.entry(base.plain) or [], base.plain)
+        return plain.number >= base.number and (then is None or then.number == base.number)
+
+    def _relied_on(self, log: Snapshot) -> Base | None:
+        """The fold that the newest commit of the log builds on; None if it names its own files."""
+        version = log.version
         while (entry := self.log.entry(version)) is not None:
             if "base" in (metadata := metadata_of(entry) or {}):
                 base = base_from_json(metadata["base"])
-                if base.plain != OWN_FILES:
-                    return base
-                break
+                return base if base.plain != OWN_FILES else None
             version -= 1
-        plain = self.plain.snapshot()
-        return Base(plain.version, plain.number)
+        return None
 
     def plain_commit(self, plain: Snapshot) -> Commit | None:
         """The load or fold that made a version of the plain table; None if no longer known."""
@@ -176,6 +221,13 @@ class ViewTable:
         """Rows with negative counts too, read without Spark."""
         return self.at(number).signed_rows()
 
+    def below_zero(self, spark: Spark) -> Rows:
+        """The rows whose count is below zero in the newest state: a right state has none.
+
+        `spark` may be what gives the session; it is called only if the view is not small.
+        """
+        return self.at().below_zero(spark)
+
     def changes(self, after: int) -> list[tuple[Commit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
 
@@ -206,6 +258,10 @@ class ViewTable:
             rows = self._rows_behind(snapshot, commit.number - 1).get(commit.number)
         except FileNotFoundError:
             return None
+        except UnreadableFileError as error:
+            if error.missing:
+                return None
+            raise
         return rows if rows is not None and len(rows) == commit.rows else None
 
     def _rows_behind(self, snapshot: Snapshot, after: int) -> dict[int, Rows]:
@@ -233,8 +289,7 @@ class ViewTable:
         and what both have is left out by its commit number. A load that the plain table has
         still to follow is read from the files that the log names.
         """
-        log = self.log.snapshot()
-        plain = self.plain.snapshot()
+        log, plain = self.tables()
         commit = self.commit_in(log)
         if is_ahead(log, plain):
             return self._pinned(commit)
@@ -270,6 +325,8 @@ class ViewTable:
             plain = loaded_plain(self, commit)
         else:
             plain = self.plain.snapshot(commit.base.plain)
+            if plain.number != commit.base.number:  # of a table that was made anew since
+                raise FileNotFoundError(f"{plain.folder} with commit {commit.base.number}")
         return self._state(commit, plain, log, commit.base)
 
     @staticmethod

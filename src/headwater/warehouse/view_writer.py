@@ -54,6 +54,7 @@ class ViewWriter:
         self._log = view.log
         self._checkpointing: threading.Thread | None = None
         self._failed = False
+        view.tables()  # says so if they cannot be built on
         for log in (view.log, view.plain):
             log.remove_broken_checkpoints()
         self.latest = self._open()
@@ -207,7 +208,14 @@ class ViewWriter:
     def _look(self) -> Commit:
         """Start over from the newest version."""
         settle(self.view)
+        plain = self.view.plain.snapshot()
         snapshot = self._log.snapshot()
+        if snapshot.number < plain.number:
+            raise EngineError(
+                f"The signed log of the view {self.view.name} ends at commit {snapshot.number}, "
+                f"before commit {plain.number}, which is in its plain table: it has lost entries.",
+                f"Load the view anew with 'headwater reload {self.view.name}'.",
+            )
         self._schema, self._sources = schema_of(snapshot), sources_of(snapshot)
         self._version = snapshot.version
         self._base = self.view.base_in(snapshot)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import shutil
 import time
 import uuid
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
-from headwater.errors import InputError
+from headwater.errors import EngineError, InputError
 from headwater.warehouse.columns import check_change, check_columns, check_name
-from headwater.warehouse.commits import Action, Base, Commit
+from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.durable import make_folder, sync_folder, write_file
+from headwater.warehouse.durable import make_folder
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.remaking import move, write_table
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -163,7 +163,7 @@ class Warehouse:
         try:
             commit = self._write_plain(aside / "plain", schema, commit, contents)
             table = log_table(name, schema, definition, list(vector), key)
-            self._write_table(aside / "log", [*commit.actions(), *table])
+            write_table(aside / "log", [*commit.actions(), *table], durable=self.durable)
             with self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
@@ -173,13 +173,24 @@ class Warehouse:
             shutil.rmtree(aside, ignore_errors=True)
         return self._table(name)
 
-    def drop(self, name: str) -> None:
-        """Remove a view: it is gone as soon as its signed log has been moved away."""
-        self.view(name)
+    def drop(self, name: str) -> tuple[Path, ...]:
+        """Remove a view: it is gone as soon as its signed log has been moved away.
+
+        What is left of a damaged one goes as well; the folders that were removed are returned.
+        """
+        if not (remains := self.remains(name)):
+            self.view(name)  # says that there is none
         with self._locked():
-            self._throw_away(self._logs / name)
-            self._throw_away(self.path / name)
+            for folder in remains:
+                self._throw_away(folder)
         shutil.rmtree(self._trash, ignore_errors=True)
+        return remains
+
+    def remains(self, name: str) -> tuple[Path, ...]:
+        """The folders that there are of a view, whole or damaged: its signed log first."""
+        log, plain = self._logs / check_name(name), self.path / name
+        ours = log.exists() or self._is_ours(plain)
+        return tuple(folder for folder in (log, plain) if ours and folder.exists())
 
     # Making tables
 
@@ -190,16 +201,8 @@ class Warehouse:
         files = write_contents(contents, schema, folder, self._staging, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
         table = [*plain_table(commit.view, schema), *(file.add() for file in files)]
-        self._write_table(folder, [*commit.actions(), *table])
+        write_table(folder, [*commit.actions(), *table], durable=self.durable)
         return commit
-
-    def _write_table(self, folder: Path, actions: Sequence[Action]) -> None:
-        """Make a table whose first version has its contents already."""
-        first = folder / "_delta_log" / f"{0:020}.json"
-        make_folder(first.parent, durable=self.durable)
-        write_file(first, "\n".join(map(json.dumps, actions)).encode(), durable=self.durable)
-        if self.durable:
-            sync_folder(first.parent)
 
     # Folders
 
@@ -216,25 +219,29 @@ class Warehouse:
             )
 
     def _remove_leftover(self, name: str) -> None:
-        folder = self.path / name
-        if not folder.exists():
-            return
-        if not (is_table(folder) and DeltaLog(folder).snapshot().number):
+        for folder in self.remains(name):
+            self._throw_away(folder)
+        if (folder := self.path / name).exists():
             raise InputError(
                 f"The folder {folder} is in the way of the view '{name}'.",
                 "It was not made by Headwater: move it away, or give the view another name.",
             )
-        self._throw_away(folder)
 
-    def _move(self, folder: Path, target: Path) -> None:
-        make_folder(target.parent, durable=self.durable)
-        folder.rename(target)
-        if self.durable:
-            sync_folder(target.parent)
+    @staticmethod
+    def _is_ours(folder: Path) -> bool:
+        if not is_table(folder):
+            return False
+        try:
+            return bool(DeltaLog(folder).snapshot().number)
+        except EngineError:
+            return False
 
     def _throw_away(self, folder: Path) -> None:
         if folder.exists():
             self._move(folder, self._trash / uuid.uuid4().hex)
+
+    def _move(self, folder: Path, target: Path) -> None:
+        move(folder, target, durable=self.durable)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
