@@ -85,6 +85,7 @@ class Interpreter:
         self._absent = absent
         self._by_oid = {table.oid: table for table in tables.values()}
         self._by_label = {(table.schema, table.name): table for table in tables.values()}
+        self._sent: dict[int, SentRelation] = {}
         self._shapes: dict[int, Table] = {}  # the tables as the log last described them
         self._marks = slot + "/"
         self._near_xid = near_xid
@@ -130,12 +131,34 @@ class Interpreter:
 
     def compare(self, sight: Sight) -> Sequence[Broken]:
         """What has changed since the catalog was last looked at."""
-        for name, found in sight.tables.items():
-            if name in self._tables and found.oid not in self._by_oid:
-                self._by_oid[found.oid] = replace(self._tables[name], oid=found.oid)
+        self._route(sight)
         seen, gaps = compare(self.at.seen, sight, self._tables, self._absent)
         self.at = replace(self.at, seen=seen)
         return [self._gap(gap, self.at) for gap in gaps]
+
+    def _route(self, sight: Sight) -> None:
+        """Read under each name the table that has it now.
+
+        What had the name before and is not read yet is behind no load: both have a gap.
+        """
+        by_oid = {
+            found.oid: replace(self._tables[name], oid=found.oid)
+            for name, found in sight.tables.items()
+            if name in self._tables
+        }
+        other = {
+            oid
+            for oid, table in self._by_oid.items()
+            if oid not in by_oid or by_oid[oid].name != table.name
+        }
+        self._by_oid = by_oid
+        for oid in other:
+            self._shapes.pop(oid, None)
+            if self._open is not None:
+                for kept in (self._open.messages, self._open.parts, self._open.broken):
+                    kept.pop(oid, None)
+        for oid in by_oid.keys() & self._sent.keys() - self._shapes.keys():
+            self._shapes[oid] = _shape(by_oid[oid], self._sent[oid])
 
     def _verify(self, last: Last) -> None:
         """The last transaction that was read comes first again, and then what was not read."""
@@ -240,6 +263,7 @@ class Interpreter:
     def _describe(self, sent: SentRelation) -> Sequence[Logged]:
         """A table as it is from here on; if it was altered just now, the catalog tells how."""
         of = self._open
+        self._sent[sent.oid] = sent
         if of is None or not (
             sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
         ):
