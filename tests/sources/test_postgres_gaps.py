@@ -189,7 +189,8 @@ def test_another_table_under_a_followed_name_is_a_gap_and_is_followed_from_there
         ["a", "b", "c"], publication="p", watch_s=0.1 if when == "at the next look" else 600
     )
     writer = harness.writer()
-    monitor = source.open_monitor(None)
+    monitor: Monitor | None = source.open_monitor(None)
+    assert monitor is not None
     for table in ("other", "c", "b"):
         writer.execute(f"INSERT INTO {table} VALUES (1, 'first {table}')")
     first = read_all(monitor, "first b")

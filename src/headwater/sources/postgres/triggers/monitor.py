@@ -228,6 +228,7 @@ class TriggerMonitor:
     def _look(self, now: XidSnapshot) -> dict[str, Gap]:
         """Compare the catalog with how it was; what was missed, by relation."""
         self._next_watch = time.monotonic() + self._watch_s
+        self._check_names()
         tables = [watched.table for watched in self._watched]
         found = read_seen(self._connection, self._installation.name, tables)
         gaps: dict[str, Gap] = {}
@@ -247,6 +248,17 @@ class TriggerMonitor:
             self._noticed.append((now, noticed))
         self._by_oid = {w.seen["oid"]: w for w in self._watched if w.seen is not None}
         return gaps
+
+    def _check_names(self) -> None:
+        """Setup forgets a table when another has come to be meant by its relation."""
+        rows = self._connection.execute(
+            sql.SQL("SELECT relation FROM {}").format(self._installation.table("tables"))
+        )
+        if not {quoted(watched.table) for watched in self._watched} <= {name for (name,) in rows}:
+            raise LostConnectionError(
+                f"Source {self._source}: setup has put triggers on other tables; the log is read "
+                "anew."
+            )
 
     def _full_name(self, of: Watched) -> str:
         return f"{self._source}.{of.table.name}"
