@@ -20,7 +20,15 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import parse_type
 from headwater.errors import InputError
-from headwater.sharing import Limits, Node, Peer, UntrustedObjectError, Updategram, Versions
+from headwater.sharing import (
+    DamagedObjectError,
+    Limits,
+    Node,
+    Peer,
+    UntrustedObjectError,
+    Updategram,
+    Versions,
+)
 from headwater.sharing.encoding import address_of, encode
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
 from headwater.sharing.signatures import Signer
@@ -110,7 +118,7 @@ def genes(first: int, last: int, *rows: tuple[int, str, str]) -> Updategram:
 # Nothing is changed in a folder of somebody else, and nothing through it
 
 
-@pytest.mark.parametrize("place", ["temporary", "held", "objects", "lock"])
+@pytest.mark.parametrize("place", ["temporary", "held", "lock"])
 def test_nothing_is_deleted_or_made_through_links_in_a_peers_folder(
     tmp_path: Path, here: Node, peer: Path, place: str
 ) -> None:
@@ -122,11 +130,23 @@ def test_nothing_is_deleted_or_made_through_links_in_a_peers_folder(
     shutil.rmtree(there) if there.is_dir() else there.unlink()
     there.symlink_to(documents)
     before = everything(documents)
-    exchange(here, peer, "--skip-bad") if place != "objects" else None
-    if place == "objects":
-        with pytest.raises(Exception, match="link or no folder"):
-            exchange(here, peer, "--skip-bad")
+    assert exchange(here, peer).out == "✓ N1 to N4: 1 updategram\n"
     assert everything(documents) == before
+
+
+def test_a_folder_of_objects_that_is_a_link_is_not_entered(
+    tmp_path: Path, here: Node, peer: Path
+) -> None:
+    part = newest(peer).parent
+    part.rename(tmp_path / "elsewhere")
+    part.symlink_to(tmp_path / "elsewhere")
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ objects/{part.name}: " in done.out
+    assert f"'{part.name}' is a link or no folder" in done.out
+    (peer / "objects").rename(tmp_path / "objects")
+    (peer / "objects").symlink_to(tmp_path / "objects")
+    with pytest.raises(DamagedObjectError, match="'objects' is a link or no folder"):
+        exchange(here, peer)
 
 
 def test_a_folder_that_is_not_ones_own_stays_as_it_is(here: Node, peer: Path) -> None:
@@ -363,8 +383,8 @@ def refused(words: str) -> Iterator[None]:
 @pytest.mark.parametrize("signed", ["nobody", "somebody", "itself"])
 def test_an_updategram_forged_in_my_own_name_is_refused(tmp_path: Path, signed: str) -> None:
     n1, *_ = owners(tmp_path)
-    mine = n1.catalog.store.private()
-    signer = {"nobody": None, "somebody": Signer(), "itself": Signer(mine)}[signed]
+    mine = n1.catalog.store.signer()
+    signer = {"nobody": None, "somebody": Signer(), "itself": mine}[signed]
     forged(tmp_path / "N2", genes(3, 4, (666, "EVIL", "x")), "N1", signer)
     with refused("in the name of N1, this node"):
         exchange(n1, tmp_path / "N2")

@@ -33,7 +33,6 @@ from headwater.sharing import (
 )
 from headwater.sharing.encoding import address_of, decode, encode
 from headwater.sharing.entries import Item, RelationEntry
-from headwater.sharing.signatures import Signer
 from headwater.sharing.store import Envelope, ObjectFiles
 from headwater.sharing.versions import Interval, parse_versions
 from tests.sharing import publishing_loop
@@ -195,8 +194,8 @@ def smuggle(at: Node, item: Item, maker: str, system: str = "genes") -> None:
     """Put an object into a node's folder without asking whether it fits; its maker signs it."""
     content, folder = encode(item), at.catalog.store.folder.parent / maker
     envelope = Envelope(system, maker, address_of(content))
-    if private := ObjectFiles(folder).private():
-        envelope = replace(envelope, signature=Signer(private).sign(envelope.statement))
+    if signer := ObjectFiles(folder).signer():
+        envelope = replace(envelope, signature=signer.sign(envelope.statement))
     at.catalog.store.add(envelope, content)
 
 

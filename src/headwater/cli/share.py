@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError, InputError
 
 if TYPE_CHECKING:
     from headwater.sharing.catalog import Listed
@@ -241,13 +241,12 @@ def exchange(
 
 def _given(here: Node, there: Peer, skip_bad: bool) -> Copied:
     """Let another node of one's own take what it lacks."""
-    from headwater.sharing.errors import SharingError
     from headwater.sharing.exchange import Copied
     from headwater.sharing.node import Node
 
     try:
         return Node.open(there.files.folder).take(here.as_peer(), skip_bad=skip_bad)
-    except SharingError as error:
+    except HeadwaterError as error:
         if not skip_bad:
             raise
         return Copied(here.name, there.node, {}, {there.node: error})

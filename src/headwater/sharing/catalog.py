@@ -36,6 +36,7 @@ from headwater.sharing.errors import (
     UnknownNameError,
     UntrustedObjectError,
 )
+from headwater.sharing.limits import MOST_HEAD_BYTES
 from headwater.sharing.peers import NODE_FILE, read_description, require_name
 from headwater.sharing.signatures import Signer
 from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectStore, local_folder
@@ -123,7 +124,7 @@ class Catalog:
         place = local_folder(folder, "catalog")
         description = read_description(place / NODE_FILE)
         store = ObjectStore(place, durable=durable)
-        if store.private() is not None:  # it is this user's own
+        if store.signer() is not None:  # it is this user's own
             store.make()
             store.remove_leftovers()
         return cls(store, description)
@@ -165,18 +166,21 @@ class Catalog:
     @cached_property
     def _signer(self) -> Signer:
         """This node's key. A node of an old release gets one and signs what it has made before."""
-        private, public = self.store.private(), self.description.get("key")
-        if public and (private is None or Signer(private).public != public):
+        signer, public = self.store.signer(), self.description.get("key")
+        if not public:
+            with self.store.locked():
+                return self._introduced(self.store.signer())
+        if signer is None or signer.public != public:
             raise InputError(
                 f"{self.store.folder} is not this user's own: the key of node {self.node} is "
                 f"not in {PRIVATE_FILE}.",
                 "A node publishes where its key is; make a node of your own to take from it.",
             )
-        if public:
-            assert private is not None
-            return Signer(private)
+        return signer
+
+    def _introduced(self, signer: Signer | None) -> Signer:
         self.store.make()
-        signer = _new_signer(self.store) if private is None else Signer(private)
+        signer = signer or _new_signer(self.store)
         for listed in self:
             if listed.maker == self.node:
                 envelope, content = self.store.read(listed.address)
@@ -204,7 +208,7 @@ class Catalog:
 
     def _take_in(self, listed: Listed) -> None:
         try:
-            self.known.admit(self.load(listed.address), listed.maker)
+            self.known.admit(self.load(listed.address, most=4 * MOST_HEAD_BYTES), listed.maker)
         except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
@@ -252,9 +256,9 @@ class Catalog:
         found = self._by_kind["contents"]
         return [c for c in found if isinstance(c, ListedContents) and c.subject == subject]
 
-    def load(self, address: str) -> Item:
+    def load(self, address: str, most: int | None = None) -> Item:
         """An object with its rows, after its checksum has been verified."""
-        _, content = self.store.read(address)
+        _, content = self.store.read(address, most)
         return decode(content)
 
     def load_updategram(self, listed: ListedUpdategram) -> Updategram:

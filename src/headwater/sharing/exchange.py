@@ -9,10 +9,13 @@ read at all.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Arrival, Catalog
-from headwater.sharing.encoding import KINDS, MALFORMED, decode
+from headwater.sharing.encoding import KINDS, MALFORMED, decode, read_manifest
 from headwater.sharing.entries import NodeEntry
 from headwater.sharing.errors import DamagedObjectError, ForeignObjectError, SharingError
 from headwater.sharing.limits import Limits
@@ -28,7 +31,7 @@ class Copied:
     source: str
     target: str
     taken: dict[str, int]
-    refused: dict[str, SharingError]
+    refused: dict[str, HeadwaterError]
 
     @property
     def count(self) -> int:
@@ -79,25 +82,46 @@ class _Taking:
         self._arrival = Arrival(target)
         self._bytes_left = limits.bytes
         self._end = time.monotonic() + limits.seconds
-        self._refused: dict[str, SharingError] = {}
+        self._refused: dict[str, HeadwaterError] = {}
 
     def all(self) -> Copied:
         taken = dict.fromkeys(KINDS, 0)
-        wanted = self._source.objects(lambda a: a not in self._target, self._refuse)
-        for place, (kind, address) in enumerate(wanted):
-            try:
+        for place, address in enumerate(self._ordered()):
+            with self._refusing(address):
                 self._check_limits(place)
-                taken[kind] += self._take(kind, address)
-            except SharingError as error:
-                self._refuse(address, error)
+                if kind := self._take(address):
+                    taken[kind] += 1
         self._arrival.keep()
         counts = {kind: count for kind, count in taken.items() if count}
         return Copied(self._source.node, self._target.node, counts, self._refused)
 
-    def _refuse(self, address: str, error: SharingError) -> None:
-        if not self._skip_bad:
-            raise error
-        self._refused[address] = error
+    @contextmanager
+    def _refusing(self, what: str) -> Iterator[None]:
+        """An error ends the exchange, or is noted if bad objects are skipped."""
+        try:
+            yield
+        except SharingError as error:
+            if not self._skip_bad:
+                raise
+            self._refused[what] = error
+
+    def _ordered(self) -> list[str]:
+        """What is lacking, in the order in which objects depend on others.
+
+        A node's entry without a key, from an old release, comes after the one with its key.
+        """
+        found = []
+        for address in self._lacking():
+            with self._refusing(address):
+                self._check_limits(0)
+                _, manifest = self._source.files.head(address)
+                found.append((KINDS.index(manifest["kind"]), "key" not in manifest, address))
+        return [address for *_, address in sorted(found)]
+
+    def _lacking(self) -> Iterator[str]:
+        for part in self._source.files.parts():
+            with self._refusing(f"objects/{part}"):
+                yield from (a for a in self._source.files.part(part) if a not in self._target)
 
     def _check_limits(self, place: int) -> None:
         if place >= self._limits.objects or time.monotonic() > self._end:
@@ -106,8 +130,8 @@ class _Taking:
                 "With --skip-bad the rest is left for the next exchange.",
             )
 
-    def _take(self, kind: str, address: str) -> bool:
-        """Read and judge an object; False if it says nothing new."""
+    def _take(self, address: str) -> str:
+        """Read and judge an object; its kind, or nothing if it says nothing new."""
         envelope, content = self._source.files.read(address, self._bytes_left)
         self._bytes_left -= len(content)
         if envelope.system != self._target.system:
@@ -117,9 +141,10 @@ class _Taking:
             )
         self._trust.require_other(envelope.maker)
         key = self._arrival.known.nodes.get(envelope.maker)
+        kind: str = read_manifest(content.partition(b"\n")[0])["kind"]
         try:
             if kind == "node":
-                return self._meet(envelope, content)
+                return kind if self._meet(envelope, content) else ""
             if key is not None:  # else the maker is unknown, which is said below
                 self._trust.require_signature(envelope, key)
             self._arrival.take(decode(content), envelope, content)
@@ -131,7 +156,7 @@ class _Taking:
                 f"{str(error)[:200].rstrip('.')}.",
                 "It was not written by Headwater: get another copy of it.",
             ) from None
-        return True
+        return kind
 
     def _meet(self, envelope: Envelope, content: bytes) -> bool:
         """Judge what a node says of itself; False if it is known better."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from headwater.errors import InputError
 from headwater.sharing import files
-from headwater.sharing.encoding import KINDS, MALFORMED
-from headwater.sharing.errors import SharingError
+from headwater.sharing.encoding import MALFORMED
 from headwater.sharing.limits import MOST_HEAD_BYTES, MOST_NAME_BYTES
-from headwater.sharing.signatures import Signer
 from headwater.sharing.store import ObjectFiles, local_folder
 
 NODE_FILE = "node.json"
@@ -70,26 +67,5 @@ class Peer:
     @property
     def is_own(self) -> bool:
         """Whether it is this user's own: its private key is there, and for this user only."""
-        private = self.files.private()
-        try:
-            return private is not None and Signer(private).public == self.key
-        except ValueError:
-            return False
-
-    def objects(
-        self, wanted: Callable[[str], bool], refuse: Callable[[str, SharingError], None]
-    ) -> list[tuple[str, str]]:
-        """Kinds and addresses of what is wanted, in the order in which objects depend on others.
-
-        What does not say what it is is refused. A node's entry without a key, from an old
-        release, comes after the one with its key.
-        """
-        found = []
-        for address in sorted(filter(wanted, self.files.addresses())):
-            try:
-                _, manifest = self.files.head(address)
-                kind = manifest["kind"]
-                found.append((KINDS.index(kind), "key" not in manifest, address, kind))
-            except SharingError as error:
-                refuse(address, error)
-        return [(kind, address) for *_, address, kind in sorted(found)]
+        signer = self.files.signer()
+        return signer is not None and signer.public == self.key

@@ -29,9 +29,10 @@ from headwater.sharing import files
 from headwater.sharing.encoding import Manifest, address_of, read_manifest
 from headwater.sharing.errors import DamagedObjectError
 from headwater.sharing.limits import MOST_HEAD_BYTES
+from headwater.sharing.signatures import Signer
 
 PRIVATE_FILE = "private.key"
-_ADDRESS = re.compile("[0-9a-f]{64}")
+_ADDRESS, _PART = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{2}")
 _OLD_S = 3600.0
 
 
@@ -90,17 +91,17 @@ class ObjectFiles:
         self.folder = folder
 
     def addresses(self) -> set[str]:
-        with self._reading(self.folder / "objects"):
-            return {
-                name.removesuffix(".jsonl")
-                for part in files.names(self.folder, "objects")
-                for name in self._names(part)
-                if name.endswith(".jsonl")
-            }
+        return {address for part in self.parts() for address in self.part(part)}
 
-    def _names(self, part: str) -> list[str]:
+    def parts(self) -> list[str]:
+        """The folders that objects are in, by the first two digits of their addresses."""
+        with self._reading(self.folder / "objects"):
+            return [name for name in files.names(self.folder, "objects") if _PART.fullmatch(name)]
+
+    def part(self, part: str) -> list[str]:
         with self._reading(self.folder / "objects" / part):
-            return files.names(self.folder, "objects", part)
+            names = files.names(self.folder, "objects", part)
+        return [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
 
     def path(self, address: str) -> Path:
         return self.folder.joinpath(*_place(address))
@@ -128,14 +129,14 @@ class ObjectFiles:
             raise _damaged(path, "its first line names another object")
         return envelope, content
 
-    def private(self) -> bytes | None:
-        """The node's private key, if it is here and this user's own."""
+    def signer(self) -> Signer | None:
+        """The node's private key, if it is here, this user's own and for nobody else."""
         try:
             with files.opened(self.folder, PRIVATE_FILE) as file:
                 about = os.fstat(file.fileno())
                 if about.st_uid == os.geteuid() and not about.st_mode & 0o077:
-                    return file.read(MOST_HEAD_BYTES)
-        except OSError:
+                    return Signer(file.read(MOST_HEAD_BYTES))
+        except (OSError, ValueError):
             pass
         return None
 
