@@ -130,7 +130,7 @@ def test_nothing_is_deleted_or_made_through_links_in_a_peers_folder(
     shutil.rmtree(there) if there.is_dir() else there.unlink()
     there.symlink_to(documents)
     before = everything(documents)
-    assert exchange(here, peer).out == "✓ N1 to N4: 1 updategram\n"
+    assert exchange(here, peer, "--fetch-only").out == "✓ N1 to N4: 1 updategram\n"
     assert everything(documents) == before
 
 
@@ -152,8 +152,9 @@ def test_a_folder_of_objects_that_is_a_link_is_not_entered(
 def test_a_folder_that_is_not_ones_own_stays_as_it_is(here: Node, peer: Path) -> None:
     shutil.rmtree(peer / "temporary")
     before = everything(peer)
-    done = exchange(here, peer)
-    assert done.out == "✓ N1 to N4: 1 updategram\n"
+    taken, not_given = exchange(here, peer).out.splitlines()
+    assert taken == "✓ N1 to N4: 1 updategram"
+    assert "N1 is not this user's own node: it takes what it lacks itself" in not_given
     quick("share", "list", "-c", str(peer))
     assert everything(peer) == before
 
@@ -512,7 +513,7 @@ def test_a_node_of_an_old_release_gets_a_key_and_signs_what_it_made(tmp_path: Pa
 def test_unsigned_objects_are_taken_where_that_is_said(tmp_path: Path) -> None:
     node(tmp_path, "N1").own("R", {"k": "int"}, [(1,)], publish=True)
     old(tmp_path / "N1")
-    done = exchange(node(tmp_path, "N2"), tmp_path / "N1", "--unsigned")
+    done = exchange(node(tmp_path, "N2"), tmp_path / "N1", "--unsigned", "--fetch-only")
     assert done.out == "✓ N1 to N2: 1 node, 1 relation, 1 contents\n"
     relation = Relation("S", "N2", Schema.of([("k", parse_type("int"))]), ())
     forged(tmp_path / "N1", RelationEntry(relation, "N2"), "N2", None)

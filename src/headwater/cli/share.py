@@ -235,8 +235,14 @@ def exchange(
         here.set_policy(_policy(policy, here.policy))
     limits = Limits(bytes=most_megabytes << 20)
     _print_copied(here.take(there, skip_bad=skip_bad, unsigned=unsigned, limits=limits), as_json)
-    if there.is_own and not fetch_only:
+    if fetch_only:
+        return
+    if there.is_own:
         _print_copied(_given(here, there, skip_bad), as_json)
+    elif not as_json:
+        console().print(
+            f"  {there.node} is not this user's own node: it takes what it lacks itself"
+        )
 
 
 def _given(here: Node, there: Peer, skip_bad: bool) -> Copied:
