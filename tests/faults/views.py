@@ -104,6 +104,7 @@ class View:
     name: str
     parts: tuple[Part, ...]
     level: str = "STRONG"
+    quotes: str = "`"
 
     @property
     def sources(self) -> set[str]:
@@ -127,6 +128,9 @@ class View:
         """The same as names of source, table and column."""
         return {(*table, column.name) for table, found in self.used().items() for column in found}
 
+    def all_columns(self) -> set[Column]:
+        return {column for found in self.used().values() for column in found}
+
     def fits(self, schemas: Mapping[str, Schema]) -> bool:
         """Whether everything that it names is there."""
         for (source, name), columns in self.used().items():
@@ -135,9 +139,9 @@ class View:
                 return False
         return True
 
-    def file(self, quotes: str = "`") -> str:
+    def file(self) -> str:
         """The view as its file has it."""
-        selects = " UNION ALL ".join(_select(part, quotes, True) for part in self.parts)
+        selects = " UNION ALL ".join(_select(part, self.quotes, True) for part in self.parts)
         return f"CREATE MATERIALIZED VIEW {self.name} WITH {self.level} CONSISTENCY AS {selects}\n"
 
     def query(self) -> str:
@@ -185,7 +189,7 @@ def random_view(random: Random, name: str, schemas: Mapping[str, Schema]) -> Vie
             if [place.column.kind for place in other.outputs] == kinds:
                 parts.append(other)
                 break
-    return View(name, tuple(parts))
+    return View(name, tuple(parts), quotes=random.choice(["`", '"']))
 
 
 def _random_part(

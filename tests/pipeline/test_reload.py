@@ -183,3 +183,41 @@ def test_a_select_that_changes_beside_a_runner_stops_its_view_until_it_is_reload
         wait_until(lambda: (1, "later") in small.rows("notes"))
         assert quick("reload", "amounts", *small.arguments).code == 0
         assert small.rows("amounts") == {(2, 20)}
+
+
+# Columns that are not logged yet
+
+
+def test_a_new_view_that_needs_a_column_which_is_not_logged_stops_alone(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    quick("setup", "shop", *small.arguments)
+    small.project.sources["shop"].teardown()
+    quick("setup", "shop", *small.arguments)
+    small.run(spark)
+    small.view_file("notes").write_text(NOTES)
+    small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+    with pytest.raises(HeadwaterError, match="headwater setup shop"):
+        small.run(spark)
+    assert small.rows("amounts") == {(1, 11), (2, 20)}
+    assert quick("setup", "shop", *small.arguments).code == 0
+    small.run(spark)
+    assert small.rows("notes") == {(1, "a"), (2, "b")}
+
+
+def test_columns_of_a_table_that_no_view_uses_are_nobodys_concern(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    small.write("shop", "CREATE TABLE other (id INTEGER PRIMARY KEY, a TEXT, b TEXT)")
+    settings = tmp_path / "headwater.toml"
+    settings.write_text(settings.read_text().replace("['orders']", "['orders', 'other']"))
+    small.project.sources["shop"].teardown()
+    assert quick("setup", "shop", *small.arguments).code == 0
+    small.run(spark)
+    small.write("shop", "ALTER TABLE other RENAME COLUMN a TO c")
+    small.write("shop", "ALTER TABLE other DROP COLUMN b")
+    small.write("shop", "INSERT INTO other VALUES (1, 'x')", "UPDATE orders SET amount = 11")
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 11), (2, 11)}

@@ -58,7 +58,7 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
     finally:
         if as_json:
             print_json({"event": "stopped", **runner.describe()})
-        else:
+        elif runner.lease.epoch:  # else it was refused before anything was done
             _print_stopped(runner)
     if undone:
         raise StoppedError(f"Stopped before {undone}.", "The next run goes on from there.")

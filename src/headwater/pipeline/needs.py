@@ -32,20 +32,34 @@ def needed_columns(
     """For each source what the views of the project and of the warehouse look at.
 
     `relations` has what those sources say that could be asked. A view that is not loaded yet and
-    whose sources could not all be asked needs nothing for now.
+    whose sources could not all be asked needs nothing for now. Of a relation that no view uses
+    only the key is needed, or one column, so that its other columns are nobody's concern.
     """
-    views = [*_loaded(warehouse), *_written(project, relations)]
+    found = _columns([*_loaded(warehouse), *_written(project, relations)])
+    for source, columns in found.items():
+        for relation in relations.get(source, ()):
+            least = frozenset(relation.key or relation.schema.names[:1])
+            columns.setdefault(relation.short_name, least)
+    return dict(found)
+
+
+def loaded_columns(warehouse: Warehouse, source: str) -> Columns:
+    """What the views of a source need that are loaded already."""
+    return _columns(_loaded(warehouse)).get(source, {})
+
+
+def _columns(views: Iterable[View]) -> dict[str, dict[str, frozenset[str]]]:
     found: dict[str, dict[str, frozenset[str]]] = {}
     for view in views:
         for relation in view.relations:
             columns = found.setdefault(relation.source, {})
             known = columns.get(relation.short_name, frozenset())
             columns[relation.short_name] = known.union(view.used_columns[relation.name])
-    return dict(found)
+    return found
 
 
 def narrowed(source: Source, columns: Columns) -> Source:
-    """A source of which only these columns are read; all of a relation that no view uses."""
+    """A source of which only these columns are read; all of them while no view is known."""
     return source.narrowed(columns) if columns else source
 
 

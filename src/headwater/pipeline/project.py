@@ -28,7 +28,7 @@ from headwater.pipeline.settings import (
     read_document,
     read_settings,
     source_settings,
-    warehouse_settings,
+    warehouse_path,
 )
 from headwater.pipeline.view_files import Definition, ViewFile, read_view_file
 from headwater.sources.contract import Source
@@ -172,7 +172,7 @@ def open_source(folder: str | Path, name: str) -> Source:
     path = Path(folder) / FILE
     document = read_document(path)
     found = source_settings(path, document, name)
-    warehouse = (Path(folder) / warehouse_settings(path, document).path).absolute()
+    warehouse = (Path(folder) / warehouse_path(path, document)).absolute()
     return found.open(name, Path(folder), _owner(warehouse))
 
 

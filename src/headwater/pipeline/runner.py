@@ -39,7 +39,7 @@ from headwater.pipeline.feed import Feed
 from headwater.pipeline.gaps import GapError
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained, Plan
-from headwater.pipeline.needs import Columns, narrowed, needed_columns
+from headwater.pipeline.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.pipeline.project import (
     Project,
     definition_json,
@@ -434,16 +434,23 @@ class Runner:
             del self.feeds[source]
             feed = None
         if feed is None:
-            self._open_feed(source)
-        elif any(columns - self._columns[source].get(r, set()) for r, columns in wanted.items()):
-            self._columns[source] = self._all_columns(source)
-            narrow = narrowed(self.project.sources[source], self._columns[source])
-            self._described[source] = {r.name: r for r in narrow.relations().values()}
+            feed = self._open_feed(source)
+        read = self._columns[source]
+        if read and any(needed - read.get(name, set()) for name, needed in wanted.items()):
+            columns = self._all_columns(source)
+            narrow = narrowed(self.project.sources[source], columns)
+            described = {r.name: r for r in narrow.relations().values()}
+            if narrow.setup_statements():
+                raise SourceError(
+                    f"Source {source}: the log does not have all that view {view.name} uses.",
+                    f"Run 'headwater setup {source}': it adds what views have come to use.",
+                )
             feed.channel.widen(narrow)
+            self._columns[source], self._described[source] = columns, described
 
-    def _open_feed(self, source: str) -> None:
+    def _open_feed(self, source: str) -> Feed:
         log = ChangeLog(self.warehouse.changes, source)
-        columns = self._all_columns(source)
+        columns = self._logged_columns(source)
         narrow = narrowed(self.project.sources[source], columns)
         described = {r.name: r for r in narrow.relations().values()}
         log.scan()
@@ -453,6 +460,16 @@ class Runner:
         feed.start()
         self.feeds[source], self._columns[source] = feed, columns
         self._described[source] = described
+        return feed
+
+    def _logged_columns(self, source: str) -> Columns:
+        """What all views need; without the new ones, if the source is not set up for them yet."""
+        columns = self._all_columns(source)
+        loaded = loaded_columns(self.warehouse, source)
+        new = any(found - loaded.get(name, frozenset()) for name, found in columns.items())
+        if loaded and new and narrowed(self.project.sources[source], columns).setup_statements():
+            return loaded
+        return columns
 
     def _all_columns(self, source: str) -> Columns:
         if self._needed is None:

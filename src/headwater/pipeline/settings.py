@@ -199,11 +199,12 @@ def read_settings(path: Path, document: Document, problems: Problems) -> Setting
     return Settings(**sections, sources=sources)
 
 
-def warehouse_settings(path: Path, document: Document) -> WarehouseSettings:
-    """The settings of the warehouse; nothing else is looked at."""
+def warehouse_path(path: Path, document: Document) -> Path:
+    """Where the warehouse is; nothing else is looked at."""
     found = document.get("warehouse", {})
+    chosen = {"path": found["path"]} if isinstance(found, dict) and "path" in found else {}
     model = WarehouseSettings
-    return _valid(model.model_validate, found, f"{path}: warehouse", model)
+    return _valid(model.model_validate, chosen, f"{path}: warehouse", model).path
 
 
 def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:

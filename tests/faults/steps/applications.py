@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.faults.statements import Transaction, fewer_rows, many_rows
+from tests.faults.statements import Transaction, fewer_rows, many_rows, random_statement
 from tests.faults.steps.action import (
     action,
     any_database,
@@ -33,4 +33,17 @@ def write_much(world: World, random: Random) -> bool | None:
     database.apply(Transaction(tuple(statements)))
     if random.random() < 0.5:
         database.apply(Transaction((fewer_rows(table),)))
+    return None
+
+
+@action(2)
+def write_often(world: World, random: Random) -> bool | None:
+    """A hundred small transactions, of which each is a step of a complete view."""
+    database = any_database(world, random)
+    if database is None:
+        return False
+    with database.session() as session:
+        for _ in range(100):
+            statement = random_statement(random, database.schema, database.dialect)
+            session.apply(Transaction((statement,)))
     return None

@@ -13,6 +13,7 @@ from headwater.cli.main import app
 from tests.faults.commands import Child, FaultError
 from tests.faults.oracle import difference
 from tests.faults.steps.action import (
+    ACTIONS,
     action,
     change_something,
 )
@@ -44,6 +45,37 @@ def _work_beside(world: World, random: Random, child: Child, most: int) -> None:
     for _ in range(random.randint(0, most)):
         change_something(world, random, 1)
         time.sleep(random.choice([0, 0, 0.01, 0.05]))
+
+
+BESIDE = (
+    *("write", "write", "write_much", "maintain_the_database", "truncate", "rebuild_a_table"),
+    *("add_a_column", "drop_an_unused_column", "rename_an_unused_column", "add_an_index"),
+    *("rename_a_used_column", "drop_and_add_a_used_column", "recompute_a_used_column"),
+    *("disable_triggers_for_a_while", "load_as_a_replica", "drop_triggers"),
+    *("leave_the_publication_for_a_while", "change_the_identity_for_a_while"),
+    *("source_goes_away", "sources_come_back"),
+)
+"""What may also happen while a runner is at work."""
+
+
+@action(5)
+def administer_beside_a_runner(world: World, random: Random) -> bool | None:
+    """A runner that sees it as it happens; it goes on, or gives up the views that it concerns."""
+    if not _all_loaded(world) or not world.is_sound:
+        return False
+    with _runner(world) as child:
+        _work_beside(world, random, child, 3)
+        for name in random.choices(BESIDE, k=random.randint(1, 4)):
+            world.note(f"---- {name}")
+            ACTIONS[name].do(world, random)
+            _work_beside(world, random, child, 3)
+        _check_status(world, child)
+        child.send(signal.SIGTERM)
+        outcome = child.wait()
+    world.note(f"{outcome.command} -> {outcome.code}: {outcome.said[-600:]}")
+    if outcome.code and world.is_sound:
+        raise FaultError(f"the runner failed, and nothing was wrong: {outcome.said}")
+    return None
 
 
 def _all_loaded(world: World) -> bool:

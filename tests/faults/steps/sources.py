@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
@@ -44,21 +46,52 @@ def disable_triggers_for_a_while(world: World, random: Random) -> bool | None:
 
 
 @action(2)
+def drop_triggers(world: World, random: Random) -> bool | None:
+    """In a SQLite file: all or some, rows are changed, and `setup` makes them again, or nobody."""
+    database = any_sqlite(world, random)
+    if database is None or not (before := _triggers(database)):
+        return False
+    chosen = before if random.random() < 0.5 else [random.choice(before)]
+    database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in chosen))
+    change(database, random, 3)
+    world.may_stop("triggers were dropped")
+    if random.random() < 0.5:
+        world.command("setup", database.source)
+    return None
+
+
+@action(0)
 def drop_triggers_for_a_while(world: World, random: Random) -> bool | None:
-    """In a SQLite file: dropped, rows changed, and made again as they were."""
+    """The same, and somebody makes them again by hand, exactly as they were.
+
+    Not drawn: nothing in the file tells it from a VACUUM or a new index.
+    """
     database = any_sqlite(world, random)
     if database is None:
         return False
-    before = database.select(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%headwater%'"
-    )
-    if not before:
-        return False
-    database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in before))
-    change(database, random, 3)
-    database.execute(*(text for _, text in before))
+    with without_triggers(database):
+        change(database, random, 3)
     world.may_stop("triggers were dropped for a while")
     return None
+
+
+@contextmanager
+def without_triggers(database: SqliteDatabase) -> Iterator[None]:
+    """Headwater's triggers are gone meanwhile."""
+    before = _triggers(database)
+    database.execute(*(f"DROP TRIGGER {quoted(name)}" for name, _ in before))
+    yield
+    database.execute(*(text for _, text in before))
+
+
+def _triggers(database: SqliteDatabase) -> list[tuple[str, str]]:
+    """Headwater's, with the statements that make them."""
+    return [
+        (name, text)
+        for name, text in database.select(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%headwater%'"
+        )
+    ]
 
 
 @action(1)

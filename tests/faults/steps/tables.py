@@ -19,15 +19,16 @@ from tests.faults.world import World
 def _column(world: World, random: Random, used: bool) -> tuple[Database, Table, Column] | None:
     """A column that some view uses, or that none ever did; not one of a key or the like.
 
-    A source that no view is over is set up for all its columns, so none of them counts as unused.
+    A table that no view is over is set up with all its columns, so none of them counts as unused.
     """
     now = {place for view in world.views.values() for place in view.columns()}
-    busy = {source for source, _, _ in world.ever_used}
+    busy = {(source, table) for source, table, _ in world.ever_used}
     found = [
         (database, table, column)
         for source, database in world.databases.items()
-        if not database.is_down and source in busy
+        if not database.is_down
         for table in database.schema.tables.values()
+        if (source, table.name) in busy
         for column in table.columns[1:]
         if not table.is_bound(column.name)
         and ((source, table.name, column.name) in (now if used else world.ever_used)) == used
@@ -196,4 +197,24 @@ def truncate(world: World, random: Random) -> bool | None:
         return database.attempt(f"DELETE FROM {listed}")
     if database.attempt(f"TRUNCATE {listed} CASCADE"):
         world.may_stop("a table was truncated")
+    return None
+
+
+@action(2)
+def add_an_index(world: World, random: Random) -> bool | None:
+    """Also a unique one, of a part of the rows, or of an expression: it decides what replaces."""
+    database = any_database(world, random)
+    if database is None:
+        return False
+    table = any_table(database, random)
+    column = quoted(random.choice(table.columns).name)
+    unique = random.choice(["", "UNIQUE "])
+    of = random.choice([column, column, f"coalesce({column}, {column})"])
+    where = random.choice(["", f" WHERE {column} IS NOT NULL"])
+    name = quoted(f"own index {random.randint(0, 999)}")
+    text = f"CREATE {unique}INDEX {name} ON {quoted(table.name)} ({of}){where}"
+    if not database.attempt(text):
+        return False
+    if unique:
+        world.may_stop(f"table {table.name} has another unique index")
     return None

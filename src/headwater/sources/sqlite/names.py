@@ -59,6 +59,10 @@ class Names:
     def trigger(self, number: int, action: str) -> str:
         return self._of(f"{number}_{action}")
 
+    def seal(self, number: int) -> str:
+        """A view of nothing that is younger than all triggers of a relation."""
+        return self.trigger(number, "seal")
+
     def number_of(self, trigger: str) -> int | None:
         """The number of the relation that a trigger of this owner belongs to."""
         found = re.fullmatch(re.escape(self._of("")) + r"(\d+)_[a-z_]+", trigger)

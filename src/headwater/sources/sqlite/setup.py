@@ -159,6 +159,8 @@ def _log_from_here(
         )
     yield from logging.aside_statements()
     yield from logging.triggers().values()
+    # Whoever makes one of them again makes it younger than this.
+    yield f"CREATE VIEW {names.seal(number)} AS SELECT 1 AS one"
 
 
 def _border(names: Names) -> str:
@@ -171,6 +173,7 @@ def _border(names: Names) -> str:
 def _drop_triggers(names: Names, number: int) -> Iterator[str]:
     for action in ACTIONS:
         yield f"DROP TRIGGER IF EXISTS {names.trigger(number, action)}"
+    yield f"DROP VIEW IF EXISTS {names.seal(number)}"
     yield f"DROP TABLE IF EXISTS {names.aside(number)}"
 
 
@@ -199,11 +202,11 @@ def teardown_statements(
 def removal_statements(connection: Connection, names: Names) -> list[str]:
     """Remove everything of one owner, whatever is left of it."""
     found = connection.execute(
-        "SELECT type, name FROM main.sqlite_master WHERE type IN ('table', 'trigger') "
+        "SELECT type, name FROM main.sqlite_master WHERE type IN ('table', 'trigger', 'view') "
         "ORDER BY type DESC"
     ).fetchall()
     return [
-        f"DROP {'TRIGGER' if kind == 'trigger' else 'TABLE'} {quoted(str(name))}"
+        f"DROP {str(kind).upper()} {quoted(str(name))}"
         for kind, name in found
         if names.owns(str(name))
     ]

@@ -146,6 +146,12 @@ def trouble_with(place: Place, connection: Connection, stored: Stored) -> Troubl
             f"table {name} has lost the trigger {missing[0]}: it was made anew, or somebody "
             "dropped the trigger.",
         )
+    if not _is_sealed(connection, logging):
+        return Trouble(
+            None,
+            f"the triggers of table {name} were dropped and made again: what changed meanwhile is "
+            "not in the log.",
+        )
     renamed = renamed_columns(logging, present, now.declared)
     if renamed is None:
         return Trouble(None, f"the triggers of table {name} were altered.")
@@ -226,6 +232,20 @@ def _triggers(connection: Connection, logging: Logging) -> dict[str, str]:
         for name, sql in rows
         if logging.names.number_of(str(name)) == logging.number
     }
+
+
+def _is_sealed(connection: Connection, logging: Logging) -> bool:
+    """Whether the triggers are those that the setup made.
+
+    SQLite keeps triggers and views in the order in which they were made, also when it rewrites
+    the file.
+    """
+    rows = connection.execute(
+        "SELECT name FROM main.sqlite_master WHERE type IN ('trigger', 'view') ORDER BY rowid"
+    )
+    names = logging.names
+    ours = [str(name) for (name,) in rows if names.number_of(str(name)) == logging.number]
+    return bool(ours) and ours[-1] == names.seal(logging.number)
 
 
 def _younger(connection: Connection, logging: Logging) -> str | None:

@@ -104,7 +104,10 @@ class _Statements:
         made = {
             "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
             "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
-            "before_delete": (f"BEFORE DELETE ON {on}", [self._begin()]),
+            "before_delete": (
+                f"BEFORE DELETE ON {on}",
+                [self._begin(), self._under_way()],
+            ),
             "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
             "update": (
                 f"AFTER UPDATE ON {on}",
@@ -266,6 +269,8 @@ class _Statements:
             f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
             f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
         ]
+        if is_update:
+            body.append(self._under_way())
         for unique in self._shape.uniques:
             rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
             if not is_update:
@@ -282,13 +287,17 @@ class _Statements:
         event = f"BEFORE {f'UPDATE {self._of_keys()}' if is_update else 'INSERT'} ON {self._on}"
         return f"{event} WHEN {' OR '.join(found)}", body
 
+    def _under_way(self) -> str:
+        """A row whose own change will be logged is, until then, not what it was."""
+        return f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND NOT {self._moved()}"
+
     def _forget(self, rows: str) -> str:
         terms = [term.text for term in self._identity.terms]
         aside = ", ".join(self._of_aside(term) for term in terms)
         table = ", ".join(self._of_table(term) for term in terms)
         aside = f"({aside})" if len(terms) > 1 else aside
         found = f"SELECT {table} FROM {self._on} WHERE {rows}"
-        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found})"
+        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found}) AND NOT {self._moved()}"
 
     def _inside(self, *rows: str) -> str:
         """Put a row aside that was written while another change is under way."""

@@ -1,0 +1,51 @@
+"""What `status` says, and its exit code, when not all is well."""
+
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.cli.commands import quick
+from tests.pipeline.small import Small, running, wait_until
+
+
+def test_without_a_runner_it_is_not_known_how_far_behind_views_are(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+    found = quick("status", "--json", *small.arguments)
+    assert found.code == 3
+    assert json.loads(found.out)["views"]["amounts"]["lag"] == {"shop": None}
+    assert "unknown" in quick("status", *small.arguments).out
+
+
+def test_with_a_runner_and_no_trouble_all_is_well(tmp_path: Path, spark: SparkSession) -> None:
+    small = Small(tmp_path)
+    with running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        wait_until(lambda: quick("status", *small.arguments).code == 0)
+        found = json.loads(quick("status", "--json", *small.arguments).out)
+        assert found["troubles"] == []
+        assert found["views"]["amounts"]["lag"] == {"shop": 0}
+
+
+def test_a_source_that_is_gone_is_told(tmp_path: Path, spark: SparkSession) -> None:
+    small = Small(tmp_path)
+    with running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        (tmp_path / "crm.db").rename(tmp_path / "away.db")
+        wait_until(lambda: quick("status", *small.arguments).code == 1)
+        found = quick("status", *small.arguments).out
+        assert "Source crm" in found
+        assert "Source shop" not in found
+
+
+def test_a_damaged_change_log_is_told(tmp_path: Path, spark: SparkSession) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+    (segment,) = (small.warehouse.changes / "shop").glob("*.log")
+    segment.write_bytes(b"something else" + segment.read_bytes())
+    found = quick("status", *small.arguments)
+    assert found.code == 1
+    assert "headwater repair shop" in found.out.replace("\n", " ")
