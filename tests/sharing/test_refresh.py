@@ -26,9 +26,9 @@ FEW = settings(max_examples=max(1, settings().max_examples // 3))
 def catalog_of(case: Case, folder: Path) -> Catalog:
     """All updategrams, one version at a time, and no rows of base relations."""
     catalog = Catalog.create(folder / "c", "N", "s", durable=False)
-    catalog.add_all((RelationEntry(relation, "N"), "N") for relation in RELATIONS)
+    catalog.add_all(RelationEntry(relation, "N") for relation in RELATIONS)
     catalog.add(ViewEntry(case.view))
-    catalog.add_all((step, "N") for steps in case.steps.values() for step in steps)
+    catalog.add_all(step for steps in case.steps.values() for step in steps)
     return catalog
 
 
@@ -69,7 +69,7 @@ def test_boosters_alone_take_a_view_from_any_vector_to_any_other(seed: int, sets
     with tempfile.TemporaryDirectory() as folder:
         catalog = catalog_of(case, Path(folder))
         view = random.choice([case.view, *case.wider])
-        catalog.add_all((booster, "N") for booster in random_boosters(random, case, view))
+        catalog.add_all(random_boosters(random, case, view))
         first, last = random_vector(random), random_vector(random)
         if first == last:
             return
@@ -104,7 +104,7 @@ def test_a_booster_of_a_view_that_does_not_contain_it_is_not_used(tmp_path: Path
         "N", f"{case.view.sql} AND R.x = 2 AND S.c = 0 AND T.b = 0", RELATIONS
     )
     catalog = catalog_of(case, tmp_path)
-    catalog.add_all((booster, "N") for booster in random_boosters(Random(1), case, narrow))
+    catalog.add_all(random_boosters(Random(1), case, narrow))
     with pytest.raises(MissingBoosterError):
         Refresher(catalog).updategram(
             case.view, Versions({"R": 0, "S": 0, "T": 0}), Versions({"R": 2, "S": 1, "T": 1})

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError, InputError
 
 if TYPE_CHECKING:
     from headwater.sharing.catalog import Listed
     from headwater.sharing.contents import Contents
     from headwater.sharing.exchange import Copied
     from headwater.sharing.node import Node
+    from headwater.sharing.peers import Peer
     from headwater.sharing.policies import Policy
 
 app = typer.Typer(
@@ -203,20 +205,60 @@ def exchange(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out objects that do not fit, and go on.")
     ] = False,
+    trust: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--trust",
+            help="Take a node's key from a copy of its node.json; new nodes from now on only so.",
+        ),
+    ] = None,
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Take objects of nodes that have no key, too.")
+    ] = False,
+    most_megabytes: Annotated[
+        int, typer.Option("--most-megabytes", min=1, help="Take at most so much at once.")
+    ] = 256,
     as_json: JsonOption = False,
 ) -> None:
-    """Meet another node: each takes what it lacks, once everything has been found to fit."""
-    from headwater.sharing.node import Node
+    """Meet another node: take what is lacking, once everything has been found to fit.
 
-    there = Node.open(other)
+    A node of one's own takes what it lacks, too; in a folder of somebody else nothing is changed.
+    """
+    from headwater.sharing.limits import Limits
+    from headwater.sharing.peers import Peer
+
+    there = Peer(other)
     here = _opened(catalog, node, there)
+    for file in trust or ():
+        here.catalog.trust(file)
     if policy:
         here.set_policy(_policy(policy, here.policy))
-    for copied in here.exchange(there, fetch_only=fetch_only, skip_bad=skip_bad):
-        _print_copied(copied, as_json)
+    limits = Limits(bytes=most_megabytes << 20)
+    _print_copied(here.take(there, skip_bad=skip_bad, unsigned=unsigned, limits=limits), as_json)
+    if fetch_only:
+        return
+    if there.is_own:
+        _print_copied(_given(here, there, skip_bad), as_json)
+    elif not as_json:
+        console().print(
+            f"  {there.node} is not this user's own node: it takes what it lacks itself"
+        )
 
 
-def _opened(catalog: Path, name: str, other: Node) -> Node:
+def _given(here: Node, there: Peer, skip_bad: bool) -> Copied:
+    """Let another node of one's own take what it lacks."""
+    from headwater.sharing.exchange import Copied
+    from headwater.sharing.node import Node
+
+    try:
+        return Node.open(there.files.folder).take(here.as_peer(), skip_bad=skip_bad)
+    except HeadwaterError as error:
+        if not skip_bad:
+            raise
+        return Copied(here.name, there.node, {}, {there.node: error})
+
+
+def _opened(catalog: Path, name: str, other: Peer) -> Node:
     from headwater.sharing.node import Node
 
     if (catalog / "node.json").exists():
@@ -225,7 +267,7 @@ def _opened(catalog: Path, name: str, other: Node) -> Node:
         raise InputError(
             f"There is no node in {catalog} yet.", "Name it with --node, and it is made."
         )
-    return Node.create(catalog, name, other.catalog.system)
+    return Node.create(catalog, name, other.system)
 
 
 def _policy(text: str, before: Policy) -> Policy:
@@ -333,14 +375,15 @@ def _print_rows_json(found: Contents) -> None:
 
 
 def _print_rows(found: Contents, limit: int) -> None:
-    rows = [row for row, count in found.rows.sorted_items() for _ in range(count)]
+    every = (row for row, count in found.rows.sorted_items() for row in repeat(row, count))
+    total = _size(found.rows)
     print_table(
         "",
         list(found.schema.names),
-        (["NULL" if v is None else str(v) for v in row] for row in rows[:limit]),
+        (["NULL" if v is None else str(v) for v in row] for row in islice(every, limit)),
     )
-    more = f"; the first {limit} are shown" if len(rows) > limit else ""
-    console().print(f"{len(rows):,} rows of {found.subject} at ({found.versions}){more}")
+    more = f"; the first {limit} are shown" if total > limit else ""
+    console().print(f"{total:,} rows of {found.subject} at ({found.versions}){more}")
 
 
 def _counted(counts: Any) -> str:

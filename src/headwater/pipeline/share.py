@@ -55,7 +55,7 @@ def publish_project(
         made = _boosters(project, warehouse, node, wanted, done)
         chosen = [b for b in made if node.policy.boosters.admits(len(b.rows))]
         with node.catalog.store.locked():
-            node.catalog.add_all((booster, node.name) for booster in chosen)
+            node.catalog.add_all(chosen)
         done.note("booster", len(chosen))
     return done
 

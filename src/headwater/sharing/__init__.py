@@ -20,8 +20,11 @@ from headwater.sharing.errors import MissingBoosterError as MissingBoosterError
 from headwater.sharing.errors import MissingContentsError as MissingContentsError
 from headwater.sharing.errors import PreconditionError as PreconditionError
 from headwater.sharing.errors import SharingError as SharingError
+from headwater.sharing.errors import UntrustedObjectError as UntrustedObjectError
+from headwater.sharing.limits import Limits as Limits
 from headwater.sharing.node import Advanced as Advanced
 from headwater.sharing.node import Node as Node
+from headwater.sharing.peers import Peer as Peer
 from headwater.sharing.policies import Boosters as Boosters
 from headwater.sharing.policies import Eager as Eager
 from headwater.sharing.policies import Hybrid as Hybrid

@@ -10,29 +10,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import InputError
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
-from headwater.sharing.encoding import KINDS, Manifest, address_of, decode, encode
+from headwater.sharing.encoding import (
+    KINDS,
+    MALFORMED,
+    Manifest,
+    address_of,
+    decode,
+    encode,
+    read_interval,
+)
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
 from headwater.sharing.errors import (
     ConflictError,
     DamagedObjectError,
     ForeignObjectError,
     UnknownNameError,
+    UntrustedObjectError,
 )
-from headwater.sharing.store import Envelope, ObjectStore, local_folder
+from headwater.sharing.limits import MOST_HEAD_BYTES
+from headwater.sharing.peers import NODE_FILE, read_description, require_name
+from headwater.sharing.signatures import Signer
+from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectStore, local_folder
+from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
 from headwater.sharing.versions import Interval, Versions
-
-NODE_FILE = "node.json"
 
 
 @dataclass(frozen=True)
@@ -95,32 +106,33 @@ class Catalog:
         """Make the catalog of a new node in a folder."""
         place = local_folder(folder, "catalog")
         for what, name in (("node", node), ("system", system)):
-            if not name or not name.isprintable():
-                raise InputError(f"'{name}' is no name for a {what}.", "Give it a name.")
+            require_name(what, name)
         if (place / NODE_FILE).exists():
             raise InputError(f"{place} is a catalog already.", "Open it, or choose another folder.")
         store = ObjectStore(place, durable=durable)
         store.make()
         with store.locked():
-            description = {"node": node, "system": system, **more}
+            signer = _new_signer(store)
+            description = {"node": node, "system": system, "key": signer.public, **more}
             store.write(NODE_FILE, json.dumps(description, indent=1).encode())
         catalog = cls(store, description)
-        catalog.add(NodeEntry(node))
+        catalog.add(NodeEntry(node, signer.public))
         return catalog
 
     @classmethod
     def open(cls, folder: Path | str, *, durable: bool = True) -> Catalog:
         place = local_folder(folder, "catalog")
-        description = _read_description(place)
+        description = read_description(place / NODE_FILE)
         store = ObjectStore(place, durable=durable)
-        store.make()
-        store.remove_leftovers()
+        if store.signer() is not None:  # it is this user's own
+            store.make()
+            store.remove_leftovers()
         return cls(store, description)
 
     def describe(self, **changes: Any) -> None:
         """Change what the node says about itself; what others have changed meanwhile stays."""
         with self.store.locked():
-            self.description = _read_description(self.store.folder) | changes
+            self.description = read_description(self.store.folder / NODE_FILE) | changes
             self.store.write(NODE_FILE, json.dumps(self.description, indent=1).encode())
 
     @property
@@ -133,10 +145,57 @@ class Catalog:
         system: str = self.description["system"]
         return system
 
+    @property
+    def trusted(self) -> dict[str, str]:
+        """Keys of nodes that were given by file."""
+        trusted: dict[str, str] = self.description.get("trusted", {})
+        return trusted
+
+    def trust(self, file: Path) -> None:
+        """Trust the node whose public file this is a copy of; new ones from now on only so."""
+        given = read_description(file)
+        node, key = given["node"], given.get("key", "")
+        if not key:
+            raise InputError(f"{file} has no key.", "Its node gets one when it next publishes.")
+        if self.known.nodes.get(node, "") not in ("", key):
+            raise changed_key(node)
+        self.describe(trusted=self.trusted | {node: key})
+
+    # Signing
+
+    @cached_property
+    def _signer(self) -> Signer:
+        """This node's key. A node of an old release gets one and signs what it has made before."""
+        signer, public = self.store.signer(), self.description.get("key")
+        if not public:
+            with self.store.locked():
+                return self._introduced(self.store.signer())
+        if signer is None or signer.public != public:
+            raise InputError(
+                f"{self.store.folder} is not this user's own: the key of node {self.node} is "
+                f"not in {PRIVATE_FILE}.",
+                "A node publishes where its key is; make a node of your own to take from it.",
+            )
+        return signer
+
+    def _introduced(self, signer: Signer | None) -> Signer:
+        self.store.make()
+        signer = signer or _new_signer(self.store)
+        for listed in self:
+            if listed.maker == self.node:
+                envelope, content = self.store.read(listed.address)
+                self.store.replace(_signed(envelope, signer), content)
+        entry = encode(NodeEntry(self.node, signer.public))
+        envelope = Envelope(self.system, self.node, address_of(entry))
+        self.store.add(_signed(envelope, signer), entry)
+        self.describe(key=signer.public)
+        self.refresh()
+        return signer
+
     # Reading
 
     def refresh(self) -> None:
-        """Take note of objects that others have put here."""
+        """Take note of objects that other processes of this node have put here."""
         new = []
         for address in sorted(self.store.addresses() - self._listed.keys()):
             envelope, manifest = self.store.head(address)
@@ -149,8 +208,8 @@ class Catalog:
 
     def _take_in(self, listed: Listed) -> None:
         try:
-            self.known.admit(self.load(listed.address), listed.maker)
-        except (ForeignObjectError, ConflictError) as error:
+            self.known.admit(self.load(listed.address, most=4 * MOST_HEAD_BYTES), listed.maker)
+        except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
                 "Somebody has put it there; delete the file.",
@@ -159,7 +218,7 @@ class Catalog:
     def _listed_of(self, address: str, maker: str, manifest: Manifest) -> Listed:
         try:
             return _listed(address, maker, manifest)
-        except (KeyError, TypeError, ValueError, HeadwaterError):
+        except MALFORMED:
             raise DamagedObjectError(
                 f"The shared object {self.store.path(address)} is damaged: its second line cannot "
                 "be read.",
@@ -197,9 +256,9 @@ class Catalog:
         found = self._by_kind["contents"]
         return [c for c in found if isinstance(c, ListedContents) and c.subject == subject]
 
-    def load(self, address: str) -> Item:
+    def load(self, address: str, most: int | None = None) -> Item:
         """An object with its rows, after its checksum has been verified."""
-        _, content = self.store.read(address)
+        _, content = self.store.read(address, most)
         return decode(content)
 
     def load_updategram(self, listed: ListedUpdategram) -> Updategram:
@@ -255,16 +314,17 @@ class Catalog:
 
     # Writing
 
-    def add(self, item: Item, maker: str | None = None) -> str:
+    def add(self, item: Item) -> str:
         """Publish an object, once it has been found to fit; its address."""
-        return self.add_all([(item, maker or self.node)])[0]
+        return self.add_all([item])[0]
 
-    def add_all(self, items: Iterable[tuple[Item, str]]) -> list[str]:
-        """Publish objects with their makers: all, or, if one does not fit, none."""
+    def add_all(self, items: Iterable[Item]) -> list[str]:
+        """Publish objects of this node's own making: all, or, if one does not fit, none."""
         arrival = Arrival(self)
-        for item, maker in items:
+        for item in items:
             content = encode(item)
-            arrival.take(item, Envelope(self.system, maker, address_of(content)), content)
+            envelope = Envelope(self.system, self.node, address_of(content))
+            arrival.take(item, _signed(envelope, self._signer), content)
         arrival.keep()
         return [envelope.address for envelope, _ in arrival.ready]
 
@@ -284,35 +344,18 @@ class Catalog:
         return [self.load_updategram(entry) for entry in listed]
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
-    try:
-        description: dict[str, Any] = json.loads((folder / NODE_FILE).read_text())
-        if not all(isinstance(description[name], str) for name in ("node", "system")):
-            raise ValueError("it has no names of node and system")
-    except FileNotFoundError:
-        raise InputError(
-            f"{folder} is not a catalog of shared objects.",
-            "Name the folder of a node, or make one.",
-        ) from None
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise InputError(
-            f"{folder / NODE_FILE} cannot be read: {error}.", "Put the file right."
-        ) from None
-    return description
-
-
 class Arrival:
     """Objects on their way into a catalog: each is judged as if those before it were in already."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._known = catalog.known.copy()
+        self.known = catalog.known.copy()
         self._updategrams: dict[tuple[str, Versions, Versions], list[Updategram]] = {}
         self.ready: list[tuple[Envelope, bytes]] = []
 
     def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
         """Judge an object; an error leaves it out."""
-        self._known.admit(item, envelope.maker, self._same)
+        self.known.admit(item, envelope.maker, self._same)
         if isinstance(item, Updategram):
             between = item.subject, item.first, item.last
             self._updategrams.setdefault(between, []).append(item)
@@ -324,7 +367,17 @@ class Arrival:
 
     def keep(self) -> None:
         """Let them in, all of them."""
-        self._catalog.keep(self._known, self.ready)
+        self._catalog.keep(self.known, self.ready)
+
+
+def _new_signer(store: ObjectStore) -> Signer:
+    signer = Signer()
+    store.write(PRIVATE_FILE, signer.private(), mode=0o600)
+    return signer
+
+
+def _signed(envelope: Envelope, signer: Signer) -> Envelope:
+    return replace(envelope, signature=signer.sign(envelope.statement))
 
 
 def _listed(address: str, maker: str, manifest: Manifest) -> Listed:
@@ -341,7 +394,7 @@ def _listed(address: str, maker: str, manifest: Manifest) -> Listed:
                 maker,
                 manifest,
                 _definition(json.dumps(manifest["view"])),
-                Interval(manifest["changed"], manifest["first"], manifest["last"]),
+                read_interval(manifest),
                 tuple(manifest["of"]),
                 Versions(manifest["versions"]),
                 Versions(manifest["through"]),

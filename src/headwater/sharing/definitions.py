@@ -11,6 +11,7 @@ with boosters and is read anew where it arrives.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,6 +28,7 @@ from headwater.algebra.values import parse_type
 from headwater.algebra.views import Join, Occurrence, View
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.sharing.deduction import Facts
+from headwater.sharing.limits import MOST_SQL_CHARACTERS
 
 
 @cached_hash
@@ -199,7 +201,13 @@ class Definition:
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> Definition:
         relations = [relation_from_json(item) for item in json["relations"]]
-        return cls.parse(json["name"], json["sql"], relations)
+        name, sql = text(json["name"]), text(json["sql"])
+        if len(sql) > MOST_SQL_CHARACTERS:
+            raise InputError(
+                f"View {name} has {len(sql):,} characters of SQL.",
+                f"Views of up to {MOST_SQL_CHARACTERS:,} can be shared.",
+            )
+        return cls.parse(name, sql, relations)
 
 
 def relation_to_json(relation: Relation) -> dict[str, Any]:
@@ -213,7 +221,7 @@ def relation_to_json(relation: Relation) -> dict[str, Any]:
 
 def relation_from_json(json: Mapping[str, Any]) -> Relation:
     schema = columns_from_json(json["columns"])
-    return Relation(json["name"], json["source"], schema, tuple(json["key"]))
+    return Relation(text(json["name"]), text(json["source"]), schema, tuple(map(text, json["key"])))
 
 
 def columns_to_json(schema: Schema) -> list[list[str]]:
@@ -221,7 +229,15 @@ def columns_to_json(schema: Schema) -> list[list[str]]:
 
 
 def columns_from_json(json: Sequence[Sequence[str]]) -> Schema:
-    return Schema.of((name, parse_type(kind)) for name, kind in json)
+    return Schema.of((text(name), parse_type(text(kind))) for name, kind in json)
+
+
+def text(value: object) -> str:
+    """A text that files and terminals can take; ValueError if it is none."""
+    if not isinstance(value, str):
+        raise ValueError(f"{reprlib.repr(value)} is not a text")
+    value.encode()
+    return value
 
 
 def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:

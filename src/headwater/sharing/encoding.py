@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, from_json, to_json
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import (
@@ -29,9 +31,11 @@ from headwater.sharing.definitions import (
     columns_to_json,
     relation_from_json,
     relation_to_json,
+    text,
 )
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
-from headwater.sharing.errors import DamagedObjectError, SharingError
+from headwater.sharing.errors import DamagedObjectError
+from headwater.sharing.limits import MOST_DEPTH, MOST_HEAD_BYTES
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
 
@@ -41,6 +45,16 @@ rows that its maker deduced to be relevant, and every reader must deduce the sam
 
 Manifest: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[Row, tuple[int, ...]]
+
+_TEXT = rb'"(?:[^"\\]++|\\.)*+"'
+_TEXTS, _BRACKETS = re.compile(_TEXT), re.compile(rb"[\[\]{}]")
+_ROW = re.compile(rb"\[\d{1,19}(?:,\d{1,19})?,\[(?:[^\"\[\]{}]++|" + _TEXT + rb")*+\]\]")
+"""One or two counts and a list of values: nothing is nested deeper."""
+MALFORMED = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
+    *(TypeError, ValueError, HeadwaterError),
+)
+"""What reading values that nobody has checked may raise."""
 
 
 def address_of(content: bytes) -> str:
@@ -61,13 +75,14 @@ def decode(content: bytes) -> Item:
     head, *body = content.split(b"\n")[:-1] or [b""]
     manifest = read_manifest(head)
     try:
-        item = _READERS[manifest["kind"]](manifest, [json.loads(line) for line in body])
-    except (KeyError, TypeError, ValueError, AssertionError, SharingError, InputError) as error:
+        item = _READERS[manifest["kind"]](manifest, list(map(_line, body)))
+        is_canonical = encode(item) == content
+    except MALFORMED as error:
         raise DamagedObjectError(
-            f"A shared object of kind '{manifest.get('kind')}' cannot be read: {error}",
+            f"A shared object of kind '{manifest['kind']}' cannot be read: {_short(error)}",
             "Get another copy of it.",
         ) from None
-    if encode(item) != content:
+    if not is_canonical:
         raise DamagedObjectError(
             f"A shared object of kind '{manifest['kind']}' is not in its canonical form.",
             "It was not written by Headwater: get another copy of it.",
@@ -78,19 +93,42 @@ def decode(content: bytes) -> Item:
 def read_manifest(head: bytes) -> Manifest:
     """The first line: what an object is, without its rows."""
     try:
+        if len(head) >= MOST_HEAD_BYTES or _depth(head) > MOST_DEPTH:
+            raise ValueError
         manifest = json.loads(head)
         if not isinstance(manifest, dict) or manifest["kind"] not in _READERS:
             raise ValueError
-    except (KeyError, TypeError, ValueError):
+    except MALFORMED:
         raise DamagedObjectError(
             "A shared object does not say what it is.", "Get another copy of it."
         ) from None
     if manifest.get("format") != FORMAT:
+        found = reprlib.repr(manifest.get("format"))
         raise DamagedObjectError(
-            f"A shared object has format {manifest.get('format')}; this release reads {FORMAT}.",
+            f"A shared object has format {found}; this release reads {FORMAT}.",
             "Use the same release of Headwater at all nodes.",
         )
     return manifest
+
+
+def _depth(line: bytes) -> int:
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_TEXTS.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _line(line: bytes) -> list[Any]:
+    if not _ROW.fullmatch(line):
+        raise ValueError("a line is no row with its counts")
+    found: list[Any] = json.loads(line)
+    return found
+
+
+def _short(error: Exception) -> str:
+    said = str(error)
+    return said if len(said) < 300 else f"{said[:300]}..."
 
 
 # Writing
@@ -99,8 +137,8 @@ def read_manifest(head: bytes) -> Manifest:
 def _described(item: Item) -> tuple[Manifest, Iterable[Line]]:
     about: Manifest
     match item:
-        case NodeEntry(name):
-            return {"kind": "node", "name": name}, ()
+        case NodeEntry(name, key):
+            return {"kind": "node", "name": name, **({"key": key} if key else {})}, ()
         case RelationEntry(relation, owner):
             return {"kind": "relation", "owner": owner, **relation_to_json(relation)}, ()
         case ViewEntry(definition):
@@ -149,13 +187,13 @@ def _dumps(value: object) -> str:
 def _read_contents(manifest: Manifest, lines: Sequence[list[Any]]) -> Contents:
     schema = columns_from_json(manifest["columns"])
     rows = _rows(schema, lines, 0)
-    return Contents(manifest["subject"], Versions(manifest["versions"]), rows)
+    return Contents(text(manifest["subject"]), Versions(manifest["versions"]), rows)
 
 
 def _read_updategram(manifest: Manifest, lines: Sequence[list[Any]]) -> Updategram:
     schema = columns_from_json(manifest["columns"])
     return Updategram(
-        manifest["subject"],
+        text(manifest["subject"]),
         Versions(manifest["first"]),
         Versions(manifest["last"]),
         _rows(schema, lines, 0),
@@ -166,13 +204,19 @@ def _read_updategram(manifest: Manifest, lines: Sequence[list[Any]]) -> Updategr
 def _read_booster(manifest: Manifest, lines: Sequence[list[Any]]) -> Booster:
     return Booster(
         Definition.from_json(manifest["view"]),
-        Interval(manifest["changed"], manifest["first"], manifest["last"]),
-        tuple(manifest["of"]),
+        read_interval(manifest),
+        tuple(map(text, manifest["of"])),
         Versions(manifest["versions"]),
         _rows(columns_from_json(manifest["columns"]), lines, 0),
-        manifest["exact"],
+        manifest["exact"] is True,
         Versions(manifest["through"]),
     )
+
+
+def read_interval(manifest: Manifest) -> Interval:
+    changed = text(manifest["changed"])
+    ends = (Versions({changed: manifest[end]})[changed] for end in ("first", "last"))
+    return Interval(changed, *ends)
 
 
 def _rows(schema: Schema, lines: Sequence[list[Any]], place: int) -> Rows:
@@ -190,9 +234,11 @@ def _row(schema: Schema, values: Sequence[Any]) -> Row:
 
 
 _READERS: Mapping[str, Callable[[Manifest, Sequence[list[Any]]], Item]] = {
-    "node": lambda manifest, lines: NodeEntry(manifest["name"]),
+    "node": lambda manifest, lines: NodeEntry(
+        text(manifest["name"]), text(manifest.get("key", ""))
+    ),
     "relation": lambda manifest, lines: RelationEntry(
-        relation_from_json(manifest), manifest["owner"]
+        relation_from_json(manifest), text(manifest["owner"])
     ),
     "view": lambda manifest, lines: ViewEntry(Definition.from_json(manifest)),
     "contents": _read_contents,

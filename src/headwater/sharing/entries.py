@@ -14,9 +14,11 @@ from headwater.sharing.updategram import Updategram
 
 @dataclass(frozen=True)
 class NodeEntry:
-    """A node of the system."""
+    """A node of the system; nodes of old releases have no key."""
 
     name: str
+    key: str = ""
+    """Its public key, in hexadecimal digits: who has it can tell what the node has signed."""
 
 
 @dataclass(frozen=True)

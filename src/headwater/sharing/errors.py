@@ -37,6 +37,10 @@ class ForeignObjectError(SharingError):
     """An object belongs to another system, or to a node, relation or view that is not known."""
 
 
+class UntrustedObjectError(SharingError):
+    """An object is not signed by the node that it names, or nobody said that it be trusted."""
+
+
 class ConflictError(SharingError):
     """Two objects say different things about one matter."""
 

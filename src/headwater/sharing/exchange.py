@@ -1,19 +1,27 @@
-"""Exchange: nodes that meet copy each other what the other lacks.
+"""Exchange: a node takes from a peer what it lacks.
 
-Every object is read whole, its checksum verified, and judged by what the receiving catalog knows,
-those that come before it included; only then the first is written. So a bad one leaves everything
-as it was, unless it is to be skipped.
+Every object is read whole, its checksum and its signature verified, and judged by what the
+receiving catalog knows, those that come before it included; only then the first is written. So a
+bad one leaves everything as it was, unless it is to be skipped. There are limits on how much is
+read at all.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Arrival, Catalog
-from headwater.sharing.encoding import KINDS, decode
-from headwater.sharing.entries import Item
-from headwater.sharing.errors import ForeignObjectError, SharingError
+from headwater.sharing.encoding import KINDS, MALFORMED, decode, read_manifest
+from headwater.sharing.entries import NodeEntry
+from headwater.sharing.errors import DamagedObjectError, ForeignObjectError, SharingError
+from headwater.sharing.limits import Limits
+from headwater.sharing.peers import Peer
 from headwater.sharing.store import Envelope
+from headwater.sharing.trust import Trust, changed_key
 
 
 @dataclass(frozen=True)
@@ -23,47 +31,140 @@ class Copied:
     source: str
     target: str
     taken: dict[str, int]
-    refused: dict[str, SharingError]
+    refused: dict[str, HeadwaterError]
 
     @property
     def count(self) -> int:
         return sum(self.taken.values())
 
 
-def copy(source: Catalog, target: Catalog, *, skip_bad: bool = False) -> Copied:
+def copy(
+    source: Peer,
+    target: Catalog,
+    *,
+    skip_bad: bool = False,
+    unsigned: bool = False,
+    limits: Limits | None = None,
+) -> Copied:
     """Take everything from `source` that `target` lacks; nothing if something is wrong with it."""
+    _check_peer(source, target)
+    with target.store.locked():
+        target.refresh()
+        trust = Trust(target.node, target.trusted, unsigned)
+        taking = _Taking(source, target, trust, limits or Limits(), skip_bad)
+        return taking.all()
+
+
+def _check_peer(source: Peer, target: Catalog) -> None:
     if source.system != target.system:
         raise ForeignObjectError(
             f"Node {source.node} belongs to the system '{source.system}', node {target.node} to "
             f"'{target.system}'.",
             "Only nodes of one system exchange objects.",
         )
-    if source.node == target.node and source.store.folder != target.store.folder:
+    if source.node == target.node and source.files.folder != target.store.folder:
         raise ForeignObjectError(
             f"Both catalogs are those of a node {source.node}.", "Every node has its own name."
         )
-    with target.store.locked():
-        target.refresh()
-        arrival = Arrival(target)
-        taken, refused = dict.fromkeys(KINDS, 0), {}
-        for listed in source:
-            if listed.address not in target:
-                try:
-                    arrival.take(*_read(source, target, listed.address))
-                    taken[listed.kind] += 1
-                except SharingError as error:
-                    if not skip_bad:
-                        raise
-                    refused[listed.address] = error
-        arrival.keep()
-    return Copied(source.node, target.node, {k: n for k, n in taken.items() if n}, refused)
+    known = target.known.nodes.get(source.node)
+    if known and source.key != known:
+        raise changed_key(source.node)
 
 
-def _read(source: Catalog, target: Catalog, address: str) -> tuple[Item, Envelope, bytes]:
-    envelope, content = source.store.read(address)
-    if envelope.system != target.system:
-        raise ForeignObjectError(
-            f"The object {address[:12]} belongs to the system '{envelope.system}'.",
-            f"This is the system '{target.system}'.",
-        )
-    return decode(content), envelope, content
+class _Taking:
+    """One exchange, object after object."""
+
+    def __init__(
+        self, source: Peer, target: Catalog, trust: Trust, limits: Limits, skip_bad: bool
+    ) -> None:
+        self._source, self._target, self._trust = source, target, trust
+        self._limits, self._skip_bad = limits, skip_bad
+        self._arrival = Arrival(target)
+        self._bytes_left = limits.bytes
+        self._end = time.monotonic() + limits.seconds
+        self._refused: dict[str, HeadwaterError] = {}
+
+    def all(self) -> Copied:
+        taken = dict.fromkeys(KINDS, 0)
+        for place, address in enumerate(self._ordered()):
+            with self._refusing(address):
+                self._check_limits(place)
+                if kind := self._take(address):
+                    taken[kind] += 1
+        self._arrival.keep()
+        counts = {kind: count for kind, count in taken.items() if count}
+        return Copied(self._source.node, self._target.node, counts, self._refused)
+
+    @contextmanager
+    def _refusing(self, what: str) -> Iterator[None]:
+        """An error ends the exchange, or is noted if bad objects are skipped."""
+        try:
+            yield
+        except SharingError as error:
+            if not self._skip_bad:
+                raise
+            self._refused[what] = error
+
+    def _ordered(self) -> list[str]:
+        """What is lacking, in the order in which objects depend on others.
+
+        A node's entry without a key, from an old release, comes after the one with its key.
+        """
+        found = []
+        for address in self._lacking():
+            with self._refusing(address):
+                self._check_limits(0)
+                _, manifest = self._source.files.head(address)
+                found.append((KINDS.index(manifest["kind"]), "key" not in manifest, address))
+        return [address for *_, address in sorted(found)]
+
+    def _lacking(self) -> Iterator[str]:
+        for part in self._source.files.parts():
+            with self._refusing(f"objects/{part}"):
+                yield from (a for a in self._source.files.part(part) if a not in self._target)
+
+    def _check_limits(self, place: int) -> None:
+        if place >= self._limits.objects or time.monotonic() > self._end:
+            raise SharingError(
+                f"Node {self._source.node} has more new objects than are taken at once.",
+                "With --skip-bad the rest is left for the next exchange.",
+            )
+
+    def _take(self, address: str) -> str:
+        """Read and judge an object; its kind, or nothing if it says nothing new."""
+        envelope, content = self._source.files.read(address, self._bytes_left)
+        self._bytes_left -= len(content)
+        if envelope.system != self._target.system:
+            raise ForeignObjectError(
+                f"The object {address[:12]} belongs to the system '{envelope.system}'.",
+                f"This is the system '{self._target.system}'.",
+            )
+        self._trust.require_other(envelope.maker)
+        key = self._arrival.known.nodes.get(envelope.maker)
+        kind: str = read_manifest(content.partition(b"\n")[0])["kind"]
+        try:
+            if kind == "node":
+                return kind if self._meet(envelope, content) else ""
+            if key is not None:  # else the maker is unknown, which is said below
+                self._trust.require_signature(envelope, key)
+            self._arrival.take(decode(content), envelope, content)
+        except SharingError:
+            raise
+        except MALFORMED as error:
+            raise DamagedObjectError(
+                f"The shared object {self._source.files.path(address)} cannot be judged: "
+                f"{str(error)[:200].rstrip('.')}.",
+                "It was not written by Headwater: get another copy of it.",
+            ) from None
+        return kind
+
+    def _meet(self, envelope: Envelope, content: bytes) -> bool:
+        """Judge what a node says of itself; False if it is known better."""
+        item, known = decode(content), self._arrival.known.nodes.get(envelope.maker, "")
+        key = item.key if isinstance(item, NodeEntry) else ""
+        if known and not key:
+            return False
+        self._trust.require_key(envelope.maker, key, known)
+        self._trust.require_signature(envelope, key)
+        self._arrival.take(item, envelope, content)
+        return True

@@ -36,6 +36,8 @@ from headwater.sharing.errors import (
 )
 from headwater.sharing.exchange import Copied, copy
 from headwater.sharing.history import contents_at, relation_between
+from headwater.sharing.limits import Limits
+from headwater.sharing.peers import Peer
 from headwater.sharing.policies import Moment, Policy, is_due, policy_from_json, policy_to_json
 from headwater.sharing.refresh import Refresher
 from headwater.sharing.store import Envelope
@@ -351,22 +353,36 @@ class Node:
 
     def _publish(self, made: Iterable[Booster]) -> list[Booster]:
         chosen = [b for b in made if self.policy.boosters.admits(len(b.rows))]
-        self.catalog.add_all((booster, self.name) for booster in chosen)
+        self.catalog.add_all(chosen)
         return chosen
 
     # Meeting others
 
+    def take(
+        self,
+        peer: Peer,
+        *,
+        skip_bad: bool = False,
+        unsigned: bool = False,
+        limits: Limits | None = None,
+    ) -> Copied:
+        """Take what a peer has and this node lacks, and follow the policy."""
+        copied = copy(peer, self.catalog, skip_bad=skip_bad, unsigned=unsigned, limits=limits)
+        self.follow("update")
+        return copied
+
     def exchange(
         self, other: Node, *, fetch_only: bool = False, skip_bad: bool = False
     ) -> tuple[Copied, ...]:
-        """Take what the other has and give it what it lacks; then both follow their policies."""
-        other.catalog.refresh()
-        copies = [copy(other.catalog, self.catalog, skip_bad=skip_bad)]
-        if not fetch_only:
-            copies.append(copy(self.catalog, other.catalog, skip_bad=skip_bad))
-            other.follow("update")
+        """Take what another node of one's own has, and let it take what it lacks."""
+        taken = copy(other.as_peer(), self.catalog, skip_bad=skip_bad)
+        given = () if fetch_only else (other.take(self.as_peer(), skip_bad=skip_bad),)
         self.follow("update")
-        return tuple(copies)
+        return (taken, *given)
+
+    def as_peer(self) -> Peer:
+        """This node as others see it."""
+        return Peer(self.catalog.store.folder)
 
     def follow(self, moment: Moment, now: float | None = None) -> list[Advanced]:
         """Do what the policy asks for at such a moment; the views that were advanced."""

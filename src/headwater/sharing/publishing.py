@@ -100,7 +100,7 @@ def publish_warehouse(
         )
         items += done.updategrams
         before = catalog.addresses()
-        catalog.add_all((item, catalog.node) for item in items)
+        catalog.add_all(items)
         numbers = {name: history[-1].number for name, history in histories.items()}
         catalog.describe(published=catalog.description.get("published", {}) | numbers)
         for listed in catalog:

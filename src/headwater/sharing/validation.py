@@ -2,15 +2,17 @@
 
 That its bytes are whole and canonical has been seen before (`store`, `encoding`). Updates of base
 relations originate in one place, so their updategrams are the owner's only; boosters, views and
-their updategrams may come from every node of the system. Nothing is signed: this keeps out damage
-and mistakes, not a node that lies.
+their updategrams may come from every node of the system. That the maker is who it says is seen
+before, by its signature (`trust`); a node that lies about what is its own to say is believed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
+from headwater.algebra.expressions import ColumnRef, Literal, walk
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Schema
 from headwater.sharing.booster import Booster
@@ -18,6 +20,8 @@ from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import ConflictError, ForeignObjectError
+from headwater.sharing.limits import MOST_COMPARED, MOST_COUNT, MOST_NAME_BYTES
+from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
@@ -29,12 +33,13 @@ Same = Callable[[Updategram], list[Updategram]]
 class Known:
     """What a catalog knows, against which a new object is judged."""
 
-    nodes: set[str] = field(default_factory=set)
+    nodes: dict[str, str] = field(default_factory=dict)
+    """By name, with the key that is trusted; none if the node never had one."""
     relations: dict[str, RelationEntry] = field(default_factory=dict)
     views: dict[str, Definition] = field(default_factory=dict)
 
     def copy(self) -> Known:
-        return Known(set(self.nodes), dict(self.relations), dict(self.views))
+        return Known(dict(self.nodes), dict(self.relations), dict(self.views))
 
     def admit(self, item: Item, maker: str, same: Same = lambda item: []) -> None:
         """Take note of an object, or raise ForeignObjectError or ConflictError."""
@@ -43,7 +48,10 @@ class Known:
                 raise ForeignObjectError(
                     f"Node {maker} says who {item.name} is.", "Every node speaks for itself."
                 )
-            self.nodes.add(item.name)
+            _require_names("node", item.name)
+            if item.key and self.nodes.get(item.name) not in (None, "", item.key):
+                raise changed_key(item.name)
+            self.nodes[item.name] = item.key or self.nodes.get(item.name, "")
             return
         if maker not in self.nodes:
             raise ForeignObjectError(
@@ -66,6 +74,7 @@ class Known:
 
     def _admit_relation(self, entry: RelationEntry, maker: str) -> None:
         name = entry.relation.name
+        _require_names("relation", name)
         if entry.owner != maker:
             raise ForeignObjectError(
                 f"Node {maker} describes {name}, which belongs to {entry.owner}.",
@@ -93,6 +102,12 @@ class Known:
             )
 
     def _check_relations(self, definition: Definition) -> None:
+        _require_names("view", definition.name)
+        if (compared := _compared(definition)) > MOST_COMPARED:
+            raise ForeignObjectError(
+                f"View {definition.name} compares {compared} columns and constants.",
+                f"Views that compare up to {MOST_COMPARED} can be shared.",
+            )
         for relation in definition.known:
             known = self.relations.get(relation.name)
             if known is None:
@@ -185,3 +200,22 @@ def _require_counts(subject: str, *parts: Rows) -> None:
                 f"An object of {subject} has the row {show_row(row)} less than no times.",
                 "Nothing like that can be published.",
             )
+        for row, count in rows.items():
+            if count > MOST_COUNT:
+                raise ForeignObjectError(
+                    f"An object of {subject} has the row {show_row(row)} {count:,} times.",
+                    f"A row is taken up to {MOST_COUNT:,} times.",
+                )
+
+
+def _require_names(what: str, name: str) -> None:
+    if not name or len(quote(name, safe="")) > MOST_NAME_BYTES:
+        raise ForeignObjectError(
+            f"'{name:.40}' is no name for a {what}.",
+            f"It is empty, or longer than {MOST_NAME_BYTES} bytes.",
+        )
+
+
+def _compared(definition: Definition) -> int:
+    parts = (part for conjunct in definition.join.condition for part in walk(conjunct))
+    return len({part for part in parts if isinstance(part, ColumnRef | Literal)})

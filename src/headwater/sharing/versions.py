@@ -7,10 +7,12 @@ relation does not exist here.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headwater.errors import InputError
+from headwater.sharing.limits import MOST_VERSION
 
 
 class Versions(Mapping[str, int]):
@@ -20,10 +22,10 @@ class Versions(Mapping[str, int]):
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         for name, number in numbers.items():
-            if type(number) is not int or number < 0:
+            if type(number) is not int or not 0 <= number <= MOST_VERSION:
                 raise InputError(
-                    f"The version {number!r} of {name} is no version number.",
-                    "Versions are whole numbers from 0 on.",
+                    f"The version {reprlib.repr(number)} of {name} is no version number.",
+                    "Versions are whole numbers of 64 bits from 0 on.",
                 )
         self._items = tuple(sorted(numbers.items()))
 

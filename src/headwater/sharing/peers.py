@@ -1,0 +1,71 @@
+"""A peer: the folder of a node that may belong to somebody else. It is read and never changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import InputError
+from headwater.sharing import files
+from headwater.sharing.encoding import MALFORMED
+from headwater.sharing.limits import MOST_HEAD_BYTES, MOST_NAME_BYTES
+from headwater.sharing.store import ObjectFiles, local_folder
+
+NODE_FILE = "node.json"
+"""The public file of a node: its name, its system and its key, and what else it says of itself."""
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """A node's public file; InputError in words when it is none."""
+    try:
+        description = json.loads(files.read(path.parent, path.name, most=MOST_HEAD_BYTES))
+        for what in ("node", "system"):
+            require_name(what, description[what])
+        if not isinstance(description.get("key", ""), str):
+            raise ValueError("its key is no text")
+    except FileNotFoundError:
+        raise InputError(
+            f"{path.parent} is not a catalog of shared objects.",
+            "Name the folder of a node, or make one.",
+        ) from None
+    except (OSError, *MALFORMED) as error:
+        raise InputError(
+            f"{path} cannot be read: {_words(error)}.", "Put the file right."
+        ) from None
+    assert isinstance(description, dict)
+    return description
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"it has no '{error.args[0]}'"
+    said = error.strerror if isinstance(error, OSError) else error
+    return str(said)[:200].rstrip(".")
+
+
+def require_name(what: str, name: object) -> None:
+    """InputError if this cannot be the name of a node or a system."""
+    if isinstance(name, str) and name and name.isprintable() and len(name) <= MOST_NAME_BYTES:
+        return
+    raise InputError(f"{name!a:.200} is no name for a {what}.", "Give it a name.")
+
+
+class Peer:
+    """A node as others see it."""
+
+    def __init__(self, folder: Path | str) -> None:
+        place = local_folder(folder, "catalog")
+        description = read_description(place / NODE_FILE)
+        self.node: str = description["node"]
+        self.system: str = description["system"]
+        self.key: str = description.get("key", "")
+        self.files = ObjectFiles(place)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is this user's own: its private key is there, and for this user only."""
+        signer = self.files.signer()
+        return signer is not None and signer.public == self.key
