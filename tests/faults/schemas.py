@@ -27,6 +27,7 @@ class Kind:
     values: tuple[Value, ...]
 
 
+FEW_KEYS, MANY_KEYS = 8, 60
 LOOSE = "TEXT COLLATE NOCASE"
 """Its database takes more texts for equal than Headwater does."""
 KINDS = {
@@ -236,6 +237,8 @@ def create_table(table: Table, name: str | None = None) -> str:
 
 
 def random_value(random: Random, column: Column) -> Value:
-    if column.nullable and random.random() < 0.15:
+    if column.nullable and random.random() < 0.12:
         return None
+    if column.kind == "int" and not column.nullable:
+        return random.randrange(random.choice([FEW_KEYS, MANY_KEYS]))
     return random.choice(column.values)

@@ -212,11 +212,11 @@ def _random_part(
             ]
             if not pairs:
                 continue
-            equalities += random.sample(pairs, min(len(pairs), random.choice([1, 1, 2])))
+            equalities += random.sample(pairs, min(len(pairs), random.choice([1, 1, 1, 2])))
         occurrences.append(Occurrence(alias, source, table.name))
         places += own
     conditions = [
-        c for place in places if random.random() < 0.12 and (c := _condition(random, place))
+        c for place in places if random.random() < 0.06 and (c := _condition(random, place))
     ]
     if kinds is None:
         wanted = random.sample(places, min(len(places), random.randint(1, 5)))
@@ -229,7 +229,7 @@ def _random_part(
 def _condition(random: Random, place: Place) -> Condition | None:
     kind = place.column.kind
     if kind == "int" and random.random() < 0.6:
-        return Condition(place, ">", random.randint(0, 3))
+        return Condition(place, ">", random.randint(0, 2))
     if kind == "text" and random.random() < 0.6:
         return Condition(place, "=", random.choice(["a", "A", "b", "x'y"]))
     return Condition(place, random.choice(["IS NULL", "IS NOT NULL", "IS NOT NULL"]))

@@ -21,7 +21,7 @@ from tests.faults.oracle import Bag, difference, expected
 from tests.faults.postgres_database import PostgresDatabase, WholePostgresDatabase, own_server
 from tests.faults.schemas import Schema, random_schema
 from tests.faults.sqlite_database import SqliteDatabase
-from tests.faults.statements import random_transaction
+from tests.faults.statements import first_rows
 from tests.faults.tally import Tally
 from tests.faults.views import LEVELS, View, random_view
 
@@ -77,8 +77,7 @@ class World:
     def _populate(self, random: Random) -> None:
         for database in self.databases.values():
             database.create()
-            for _ in range(8):
-                database.apply(random_transaction(random, database.schema, database.dialect))
+            database.apply(first_rows(random, database.schema, database.dialect))
 
     def close(self) -> None:
         for database in self.databases.values():

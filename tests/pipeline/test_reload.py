@@ -1,14 +1,25 @@
 """Loading views anew: checked first, aside, in one step; files that change beside a runner."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
+from headwater.pipeline.requests import ask_runner
+from headwater.pipeline.verify import verify_view
 from tests.cli.commands import failing, quick
-from tests.pipeline.small import AMOUNTS, NOTES, VIEWS, Small, running, wait_until
+from tests.pipeline.small import (
+    AMOUNTS,
+    LIMIT_S,
+    NOTES,
+    VIEWS,
+    Small,
+    running,
+    wait_until,
+)
 
 
 def contents_of(folder: Path) -> dict[Path, bytes]:
@@ -129,6 +140,17 @@ def test_a_reload_that_the_runner_cannot_do_fails(tmp_path: Path, spark: SparkSe
         assert small.rows("amounts") == {(1, 10), (2, 20)}
 
 
+def test_two_reloads_of_a_view_at_once_are_both_answered(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path)
+    with running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        with ThreadPoolExecutor(3) as pool:
+            reload = [pool.submit(ask_runner, small.project, "reload", "amounts") for _ in range(3)]
+            assert all(one.result(LIMIT_S) for one in reload)
+
+
 def test_a_new_view_file_is_taken_up_by_a_runner(tmp_path: Path, spark: SparkSession) -> None:
     small = Small(tmp_path, {"amounts": AMOUNTS})
     with running(small, spark) as runner:
@@ -221,3 +243,23 @@ def test_columns_of_a_table_that_no_view_uses_are_nobodys_concern(
     small.write("shop", "INSERT INTO other VALUES (1, 'x')", "UPDATE orders SET amount = 11")
     small.run(spark)
     assert small.rows("amounts") == {(1, 11), (2, 11)}
+
+
+def test_a_view_is_verified_over_a_table_with_columns_that_no_view_uses(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    small.run(spark)
+    assert verify_view(small.project, "amounts", lambda: spark).holds
+    assert verify_view(small.project, "amounts", spark).holds
+
+
+def test_check_tells_that_a_view_was_changed_since_it_was_loaded(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path)
+    small.run(spark)
+    small.view_file("amounts").write_text(AMOUNTS + " WHERE amount > 15")
+    found = quick("check", *small.arguments)
+    assert found.code == 2
+    assert "Run headwater reload amounts" in found.err.replace("\n", " ")

@@ -8,8 +8,12 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.pipeline.runner import Runner
+from headwater.sources.channel import Channel
 from headwater.sources.postgres.embedded import PostgresServer
+from tests.cli.commands import quick
 from tests.pipeline.running import Running, is_asking, locked
+from tests.pipeline.small import AMOUNTS, Small
 from tests.pipeline.world import VIEWS, Oracle, Shop
 
 
@@ -68,3 +72,37 @@ def test_a_question_that_waits_for_a_lock_does_not_hold_up_a_stop(
     oracle = Oracle(shop)
     oracle.check_view("prices")
     oracle.check_reached_the_end("prices")
+
+
+def test_a_load_that_is_stopped_before_it_knows_its_place_commits_nothing(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would commit rows of now, and say that they are of the place where the log was read."""
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    small.run(spark)
+    quick("drop", "amounts", *small.arguments)
+    for amount in range(30):
+        small.write("shop", f"UPDATE orders SET amount = {amount} WHERE id = 1")
+    caught_up = Channel.catch_up
+
+    def stopped(channel: Channel, limit_s: float = 60.0) -> None:
+        channel._markers = NoMarkers()  # none ever comes by
+        channel.stop()
+        caught_up(channel, limit_s)
+
+    with monkeypatch.context() as stopping:
+        stopping.setattr(Channel, "catch_up", stopped)
+        runner = Runner(small.project, lambda: spark)
+        runner.start()
+        maintainer = runner.views["amounts"].maintainer
+        assert maintainer is not None
+        maintainer.join(600)
+        runner.stop()
+    assert "amounts" not in small.warehouse.view_names()
+    small.run(spark)
+    assert small.rows("amounts") == {(1, 29), (2, 20)}
+
+
+class NoMarkers(dict[str, None]):
+    def __contains__(self, key: object) -> bool:
+        return False

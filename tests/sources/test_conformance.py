@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from queue import Queue
 from random import Random
 
 import pytest
@@ -19,7 +21,7 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import Query, bind_delta, query_of
 from headwater.algebra.values import INT, TEXT
 from headwater.protocol.effects import Ask
-from headwater.sources.channel import Channel, Subscription
+from headwater.sources.channel import Channel, Delivery, Subscription
 from headwater.sources.contract import Position, Source
 from tests.sources.harness import Harness, Writer
 from tests.sources.kinds import HARNESSES
@@ -246,6 +248,26 @@ def test_subscribers_get_the_same_order_and_do_not_wait_for_each_other(
         assert slow.transactions == fast.transactions
     finally:
         channel.close()
+
+
+def test_a_subscriber_is_told_why_a_log_ended_also_when_its_channel_is_closed_by_then(
+    source: Source,
+) -> None:
+    source.teardown()
+    channel = Channel(source)
+    channel.start()
+    wait_until(lambda: channel.is_over)
+    channel.close()
+    told: Queue[Delivery] = Queue()
+    channel.subscribe(told.put, 0)
+    assert told.get(timeout=60).error is channel.trouble
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_oracle_catches_an_answer_that_is_out_of_place(

@@ -164,6 +164,69 @@ def test_what_the_log_does_not_tell_is_a_gap_and_the_rest_goes_on(
     monitor.close()
 
 
+SWAPPED = """
+BEGIN; ALTER TABLE b RENAME TO x; ALTER TABLE c RENAME TO b; ALTER TABLE x RENAME TO c; COMMIT
+"""
+MOVED = """
+BEGIN; CREATE SCHEMA x; ALTER TABLE b SET SCHEMA x; ALTER TABLE c RENAME TO b;
+ALTER TABLE x.b RENAME TO c; ALTER TABLE x.c SET SCHEMA public; COMMIT
+"""
+INTO_PLACE = "BEGIN; ALTER TABLE b RENAME TO x; ALTER TABLE other RENAME TO b; COMMIT"
+
+
+@pytest.mark.parametrize("when", ["while it is read", "between two runs", "at the next look"])
+@pytest.mark.parametrize(
+    ("statements", "relations"),
+    [(SWAPPED, {"b", "c"}), (MOVED, {"b", "c"}), (INTO_PLACE, {"b"})],
+)
+def test_another_table_under_a_followed_name_is_a_gap_and_is_followed_from_there(
+    harness: PostgresHarness, when: str, statements: str, relations: set[str]
+) -> None:
+    harness.create_table("c", LINES, ["id"])
+    harness.create_table("other", LINES, ["id"])
+    harness.source(["a", "b", "c", "other"], publication="p").setup()
+    source = harness.source(
+        ["a", "b", "c"], publication="p", watch_s=0.1 if when == "at the next look" else 600
+    )
+    writer = harness.writer()
+    monitor: Monitor | None = source.open_monitor(None)
+    assert monitor is not None
+    for table in ("other", "c", "b"):
+        writer.execute(f"INSERT INTO {table} VALUES (1, 'first {table}')")
+    first = read_all(monitor, "first b")
+    if when == "between two runs":
+        monitor.close()
+        monitor = None
+    writer.execute(statements)
+    logged: list[Logged] = []
+    if when == "at the next look":
+        assert monitor is not None
+        while not gaps(logged):
+            logged += monitor.read(0.2)
+    writer.execute("INSERT INTO c VALUES (2, 'c goes on')")
+    if statements == INTO_PLACE:
+        writer.execute("INSERT INTO x VALUES (2, 'of nobody')")
+    writer.execute("INSERT INTO b VALUES (2, 'end')")
+    if monitor is None:
+        monitor = source.open_monitor(last_position(first))
+    logged += read_all(monitor)
+    assert {name for gap in gaps(logged) for name in gap.columns or ()} == {
+        f"pg.{name}" for name in relations
+    }
+    for gap in gaps(logged):
+        assert set((gap.columns or {}).values()) == {None}
+        assert "another table is called" in gap.reason
+    assert [contents(item) for item in committed(logged)] == [
+        {"c": {(2, "c goes on"): 1}},
+        {"b": {(2, "end"): 1}},
+    ]
+    monitor.close()
+    monitor = source.open_monitor(last_position(logged))
+    writer.execute("INSERT INTO b VALUES (3, 'again')")
+    assert not gaps(read_all(monitor, "again"))
+    monitor.close()
+
+
 def change_of_a(harness: PostgresHarness) -> str:
     """Something that puts the table into the log again, whatever it is called now."""
     with psycopg.connect(harness.dsn) as connection:

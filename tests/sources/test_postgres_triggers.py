@@ -14,7 +14,7 @@ import pytest
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
-from headwater.errors import BrokenLogError, SourceError
+from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Broken, Committed, Logged, Monitor, Progressed
 from headwater.sources.postgres import PostgresSource, locks
@@ -728,3 +728,89 @@ def test_a_role_that_only_reads_and_marks_is_enough(harness: PostgresHarness) ->
     assert answered(source, whole(source.relations(), "b")) == [{(1, "x"): 1}]
     source.open_load(["b"], 1).close()
     admin.execute("DROP OWNED BY marker; DROP ROLE marker")
+
+
+# Another table, and tables that a crash empties
+
+
+@pytest.mark.parametrize("meant_by", ["relations", "search path"])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_relation_that_comes_to_mean_another_table_is_a_gap_after_setup(
+    harness: PostgresHarness, meant_by: str, is_running: bool
+) -> None:
+    harness.writer().execute(f'ALTER DATABASE "{harness.name}" SET search_path = app, public')
+    before = harness.source(["b" if meant_by == "search path" else "public.b"], watch_s=0)
+    before.setup()
+    writer = harness.writer()
+    monitor = before.open_monitor(None)
+    writer.execute("INSERT INTO public.b VALUES (1, 'public')")
+    (first,) = read_log(monitor, 1)
+    monitor.acknowledge(first.position)
+    if not is_running:
+        monitor.close()
+    harness.create_table("app.b", LINES, ["id"])
+    writer.execute("INSERT INTO app.b VALUES (7, 'app')")
+    after = before if meant_by == "search path" else harness.source(["app.b"], watch_s=0)
+    with pytest.raises(SourceError, match="Run 'headwater setup pg'"):
+        after.open_monitor(first.position)
+    after.setup()
+    assert after.setup_statements() == []
+    if is_running:
+        with pytest.raises(LostConnectionError, match="other tables"):
+            read_until(monitor, lambda logged: False)
+        monitor.close()
+    reopened = after.open_monitor(first.position)
+    (gap,) = gaps(read_until(reopened, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.b": None}
+    writer.execute("INSERT INTO public.b VALUES (2, 'public')")
+    writer.execute("INSERT INTO app.b VALUES (8, 'app')")
+    logged = read_until(reopened, lambda logged: len(committed(logged)) == 1)
+    assert rows(committed(logged)[0], "b") == {(8, "app"): 1}
+    reopened.acknowledge(logged[-1].position)  # type: ignore[union-attr]
+    reopened.close()
+    again = after.open_monitor(logged[-1].position)  # type: ignore[union-attr]
+    assert gaps(list(again.read(0.3))) == [], "it was told already"
+    again.close()
+
+
+def test_a_table_that_becomes_unlogged_is_a_gap_and_again_when_it_is_logged(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    for statement, told in (("UNLOGGED", "is UNLOGGED"), ("LOGGED", "was UNLOGGED")):
+        harness.writer().execute(f"ALTER TABLE a SET {statement}")
+        (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+        assert gap.columns == {"pg.a": None}
+        assert told in gap.reason
+        if statement == "UNLOGGED":
+            with pytest.raises(SourceError, match=r"Run: ALTER TABLE public\.a SET LOGGED"):
+                source.open_load(["a"], 1)
+    source.open_load(["a"], 1).close()
+
+
+def test_a_table_that_a_crash_emptied_while_it_was_unlogged_is_a_gap_after_a_restart() -> None:
+    server = PostgresServer()
+    try:
+        harness = PostgresHarness(server, replication=False)
+        harness.create_table("a", LINES, ["id"])
+        harness.create_table("b", LINES, ["id"])
+        source = harness.source(["a", "b"], watch_s=0)
+        source.setup()
+        writer = harness.writer()
+        monitor = source.open_monitor(None)
+        writer.execute("INSERT INTO a VALUES (1, 'x')")
+        (first,) = read_log(monitor, 1)
+        monitor.acknowledge(first.position)
+        monitor.close()
+        writer.execute("ALTER TABLE a SET UNLOGGED")
+        writer.close()
+        server.halt("immediate")
+        server.start()
+        server.execute("ALTER TABLE a SET LOGGED", database=harness.name)
+        assert harness.contents("a") == {}
+        monitor = source.open_monitor(first.position)
+        (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+        assert gap.columns == {"pg.a": None}
+        monitor.close()
+        source.open_load(["a"], 1).close()
+    finally:
+        server.stop()

@@ -17,7 +17,7 @@ import typer
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.cli.sources import ProjectOption, SourceArgument
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, InputError
 
 if TYPE_CHECKING:
     from headwater.pipeline.bulk_read import Tally
@@ -54,7 +54,7 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
     stop = threading.Event()
     try:
         with _stopped_by_signals(stop), show(runner, as_json) as look:
-            undone = api.keep_running(runner, once, stop, look)
+            undone = api.keep_running(runner, once, stop, _unimpressed(look))
     finally:
         if as_json:
             print_json({"event": "stopped", **runner.describe()})
@@ -62,6 +62,16 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
             _print_stopped(runner)
     if undone:
         raise StoppedError(f"Stopped before {undone}.", "The next run goes on from there.")
+
+
+def _unimpressed(look: Callable[[], None]) -> Callable[[], None]:
+    """Views go on when what is shown cannot be written, to a full disk for example."""
+
+    def looked() -> None:
+        with suppress(OSError):
+            look()
+
+    return looked
 
 
 def _print_stopped(runner: Runner) -> None:
@@ -232,6 +242,8 @@ def verify(
     opened = Project.open(project)
     spark = engine_of(opened).for_small
     wanted = views or Warehouse(opened.warehouse).view_names()
+    if not wanted:
+        raise InputError("There is no view to verify.", "'headwater run' loads them.")
     wrong = 0
     for name in wanted:
         with reading(f"verifying {name}", as_json) as report:
@@ -415,7 +427,6 @@ def repair(
 def _check_views(project: Project, views: Sequence[str]) -> None:
     """Refuse what cannot be loaded, before anything is touched."""
     from headwater.algebra.sql_names import closest_first
-    from headwater.errors import InputError
 
     for view in views:
         if view not in project.view_files:

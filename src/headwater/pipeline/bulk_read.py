@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import pyarrow
 import pyarrow.parquet
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def as_file(name: str) -> str:
+    """A name that is a single part of a path, whatever the database calls its table."""
+    return quote(name, safe="").replace(".", "%2E")
+
+
 class Tally:
     """How many rows were read so far: a file for each part, which any process may write."""
 
@@ -41,14 +47,14 @@ class Tally:
         folder.mkdir(parents=True, exist_ok=True)
 
     def note(self, part: str, rows: int) -> None:
-        (self._folder / part).write_text(str(rows))
+        (self._folder / as_file(part)).write_text(str(rows))
 
     def counted(self) -> dict[str, int]:
         """Rows for each relation."""
         counts: dict[str, int] = {}
         with suppress(FileNotFoundError):  # it is over
             for path in self._folder.iterdir():
-                relation = path.name.rpartition("#")[0]
+                relation = unquote(path.name).rpartition("#")[0]
                 counts[relation] = counts.get(relation, 0) + int(path.read_text() or 0)
         return counts
 
@@ -91,13 +97,14 @@ class Small:
     def read(self, load: Load, relation: Relation, whole: Relation) -> Rows:
         """The columns of `relation`; `whole` is as the source has it. TooManyRowsError if it is
         too much."""
+        wanted = arrow_schema(relation.schema)
         batches: list[pyarrow.RecordBatch] = []
         for part in range(load.parts(whole.short_name)):
             for batch in load.read(whole.short_name, part):
                 self._count(relation.name, batch)
-                batches.append(batch)
-        table = pyarrow.Table.from_batches(batches, arrow_schema(whole.schema))
-        return plain_from_arrow(table.select(relation.schema.names), relation.schema)
+                batches.append(batch.select(wanted.names))
+        table = pyarrow.Table.from_batches(batches, wanted)
+        return plain_from_arrow(table, relation.schema)
 
     def _count(self, relation: str, batch: pyarrow.RecordBatch) -> None:
         self._rows[relation] = self._rows.get(relation, 0) + batch.num_rows
@@ -157,7 +164,7 @@ def data_source(
 def _through_files(
     spark: SparkSession, load: Load, relation: Relation, scratch: Path, tally: Tally
 ) -> DataFrame:
-    folder = scratch / relation.name
+    folder = scratch / as_file(relation.name)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     schema = arrow_schema(relation.schema)

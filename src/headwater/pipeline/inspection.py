@@ -19,7 +19,12 @@ from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.java import check_java
-from headwater.pipeline.project import Project, known_owner
+from headwater.pipeline.project import (
+    Project,
+    definition_json,
+    describe_difference,
+    known_owner,
+)
 from headwater.pipeline.settings import (
     FILE,
     Problems,
@@ -27,7 +32,7 @@ from headwater.pipeline.settings import (
     read_document,
     read_settings,
 )
-from headwater.pipeline.view_files import ViewFile
+from headwater.pipeline.view_files import Definition, ViewFile
 from headwater.sources.contract import Source
 
 _LITTLE_BYTES = 1 << 30
@@ -125,6 +130,16 @@ def _cautions(source: Source, project: Project) -> Iterator[str]:
         )
 
 
+def _since_loaded(project: Project, name: str, definition: Definition) -> str | None:
+    """Why a view no longer fits the table that it was loaded into."""
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    warehouse = Warehouse(project.warehouse)
+    if name not in warehouse.view_names():
+        return None
+    return describe_difference(warehouse.view(name).definition, definition_json(definition))
+
+
 def _readable_sources(folder: Path) -> list[Source]:
     """The sources whose settings are sound, in a project that is not."""
     try:
@@ -210,6 +225,8 @@ def _view(project: Project, name: str, found: Inspection) -> list[View]:
         relations = [relation for source in found.sources for relation in source.relations]
         definition = project.definition(name, relations)
         choice = project.choose(definition)
+        if difference := _since_loaded(project, name, definition):
+            found.problems.append(InputError(difference))
         found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason))
         views.append(definition.view)
     return views

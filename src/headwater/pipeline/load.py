@@ -77,7 +77,9 @@ def load_view(
         except BaseException as error:
             for subscription in subscriptions.values():
                 subscription.close()
-            if not left or not isinstance(error, LostConnectionError | _LostSnapshotError):
+            stopped = any(feed.channel.is_stopping for feed in feeds.values())
+            worth = isinstance(error, LostConnectionError | _LostSnapshotError)
+            if stopped or not left or not worth:
                 raise
             time.sleep(1.0)
     raise AssertionError

@@ -101,7 +101,11 @@ def stored_view(stored: Mapping[str, Json]) -> View:
 
 
 def _loaded(warehouse: Warehouse) -> list[View]:
-    return [stored_view(warehouse.view(name).definition) for name in warehouse.view_names()]
+    found = []
+    for name in warehouse.view_names():
+        with suppress(HeadwaterError):  # one that is damaged has to be loaded anew in any case
+            found.append(stored_view(warehouse.view(name).definition))
+    return found
 
 
 def _written(project: Project, relations: Mapping[str, Iterable[Relation]]) -> list[View]:

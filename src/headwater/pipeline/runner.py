@@ -26,6 +26,7 @@ from headwater.algebra.sql import normalised
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import (
+    EngineError,
     FencedError,
     HeadwaterError,
     InputError,
@@ -79,7 +80,7 @@ class ViewStatus:
     maintainer: Maintainer | None = None
     anew: bool = False
     """Whether its table is to be replaced by a new load."""
-    request: Request | None = None
+    requests: list[Request] = field(default_factory=list)
     """Who waits for its load."""
     tally: Tally | None = None
     retry_at: float = 0.0
@@ -161,6 +162,7 @@ class Runner:
             self.engine,
             self.lease.runner,
             self.project.settings.warehouse.retention,
+            lambda: self.lease.lost,
         )
         self._upkeep.start()
 
@@ -171,6 +173,7 @@ class Runner:
         self.lease.check()
         if self._all:
             self._look_at_files()
+        self._load_unsound()
         for status in self.views.values():
             self._look_after(status)
             if status.state == "waiting" and time.monotonic() >= status.retry_at:
@@ -296,7 +299,10 @@ class Runner:
     def _is_as_loaded(self, name: str) -> bool:
         if name not in self.warehouse.view_names():
             return False
-        stored = self.warehouse.view(name).definition["select"]
+        try:
+            stored = self.warehouse.view(name).definition["select"]
+        except HeadwaterError:
+            return True  # its table is damaged: that is told where it is brought up
         return stored == normalised(self.project.view_files[name].select)
 
     def _plan(self, status: ViewStatus) -> Plan:
@@ -403,7 +409,13 @@ class Runner:
         status.maintainer = None
         match failure:
             case FencedError():
-                raise failure
+                self.lease.check()  # raises if it is the runner that was replaced
+                status.stop(
+                    EngineError(
+                        f"The tables of view {status.name} were removed, or changed by another.",
+                        f"Load it anew: headwater reload {status.name}.",
+                    )
+                )
             case LostConnectionError():
                 status.wait(failure, _RETRY_S)
             case GapError() if self._may_load_anew(failure, maintainer.plan):
@@ -418,6 +430,24 @@ class Runner:
         """Whether a view goes on behind a gap by itself; one that shows every state does not."""
         by_itself = self.project.settings.run.gaps == "reload"
         return gap.is_repair or (by_itself and parse_level(plan.level) < Level.COMPLETE)
+
+    def _load_unsound(self) -> None:
+        """Load views anew that hold rows with a count below zero.
+
+        All algorithms that run here commit in order, so no count is below zero for a while: a
+        source has reported something that was not so.
+        """
+        while self._upkeep is not None and self._upkeep.unsound:
+            status = self.views.get(self._upkeep.unsound.pop())
+            if status is None or status.state != "running":
+                continue
+            self._stop_view(status)
+            status.anew = True
+            status.note = (
+                f"It was loaded anew at {time.strftime('%F %T')}: it had rows that were taken away "
+                "more often than they were there, so a source has reported what was not so."
+            )
+            status.wait(None, 0.0)
 
     # Sources
 
@@ -440,11 +470,7 @@ class Runner:
             columns = self._all_columns(source)
             narrow = narrowed(self.project.sources[source], columns)
             described = {r.name: r for r in narrow.relations().values()}
-            if narrow.setup_statements():
-                raise SourceError(
-                    f"Source {source}: the log does not have all that view {view.name} uses.",
-                    f"Run 'headwater setup {source}': it adds what views have come to use.",
-                )
+            narrow.open_load(sorted(wanted), 1).close()  # says so if the log lacks a column
             feed.channel.widen(narrow)
             self._columns[source], self._described[source] = columns, described
 
@@ -467,7 +493,14 @@ class Runner:
         columns = self._all_columns(source)
         loaded = loaded_columns(self.warehouse, source)
         new = any(found - loaded.get(name, frozenset()) for name, found in columns.items())
-        if loaded and new and narrowed(self.project.sources[source], columns).setup_statements():
+        if not loaded or not new:
+            return columns
+        try:
+            narrow = narrowed(self.project.sources[source], columns)
+            narrow.open_load(sorted(narrow.relations()), 1).close()
+        except LostConnectionError:
+            raise
+        except SourceError:
             return loaded
         return columns
 
@@ -559,7 +592,8 @@ class Runner:
             self._stop_view(status)
             with status.lock:
                 status.anew = name in self.warehouse.view_names()
-            status.request, status.note = request, ""
+            status.requests.append(request)
+            status.note = ""
             status.wait(None, 0.0)
 
     def _repair(self, request: Request) -> None:
@@ -583,14 +617,14 @@ class Runner:
 
     def _report(self, status: ViewStatus) -> None:
         """Answer who waits for a view's load, once no other view is waited for."""
-        request = status.request
-        if request is None or (status.state != "running" and status.failure is None):
+        if not status.requests or (status.state != "running" and status.failure is None):
             return
-        status.request = None
-        if status.failure is not None:
-            request.failures.append(status.failure)
-        if not any(other.request is request for other in self.views.values()):
-            answer(self.warehouse.internal, request, *request.failures)
+        answered, status.requests = status.requests, []
+        for request in answered:
+            if status.failure is not None:
+                request.failures.append(status.failure)
+            if not any(request in other.requests for other in self.views.values()):
+                answer(self.warehouse.internal, request, *request.failures)
 
     # Status
 

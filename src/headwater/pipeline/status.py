@@ -27,7 +27,8 @@ def describe(project: Project) -> dict[str, Any]:
     """Views, sources and the runner; contacts no source."""
     warehouse = Warehouse(project.warehouse)
     runner = current_runner(warehouse.internal)
-    live = _live(warehouse) if runner else {}
+    last = _live(warehouse)
+    live = last if runner else {}
     told = live.get("sources", {})
     sources = {
         source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}))
@@ -38,15 +39,25 @@ def describe(project: Project) -> dict[str, Any]:
         name: _view(warehouse, name, existing, live.get("views", {}).get(name, {}))
         for name in {**project.view_files, **dict.fromkeys(existing)}
     }
+    for view in views.values():
+        _compare(view, sources)
     for name in existing:
         if project.view_files and name not in project.view_files:
             views[name]["state"] = "no file"
     return {
         "runner": runner,
         "trouble": live.get("trouble"),
+        "last_run": [] if runner else _told_last(last),
         "views": views,
         "sources": sources,
     }
+
+
+def _told_last(last: Mapping[str, Any]) -> list[str]:
+    """What kept views from going on when a runner was last at work."""
+    told = [s["trouble"] for s in last.get("sources", {}).values() if s.get("trouble")]
+    told += [view["message"] for view in last.get("views", {}).values() if view.get("message")]
+    return [f"When it last ran: {text}" for text in dict.fromkeys(told)]
 
 
 def _source(log: ChangeLog, live: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,9 +92,12 @@ def _view(
 ) -> dict[str, Any]:
     if name not in existing:
         return {"state": live.get("state", "not loaded"), **live}
-    table = warehouse.view(name)
-    commit = table.latest()
-    tail = table.tail()
+    try:
+        table = warehouse.view(name)
+        commit = table.latest()
+        tail = table.tail()
+    except HeadwaterError as error:
+        return {**live, "state": "damaged", "message": str(error)}
     return {
         **live,
         "state": live.get("state", "not running"),
@@ -100,10 +114,21 @@ def _view(
     }
 
 
+def _compare(view: dict[str, Any], sources: Mapping[str, Any]) -> None:
+    """A view cannot have come further than the change logs."""
+    for source, reached in view.get("vector", {}).items():
+        log = sources.get(source)
+        if log and not log["trouble"] and reached["number"] > log["end"]:
+            view["message"] = view.get("message") or (
+                f"It has come to transaction {reached['number']} of {source}, and the change log "
+                f"ends at {log['end']}. Run 'headwater repair {source}'."
+            )
+
+
 def troubles(found: Mapping[str, Any]) -> list[str]:
     """What is wrong, a sentence each."""
     told = [found["trouble"]] if found.get("trouble") else []
     told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
     told += [f"{name}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys([*told, *found["last_run"]]))

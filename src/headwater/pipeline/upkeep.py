@@ -59,6 +59,7 @@ class Upkeep:
         engine: Engine,
         runner: str,
         retention_s: float,
+        is_replaced: Callable[[], bool],
     ) -> None:
         self._warehouse = warehouse
         self._views = views
@@ -66,12 +67,15 @@ class Upkeep:
         self._engine = engine
         self._runner = runner
         self._retention_s = retention_s
+        self._is_replaced = is_replaced
         self._schedules: dict[str, _Schedule] = {}
         self._stopping = threading.Event()
         self._release_at = time.monotonic() + _RELEASE_S
         self._clean_up_at = time.monotonic() + _CLEAN_UP_S
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
         self.troubles: dict[str, str] = {}
+        self.unsound: set[str] = set()
+        """Views with rows that were taken away more often than they were there."""
         self.failure: HeadwaterError | None = None
         """Why nothing is kept up any more, if that is so."""
 
@@ -116,14 +120,15 @@ class Upkeep:
         try:
             with view.lock:
                 self._fold_or_merge(view)
-        except FencedError:
-            raise
         except Exception as error:
+            if isinstance(error, FencedError) and self._is_replaced():
+                raise
             if self._stopping.is_set():
                 return  # its job was cancelled
             text = next(iter(str(error).splitlines()), type(error).__name__)
             self.troubles[view.name] = f"The plain table could not be renewed: {text}"
-            self._schedules[view.name].fold_at = time.monotonic() + _FOLD_RETRY_S
+            retry = time.monotonic() + _FOLD_RETRY_S
+            self._schedules.setdefault(view.name, _Schedule(retry)).fold_at = retry
 
     def _fold_or_merge(self, view: Upkept) -> None:
         """Keep a view's log short, and its plain table young."""
@@ -144,6 +149,7 @@ class Upkeep:
             schedule.fold_at = time.monotonic() + wait
             if isinstance(done, Unfolded):
                 self.troubles[view.name] = f"The plain table could not be renewed: {done.reason}"
+                self.unsound.add(view.name)
             else:
                 self.troubles.pop(view.name, None)
         elif commits >= schedule.merge_at or commits < schedule.merge_at - _MANY_FILES:
@@ -166,6 +172,14 @@ class Upkeep:
 
 
 def reached(warehouse: Warehouse, source: str) -> list[int]:
-    """How far each view of the warehouse has come with a source."""
-    vectors = [warehouse.view(name).latest().vector for name in warehouse.view_names()]
-    return [vector[source].number for vector in vectors if source in vector]
+    """How far each view of the warehouse has come with a source; 0 if that cannot be told."""
+    found = []
+    for name in warehouse.view_names():
+        try:
+            vector = warehouse.view(name).latest().vector
+        except HeadwaterError:
+            found.append(0)
+            continue
+        if source in vector:
+            found.append(vector[source].number)
+    return found

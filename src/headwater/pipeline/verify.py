@@ -97,6 +97,10 @@ def _verify(
     began = time.monotonic()
     warehouse = Warehouse(project.warehouse)
     table = warehouse.view(name)
+    if name not in project.view_files:
+        raise InputError(
+            f"The project has no view {name}.", "Only views whose file is there can be verified."
+        )
     described = {relation.name: relation for relation in project.relations([name])}
     view = _view(project, name, table.definition, described)
     readers = spark.sparkContext.defaultParallelism if spark else 1
@@ -108,10 +112,12 @@ def _verify(
         for source, reached in vector.items():
             log = ChangeLog(warehouse.changes, source)
             stack.enter_context(log.pinned(max(0, reached.number - _LOOK_BACK)))
-        opened = stack.enter_context(open_logs(project, warehouse, readers))
+        sources = narrowed_sources(project, warehouse)
+        opened = stack.enter_context(open_logs(project, warehouse, readers, sources))
         tally = Tally(scratch / "tally")
         report(tally)
-        read = reader(spark, described, scratch, tally)
+        logged = [r for source in view.sources for r in sources[source].relations().values()]
+        read = reader(spark, {relation.name: relation for relation in logged}, scratch, tally)
         base: dict[str, Rows] = {}
         taken_back = 0
         for source in view.sources:
@@ -131,10 +137,18 @@ def _verify(
             if isinstance(wrong, Frame):
                 wrong = wrong.settled()
             missing, extra = _some(wrong.positive()), -_some(wrong.negative())
+            if not missing and (
+                below := -state.below_zero(_no_session if spark is None else spark)
+            ):
+                missing = below  # a reader does not see that they lack, but the next change will
     seconds = time.monotonic() - began
     return Verification(
         name, state.commit.number, vector, number_of_rows, missing, extra, seconds, taken_back
     )
+
+
+def _no_session() -> SparkSession:
+    raise TooManyRowsError("The view is too large for memory.")
 
 
 def corrections(
@@ -202,10 +216,6 @@ def _some(rows: Rows) -> Rows:
 def _view(
     project: Project, name: str, stored: Mapping[str, Json], described: Mapping[str, Relation]
 ) -> View:
-    if name not in project.view_files:
-        raise InputError(
-            f"The project has no view {name}.", "Only views whose file is there can be verified."
-        )
     definition = project.definition(name, described.values())
     difference = describe_difference(stored, definition_json(definition))
     if difference is not None:
@@ -217,10 +227,15 @@ def _view(
 
 
 @contextmanager
-def open_logs(project: Project, warehouse: Warehouse, readers: int) -> Iterator[Open]:
+def open_logs(
+    project: Project,
+    warehouse: Warehouse,
+    readers: int,
+    sources: Mapping[str, Source] | None = None,
+) -> Iterator[Open]:
     """Change logs that hold all that a load, opened through this, reads."""
 
-    sources = narrowed_sources(project, warehouse)
+    sources = sources or narrowed_sources(project, warehouse)
     if current_runner(warehouse.internal) is not None:
         yield lambda source, names: _beside_runner(sources[source], warehouse, names, readers)
         return

@@ -197,6 +197,10 @@ class Channel:
         return self._error or self._lost
 
     @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing will be read any more: an error that trying again does not repair."""
         return self._error is not None
@@ -428,7 +432,7 @@ class Channel:
         if marker is None:
             return
         with self._changed:
-            seen = self._changed.wait_for(
+            self._changed.wait_for(
                 lambda: (
                     marker in self._markers
                     or self._error is not None
@@ -437,14 +441,17 @@ class Channel:
                 ),
                 max(0.0, deadline - time.monotonic()),
             )
-            self._markers.pop(marker, None)
+            if marker in self._markers:
+                del self._markers[marker]
+                return
             if self._error is not None:
                 raise self._error
-        if not seen:
-            raise LostConnectionError(
-                f"Source {self.source.name}: the log did not reach the answer in time.",
-                "See whether the source can still be reached.",
-            )
+            if self._stopping or given_up():
+                raise LostConnectionError(f"Source {self.source.name}: reading it was stopped.")
+        raise LostConnectionError(
+            f"Source {self.source.name}: the log did not reach the answer in time.",
+            "See whether the source can still be reached.",
+        )
 
 
 class Subscription:
@@ -533,7 +540,8 @@ class Subscription:
             while self._step():
                 pass
         except HeadwaterError as error:
-            self._end_with(error)
+            if not self._ended():
+                self._end_with(error)
         except Exception as error:
             self._end_with(_fault(self._channel.source.name, "following it", error))
         finally:
@@ -548,10 +556,11 @@ class Subscription:
         channel = self._channel
         with channel._changed:
             channel._changed.wait_for(self._has_work)
+            # Why the log ended is told even if the channel was closed before this thread woke up.
+            if channel._error is not None and not self._closed:
+                raise channel._error
             if self._ended():
                 return False
-            if channel._error is not None:
-                raise channel._error
             ask = self._asks.popleft() if self._asks else None
             end = channel._end
         if ask is None:

@@ -17,7 +17,7 @@ from tests.faults.world import World
 @action(30)
 def write(world: World, random: Random) -> None:
     """Transactions of every kind, some rolled back, some in part."""
-    change_something(world, random, random.randint(1, 5))
+    change_something(world, random, random.randint(2, 8))
 
 
 @action(3)

@@ -60,12 +60,9 @@ def drop_triggers(world: World, random: Random) -> bool | None:
     return None
 
 
-@action(0)
+@action(2)
 def drop_triggers_for_a_while(world: World, random: Random) -> bool | None:
-    """The same, and somebody makes them again by hand, exactly as they were.
-
-    Not drawn: nothing in the file tells it from a VACUUM or a new index.
-    """
+    """The same, and somebody makes them again by hand, exactly as they were."""
     database = any_sqlite(world, random)
     if database is None:
         return False

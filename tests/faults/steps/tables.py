@@ -19,16 +19,15 @@ from tests.faults.world import World
 def _column(world: World, random: Random, used: bool) -> tuple[Database, Table, Column] | None:
     """A column that some view uses, or that none ever did; not one of a key or the like.
 
-    A table that no view is over is set up with all its columns, so none of them counts as unused.
+    A source that no view is over is set up for all its columns, so none of them counts as unused.
     """
     now = {place for view in world.views.values() for place in view.columns()}
-    busy = {(source, table) for source, table, _ in world.ever_used}
+    busy = {source for source, _, _ in world.ever_used}
     found = [
         (database, table, column)
         for source, database in world.databases.items()
-        if not database.is_down
+        if not database.is_down and source in busy
         for table in database.schema.tables.values()
-        if (source, table.name) in busy
         for column in table.columns[1:]
         if not table.is_bound(column.name)
         and ((source, table.name, column.name) in (now if used else world.ever_used)) == used

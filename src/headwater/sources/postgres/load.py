@@ -23,7 +23,7 @@ from headwater.sources.contract import Position
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.snapshot import XidSnapshot
-from headwater.sources.postgres.types import Table, TableColumn, unreadable
+from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 
 _BATCH_BYTES = 4 << 20
 _NULL = "\\N"
@@ -233,4 +233,4 @@ def _refused(table: Table, text: str) -> SourceError:
     match = re.search(r"CSV column #(\d+).*?'([^']*)'", text)
     if match is None:
         return SourceError(f"Table {table.label}: its rows cannot be read: {text}.")
-    return unreadable(table, table.wanted[int(match[1])].name, match[2])
+    return UnreadableError(table, table.wanted[int(match[1])].name, match[2])

@@ -31,7 +31,7 @@ from headwater.sources.postgres.pgoutput import (
 )
 from headwater.sources.postgres.position import Last, LogPosition
 from headwater.sources.postgres.snapshot import full_xid
-from headwater.sources.postgres.types import Table, TableColumn, type_of
+from headwater.sources.postgres.types import Table, TableColumn, UnreadableError, type_of
 from headwater.sources.postgres.watch import Gap, Sight, compare
 
 PREFIX = "headwater"
@@ -63,6 +63,12 @@ class _Open:
     """The net change of each table by messages that were read already."""
     broken: dict[int, str] = field(default_factory=dict)
     """The tables of which the log does not tell all that happened, and why."""
+    unreadable: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The columns of tables with a value that has no equal here, and why."""
+
+    def forget(self, oid: int) -> None:
+        for kept in (self.messages, self.parts, self.broken, self.unreadable):
+            kept.pop(oid, None)
 
 
 class Interpreter:
@@ -85,6 +91,7 @@ class Interpreter:
         self._absent = absent
         self._by_oid = {table.oid: table for table in tables.values()}
         self._by_label = {(table.schema, table.name): table for table in tables.values()}
+        self._sent: dict[int, SentRelation] = {}
         self._shapes: dict[int, Table] = {}  # the tables as the log last described them
         self._marks = slot + "/"
         self._near_xid = near_xid
@@ -130,12 +137,33 @@ class Interpreter:
 
     def compare(self, sight: Sight) -> Sequence[Broken]:
         """What has changed since the catalog was last looked at."""
-        for name, found in sight.tables.items():
-            if name in self._tables and found.oid not in self._by_oid:
-                self._by_oid[found.oid] = replace(self._tables[name], oid=found.oid)
+        self._route(sight)
         seen, gaps = compare(self.at.seen, sight, self._tables, self._absent)
         self.at = replace(self.at, seen=seen)
         return [self._gap(gap, self.at) for gap in gaps]
+
+    def _route(self, sight: Sight) -> None:
+        """Read under each name the table that has it now.
+
+        What had the name before and is not read yet is behind no load: both have a gap.
+        """
+        by_oid = {
+            found.oid: replace(self._tables[name], oid=found.oid)
+            for name, found in sight.tables.items()
+            if name in self._tables
+        }
+        other = {
+            oid
+            for oid, table in self._by_oid.items()
+            if oid not in by_oid or by_oid[oid].name != table.name
+        }
+        self._by_oid = by_oid
+        for oid in other:
+            self._shapes.pop(oid, None)
+            if self._open is not None:
+                self._open.forget(oid)
+        for oid in by_oid.keys() & self._sent.keys() - self._shapes.keys():
+            self._shapes[oid] = _shape(by_oid[oid], self._sent[oid])
 
     def _verify(self, last: Last) -> None:
         """The last transaction that was read comes first again, and then what was not read."""
@@ -195,11 +223,21 @@ class Interpreter:
         delta = rows_of_messages(messages, table) if len(messages) >= MANY else None
         if delta is None:
             try:
-                delta = self._row_by_row(messages, table)
+                delta = self._readable(of, oid, messages)
             except _NotWholeError:
                 of.broken[oid] = _NOT_WHOLE
                 return
         of.parts.setdefault(oid, []).append(delta)
+
+    def _readable(self, of: _Open, oid: int, messages: Sequence[bytes]) -> Rows:
+        """What messages change, in the columns of which every value can be read."""
+        table, lost = self._shapes[oid], of.unreadable.setdefault(oid, {})
+        while True:
+            used = frozenset(table.relational_schema.names) - lost.keys()
+            try:
+                return self._row_by_row(messages, replace(table, used=used))
+            except UnreadableError as error:
+                lost[error.column] = error.reason
 
     def _updates(self, done: _Open) -> Iterator[Update]:
         for oid in dict.fromkeys([*done.parts, *done.messages]):
@@ -216,6 +254,10 @@ class Interpreter:
         for oid, reason in done.broken.items():
             table = self._by_oid[oid]
             found.append(Gap({table.name: None}, f"table {table.label}: {reason}", done.xid))
+        for oid, reasons in done.unreadable.items():
+            for column, reason in reasons.items():
+                name = self._by_oid[oid].name
+                found.append(Gap({name: frozenset({column})}, reason, done.xid))
         return found
 
     def _gap(self, gap: Gap, at: LogPosition) -> Broken:
@@ -240,6 +282,7 @@ class Interpreter:
     def _describe(self, sent: SentRelation) -> Sequence[Logged]:
         """A table as it is from here on; if it was altered just now, the catalog tells how."""
         of = self._open
+        self._sent[sent.oid] = sent
         if of is None or not (
             sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
         ):

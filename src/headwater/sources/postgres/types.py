@@ -182,22 +182,29 @@ class Table:
 
 
 def read_value(table: Table, column: TableColumn, text: bytes | None) -> Value:
-    """One value in canonical form; SourceError names its place when there is no such value."""
+    """One value in canonical form; UnreadableError names its place when there is no such value."""
     if text is None:
         return None
     try:
         return column.read(text)
     except ValueError:
-        raise unreadable(table, column.name, text.decode(errors="replace")) from None
+        raise UnreadableError(table, column.name, text.decode(errors="replace")) from None
 
 
-def unreadable(table: Table, column: str, value: str) -> SourceError:
-    shown = value if len(value) <= 60 else value[:57] + "..."
-    return SourceError(
-        f"Table {table.label}, column {column}: the value {shown} cannot be represented.",
-        "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change the "
-        "value at the source and load the view again.",
-    )
+class UnreadableError(SourceError):
+    """A value has no equal here."""
+
+    def __init__(self, table: Table, column: str, value: str) -> None:
+        shown = value if len(value) <= 60 else value[:57] + "..."
+        self.column = column
+        self.reason = (
+            f"table {table.label}, column {column}: the value {shown} cannot be represented"
+        )
+        super().__init__(
+            f"T{self.reason[1:]}.",
+            "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change "
+            "the value at the source, then run 'headwater reload VIEW'.",
+        )
 
 
 def _read_float4(text: bytes) -> float:

@@ -42,7 +42,8 @@ SELECT pg_catalog.pg_current_snapshot()::text,
             a.attname, a.attnum, a.atttypid::int8, a.atttypmod, a.xmin::text::int8,
             a.attgenerated <> ''))
         FROM pg_catalog.pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)))
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+       n.xmin::text::int8))
    FROM pg_catalog.pg_publication p,
      unnest(%(relations)s::text[], %(schemas)s::text[], %(names)s::text[])
        AS w(relation, schema, name),
@@ -91,11 +92,13 @@ class Sighted:
     """Whether it is published without being listed itself."""
     is_narrowed: bool
     columns: Mapping[str, SightedColumn]
+    schema_xid: int
 
     def digest(self, wanted: Sequence[str]) -> str:
+        """Which table it is, and a sum of how it is."""
         columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
         text = f"{self.oid} {self.file} {[(n, c.attnum, c.type) for n, c in columns]}"
-        return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+        return f"{self.oid}/{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -267,8 +270,22 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
     elif written:
         reason = f"the table {name} was taken out of the publication, or altered in it"
         yield Gap({name: None}, reason, max(written))
+    elif _oid(before) not in ("", _oid(digest)):
+        reason = f"another table is called {name} now"
+        yield Gap({name: None}, reason, _named_by(seen, table))
     elif digest != before:
         yield from _column_gaps(name, seen, table, wanted)
+
+
+def _oid(digest: str) -> str:
+    """Which table a digest is of; digests of earlier versions do not say."""
+    return digest.rpartition("/")[0]
+
+
+def _named_by(seen: Seen, table: Sighted) -> int | None:
+    """The transaction that gave a table its name, unless its schema may have been renamed."""
+    is_told = seen.snapshot.includes(table.schema_xid) and not seen.snapshot.includes(table.xid)
+    return table.xid if is_told else None
 
 
 def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -> Iterator[Gap]:
@@ -301,7 +318,7 @@ def _problem(table: Sighted | None) -> str:
 
 
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
-    _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns = found
+    _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns, schema_xid = found
     return Sighted(
         oid,
         file,
@@ -315,6 +332,7 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
             for name, attnum, kind, modifier, written, is_generated in columns or ()
             if not is_generated
         },
+        _full(schema_xid, snapshot),
     )
 
 

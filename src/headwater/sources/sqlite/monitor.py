@@ -165,8 +165,9 @@ class SqliteMonitor:
     def _open(self, after: Position | None) -> None:
         self._poller, self._held, self._idle = (self._connect() for _ in range(3))
         if self._poller.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            raise self._place.error(
-                f"{self._place.path} is no longer in WAL mode.", self._place.set_up
+            raise LostConnectionError(
+                f"Source {self._place.name}: {self._place.path} is no longer in WAL mode.",
+                f"Wait until the right file is back. {self._place.set_up}",
             )
         self._version = self._data_version()
         self._file = self._place.identity()

@@ -14,10 +14,12 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from headwater.algebra.rows import Rows
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import (
@@ -40,7 +42,7 @@ from headwater.sources.postgres.triggers.watch import (
     find_gap,
     read_seen,
 )
-from headwater.sources.postgres.types import Table
+from headwater.sources.postgres.types import Table, UnreadableError
 
 _POLL_S = 0.02
 _CLEAN_S = 1.0
@@ -228,6 +230,7 @@ class TriggerMonitor:
     def _look(self, now: XidSnapshot) -> dict[str, Gap]:
         """Compare the catalog with how it was; what was missed, by relation."""
         self._next_watch = time.monotonic() + self._watch_s
+        self._check_names()
         tables = [watched.table for watched in self._watched]
         found = read_seen(self._connection, self._installation.name, tables)
         gaps: dict[str, Gap] = {}
@@ -247,6 +250,17 @@ class TriggerMonitor:
             self._noticed.append((now, noticed))
         self._by_oid = {w.seen["oid"]: w for w in self._watched if w.seen is not None}
         return gaps
+
+    def _check_names(self) -> None:
+        """Setup forgets a table when another has come to be meant by its relation."""
+        rows = self._connection.execute(
+            sql.SQL("SELECT relation FROM {}").format(self._installation.table("tables"))
+        )
+        if not {quoted(watched.table) for watched in self._watched} <= {name for (name,) in rows}:
+            raise LostConnectionError(
+                f"Source {self._source}: setup has put triggers on other tables; the log is read "
+                "anew."
+            )
 
     def _full_name(self, of: Watched) -> str:
         return f"{self._source}.{of.table.name}"
@@ -276,7 +290,7 @@ class TriggerMonitor:
         for unit in units(of, snapshots, now):
             found = [entry for xid in unit.xids for entry in of[xid]]
             yield from self._gaps(found, _position(at, token))
-            yield from self._unit(unit, found, token)
+            yield from self._unit(unit, found, token, _position(at, token))
             at = unit.state
 
     def _gaps(self, entries: Sequence[Entry], before: Position) -> Iterator[Broken]:
@@ -288,22 +302,41 @@ class TriggerMonitor:
                 reason = f"TRUNCATE of {label} cannot be followed: {entry.note}"
                 yield Broken({self._full_name(table): None}, reason, before, entry.xid)
 
-    def _unit(self, unit: Unit, entries: Sequence[Entry], token: str) -> Iterator[Committed]:
+    def _unit(
+        self, unit: Unit, entries: Sequence[Entry], token: str, before: Position
+    ) -> Iterator[Logged]:
         changes: dict[int | None, list[Entry]] = {}
         for entry in entries:
             if entry.relation in self._by_oid and entry.note is None:
                 changes.setdefault(entry.relation, []).append(entry)
+        *others, last = unit.xids
         updates = []
         for oid, found in changes.items():
-            table = self._by_oid[oid]
-            if table.is_readable and (delta := delta_of(table, self._shapes, found)):
-                updates.append(Update(self._full_name(table), delta))
+            table, name = self._by_oid[oid], self._full_name(self._by_oid[oid])
+            if not table.is_readable:
+                continue
+            delta, unreadable = self._delta(table, found)
+            for error in unreadable:
+                yield Broken({name: frozenset({error.column})}, error.reason, before, last)
+            if delta:
+                updates.append(Update(name, delta))
         if not updates:
             return
-        *others, last = unit.xids
         name = f"{last}+{len(others)}" if others else f"{last}"
         whole = Transaction(name, tuple(updates), (self._source,), (self._source,))
         yield Committed(whole, _position(unit.state, token), last, others=tuple(others))
+
+    def _delta(
+        self, of: Watched, entries: Sequence[Entry]
+    ) -> tuple[Rows, Sequence[UnreadableError]]:
+        """What entries change, in the columns of which every value can be read."""
+        unreadable: list[UnreadableError] = []
+        while True:
+            lost = (of.lost or frozenset()).union(error.column for error in unreadable)
+            try:
+                return delta_of(replace(of, lost=lost), self._shapes, entries), unreadable
+            except UnreadableError as error:
+                unreadable.append(error)
 
     # Cleaning
 

@@ -61,6 +61,7 @@ INSERT INTO {tables} SELECT {relation}, {shape}, {seen} FROM pg_catalog.pg_class
 WHERE c.oid = {relation}::pg_catalog.regclass
 ON CONFLICT (relation) DO UPDATE SET shape = EXCLUDED.shape
 """
+_FORGET = "DELETE FROM {tables} WHERE relation = ANY({relations})"
 _FUNCTIONS = """
 SELECT p.proname, p.prosrc FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
@@ -88,8 +89,14 @@ class State:
     acknowledged: XidSnapshot
     shapes: dict[int, tuple[str, ...]]
     bodies: frozenset[str]
-    tables: dict[str, tuple[int, Seen]]
-    """By the quoted name of a table: what is logged of it, and how it was acknowledged."""
+    tables: dict[str, tuple[int, Seen | None]]
+    """By the quoted name of a table: what is logged of it, and how it was acknowledged; None
+    where the relation was another table before."""
+
+    def others(self, table: Table) -> list[str]:
+        """The tables elsewhere that were followed under the same name."""
+        ending = "." + sql.Identifier(table.name).as_string(None)
+        return [name for name in self.tables if name.endswith(ending) and name != quoted(table)]
 
 
 @dataclass(frozen=True)
@@ -263,8 +270,7 @@ class TriggerInstallation:
             seen = read_seen(connection, self.name, tables)
         for table in tables:
             here = seen[table.schema, table.name]
-            known = state is not None and state.tables.get(quoted(table))
-            steps.append(self._watching(table, here, functions, known[0] if known else None))
+            steps.append(self._watching(table, here, functions, state))
         return [step for step in steps if step]
 
     def _creating(self) -> list[str]:
@@ -281,8 +287,10 @@ class TriggerInstallation:
         return [part.as_string(None) for part in (*made, *create_values_left(self.name))]
 
     def _watching(
-        self, table: Table, seen: Seen, functions: dict[str, str], known: int | None
+        self, table: Table, seen: Seen, functions: dict[str, str], state: State | None
     ) -> list[str]:
+        known, _ = (state and state.tables.get(quoted(table))) or (None, None)
+        others = state.others(table) if state else []
         logging = Logging(self.name, table)
         statements: list[sql.Composed] = []
         for name, body in logging.bodies.items():
@@ -298,8 +306,8 @@ class TriggerInstallation:
                 parts = {"trigger": sql.Identifier(fitting(trigger)), "table": table.identifier}
                 made = sql.SQL(text).format(function=self.table(function), **parts)
                 statements += [made, sql.SQL(_ALWAYS).format(**parts)]
-        if statements or known != logging.shape:
-            statements += self._recording(table, logging)
+        if statements or others or known != logging.shape:
+            statements += self._recording(table, logging, others)
         return [statement.as_string(None).strip() for statement in statements]
 
     def _function(self, name: str, body: str) -> list[sql.Composed]:
@@ -310,17 +318,25 @@ class TriggerInstallation:
             *create_function(self.name, name, body),
         ]
 
-    def _recording(self, table: Table, logging: Logging) -> list[sql.Composed]:
+    def _recording(
+        self, table: Table, logging: Logging, others: Sequence[str]
+    ) -> list[sql.Composed]:
+        """Where the relation was another table, it is written down as one never seen: a gap."""
         columns = array(map(sql.Literal, logging.columns))
+        seen: sql.Composable = sql.SQL(SEEN).format(schema=sql.Literal(self.name))
+        tables = self.table("tables")
+        forgotten = []
+        if others:
+            seen = sql.SQL("NULL")
+            names = array(map(sql.Literal, [*others, quoted(table)]))
+            forgotten = [sql.SQL(_FORGET).format(tables=tables, relations=names)]
         return [
+            *forgotten,
             sql.SQL("INSERT INTO {} VALUES ({}, {}) ON CONFLICT DO NOTHING").format(
                 self.table("shapes"), logging.shape, columns
             ),
             sql.SQL(_RECORD).format(
-                tables=self.table("tables"),
-                relation=quoted(table),
-                shape=logging.shape,
-                seen=sql.SQL(SEEN).format(schema=sql.Literal(self.name)),
+                tables=tables, relation=quoted(table), shape=logging.shape, seen=seen
             ),
         ]
 

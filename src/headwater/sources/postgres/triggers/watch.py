@@ -6,6 +6,10 @@ tells. It is read in the same snapshot as the log, and compared with how it was 
 was last acknowledged. The rows of the catalog have the number of the transaction that wrote
 them (`xmin`), so that even what was undone again leaves a trace.
 
+A table that was UNLOGGED for a while has a new file, as after VACUUM FULL, and may have lost its
+rows if the server crashed meanwhile or another took its place. Then the server's statistics
+start anew (`crashed`); a new file and new statistics together are a gap.
+
 Choices: a rewritten column has a new `xmin` in the catalog and its table a new file; one of
 both alone is an ordinary thing (SET DEFAULT, VACUUM FULL) and stops nothing.
 """
@@ -24,6 +28,8 @@ from headwater.sources.postgres.types import Table, TableColumn, type_of
 SEEN = """
 pg_catalog.jsonb_build_object(
   'oid', c.oid::pg_catalog.int8, 'file', c.relfilenode::pg_catalog.int8,
+  'is_logged', c.relpersistence OPERATOR(pg_catalog.=) 'p',
+  'crashed', pg_catalog.date_part('epoch', pg_catalog.pg_stat_get_bgwriter_stat_reset_time()),
   'columns', (SELECT pg_catalog.jsonb_object_agg(a.attname, pg_catalog.jsonb_build_array(
       a.attnum, a.atttypid::pg_catalog.int8, a.atttypmod, a.xmin::pg_catalog.text))
     FROM pg_catalog.pg_attribute a
@@ -85,6 +91,10 @@ def find_gap(
         return None if before is None else Gap(None, f"the table {label} is no longer there")
     if before is None or before["oid"] != now["oid"]:
         return Gap(None, f"the table {label} was made anew")
+    if not now["is_logged"]:
+        return Gap(None, f"the table {label} is UNLOGGED: a crash of the server empties it")
+    if not before.get("is_logged", True) or _may_be_emptied(before, now):
+        return Gap(None, f"the table {label} was UNLOGGED, or may have been, and lost its rows")
     if _identities(before) != _identities(now) or not _same_bodies(before, now, bodies):
         return Gap(
             None,
@@ -126,6 +136,11 @@ def _identities(seen: Seen) -> list[Sequence[Any]]:
 def _same_bodies(before: Seen, now: Seen, bodies: Collection[str]) -> bool:
     """Whether functions are what they were, or were replaced by setup."""
     return bodies_of(now) <= bodies_of(before).union(bodies)
+
+
+def _may_be_emptied(before: Seen, now: Seen) -> bool:
+    has_crashed = "crashed" in before and before["crashed"] != now["crashed"]
+    return has_crashed and before["file"] != now["file"]
 
 
 def _is_changed(name: str, before: Seen, now: Seen) -> bool:
