@@ -265,6 +265,16 @@ def test_a_damaged_file_is_named_before_spark_finds_it(
             work()
 
 
+@TABLE
+@pytest.mark.parametrize("damage", [Path.unlink, empty, cut])
+def test_a_writer_does_not_open_where_a_file_is_damaged(
+    view: ViewTable, table: str, damage: Callable[[Path], None]
+) -> None:
+    damage_files(view, table, damage)
+    with pytest.raises(EngineError, match=r"is missing or damaged.*headwater reload orders"):
+        view.writer("next")
+
+
 def test_changes_say_that_a_file_is_damaged(view: ViewTable) -> None:
     damage_files(view, "log", empty)
     with pytest.raises(EngineError, match="is missing or damaged"):

@@ -126,8 +126,7 @@ def read_spark(
     """The rows of the files; no file gives no rows."""
     if not files:
         return spark.createDataFrame([], schema)
-    for file in files:
-        _check_size(folder / file.name, file.size)
+    check_files(folder, files)  # Spark finds out late, and in its own words
     return (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
@@ -135,14 +134,16 @@ def read_spark(
     )
 
 
-def _check_size(path: Path, size: int) -> None:
-    """Spark finds out late, and in its own words."""
-    try:
-        found = path.stat().st_size
-    except FileNotFoundError:
-        raise UnreadableFileError(path) from None
-    if found != size:
-        raise UnreadableFileError(path)
+def check_files(folder: Path, files: Sequence[DataFile]) -> None:
+    """UnreadableFileError if one of the files is missing, or not of its full size."""
+    for file in files:
+        path = folder / file.name
+        try:
+            found = path.stat().st_size
+        except FileNotFoundError:
+            found = -1
+        if found != file.size:
+            raise UnreadableFileError(path)
 
 
 def missing(folder: Path, files: Sequence[DataFile]) -> bool:

@@ -16,7 +16,7 @@ from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import Base, Commit
-from headwater.warehouse.files import missing, read_arrow, read_spark
+from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
     applied_by_key,
@@ -74,6 +74,11 @@ class ViewState:
         return missing(self.plain.folder, self.plain.files) or missing(
             self.log.folder, self.tail_files
         )
+
+    def check_files(self) -> None:
+        """EngineError if a file of this state is missing, or not of its full size."""
+        check_files(self.plain.folder, self.plain.files)
+        check_files(self.log.folder, self.tail_files)
 
     # Through Arrow
 

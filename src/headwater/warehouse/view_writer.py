@@ -54,7 +54,7 @@ class ViewWriter:
         self._log = view.log
         self._checkpointing: threading.Thread | None = None
         self._failed = False
-        view.tables()  # says so if they cannot be built on
+        view.at().check_files()  # says so if they cannot be built on
         for log in (view.log, view.plain):
             log.remove_broken_checkpoints()
         self.latest = self._open()
