@@ -274,8 +274,9 @@ class _Statements:
         return f"({' OR '.join(changed) or '0'})"
 
     def _has_others(self) -> str:
-        """Whether rows are aside because they were in the way of an update."""
-        return f"EXISTS (SELECT 1 FROM {self._aside} WHERE {self._by('OLD')})"
+        """Whether rows are aside that were in the way of an update, or in its own place."""
+        rows = f"{self._by('OLD')} OR {self._taken('OLD')}"
+        return f"EXISTS (SELECT 1 FROM {self._aside} WHERE {rows})"
 
     def _is_cut_short(self) -> str:
         """Whether OLD was being updated, and has replaced only a part of what is in its way."""
