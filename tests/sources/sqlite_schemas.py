@@ -122,7 +122,11 @@ def statement(random: Random) -> str:
             f"INSERT INTO {table} (k, a, b, p) VALUES {_row(random)} ON CONFLICT DO NOTHING",
             f"INSERT INTO {table} (k, a, b, p) VALUES {_row(random)} "
             f"ON CONFLICT (k) DO UPDATE SET a = excluded.a, {column} = {value}",
+            f"INSERT INTO {table} (k, a, b, p) VALUES {_row(random)} "
+            f"ON CONFLICT ({random.choice('abp')}) DO UPDATE SET k = excluded.k",
             f"UPDATE {clause} {table} SET {column} = {value} WHERE k = {other}",
+            f"UPDATE {clause} {table} SET a = {number}, b = {_value(random, 'b')} "
+            f"WHERE k = {other}",
             f"UPDATE {clause} {table} SET k = k + 1 WHERE k >= {other}",
             f"UPDATE {clause} {table} SET k = {number}, a = {other}",
             f"DELETE FROM {table} WHERE {column} = {value}",

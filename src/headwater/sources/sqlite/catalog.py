@@ -121,6 +121,7 @@ class Shape:
     `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
     has what takes the place of NULL, by column, where REPLACE does that. `keys` are the columns
     that an update sets if it brings a row into the way of another one; empty if any may do that.
+    `followed` are the columns that foreign keys refer to and whose changes they act on.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Shape:
     uniques: tuple[Unique, ...]
     defaults: tuple[tuple[str, str], ...]
     keys: tuple[str, ...]
+    followed: tuple[str, ...] = ()
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -357,8 +359,32 @@ def _shape(
     elif not without_rowid:
         keys += tuple(n for n in _ROWIDS if n not in taken)
     return Shape(
-        name, columns, None if without_rowid else rowid, primary, tuple(uniques), defaults, keys
+        name,
+        columns,
+        None if without_rowid else rowid,
+        primary,
+        tuple(uniques),
+        defaults,
+        keys,
+        _followed(connection, name, columns, primary),
     )
+
+
+def _followed(
+    connection: Connection, name: str, columns: Sequence[str], primary: Collection[str]
+) -> tuple[str, ...]:
+    """The columns whose changes the foreign keys of any table act on, by ON UPDATE."""
+    found = connection.execute(
+        'SELECT DISTINCT key."to" FROM main.sqlite_master AS made, '
+        "pragma_foreign_key_list(made.name, 'main') AS key WHERE made.type = 'table' "
+        'AND lower(key."table") = lower(?) '
+        "AND key.on_update IN ('CASCADE', 'SET NULL', 'SET DEFAULT')",
+        (name,),
+    ).fetchall()
+    referred = {str(column).lower() for (column,) in found if column is not None}
+    if any(column is None for (column,) in found):
+        referred |= {column.lower() for column in primary}
+    return tuple(column for column in columns if column.lower() in referred)
 
 
 def _unique(connection: Connection, index: str) -> Unique:

@@ -353,9 +353,9 @@ class SqliteMonitor:
             if nonce is None:
                 raise self._place.broken(f"the log has lost the changes up to {border}.")
             position: Position = {"seq": border, "log": self._state.log, "nonce": nonce}
-            logged += self._unit(border, position, updates)
             for seq, relation in gaps:
-                logged += self._gap(seq, relation, position)
+                logged += self._gap(seq, relation)
+            logged += self._unit(border, position, updates)
             self._borders.popleft()
             self._at, self._at_nonce = border, nonce
         rows.close()
@@ -387,8 +387,11 @@ class SqliteMonitor:
 
     # Gaps
 
-    def _gap(self, seq: int, number: int, position: Position) -> list[Logged]:
-        """A gap that the setup has noted in the log."""
+    def _gap(self, seq: int, number: int) -> list[Logged]:
+        """A gap that the setup or a trigger has noted in the log, before its transaction.
+
+        No view over the relation may take in what else that transaction says of it.
+        """
         found = self._layouts.followed.get(number)
         if found is None:
             return []
@@ -396,25 +399,36 @@ class SqliteMonitor:
             f"SELECT columns, reason FROM {self._place.names.gap} WHERE seq = ?", (seq,)
         ).fetchone()
         broken = None if columns is None else frozenset(json.loads(columns))
-        return [self._broken(found.table.name, Trouble(broken, str(reason)), position, seq)]
+        return [self._broken(found.table.name, broken, str(reason), self._position, seq)]
 
     def _gaps(self) -> list[Logged]:
         """Gaps that were noticed just now, once all that is known before them has been read."""
         found, self._found = self._found, []
-        return [self._broken(name, trouble, self._position, None) for name, trouble in found]
+        return [
+            self._broken(
+                name,
+                trouble.columns,
+                f"{trouble.reason} {self._place.set_up}",
+                self._position,
+                None,
+            )
+            for name, trouble in found
+        ]
 
     @property
     def _position(self) -> Position:
         """Up to where everything has been reported."""
         return {"seq": self._at, "log": self._state.log, "nonce": self._at_nonce}
 
-    def _broken(self, name: str, trouble: Trouble, position: Position, stamp: int | None) -> Broken:
-        return Broken(
-            {f"{self._place.name}.{name}": trouble.columns},
-            f"{trouble.reason} {self._place.set_up}",
-            position,
-            stamp,
-        )
+    def _broken(
+        self,
+        name: str,
+        columns: frozenset[str] | None,
+        reason: str,
+        position: Position,
+        stamp: int | None,
+    ) -> Broken:
+        return Broken({f"{self._place.name}.{name}": columns}, reason, position, stamp)
 
     def _marked(self) -> list[Logged]:
         """The markers of answers that reflect nothing which was not read."""

@@ -37,7 +37,7 @@ from headwater.sources.sqlite.standing import (
     trouble_with,
 )
 from headwater.sources.sqlite.triggers import ACTIONS, GAP, Logging
-from headwater.sources.sqlite.uniques import quoted
+from headwater.sources.sqlite.uniques import literal, quoted
 
 
 def _create(names: Names) -> list[str]:
@@ -122,14 +122,14 @@ def _fits(before: Stored, table: Table, stay: Mapping[str, int]) -> bool:
 
 def _forget(names: Names, number: int, stay: Iterable[str]) -> Iterator[str]:
     yield from _drop_triggers(names, number)
-    kept = ", ".join(map(_literal, stay))
+    kept = ", ".join(map(literal, stay))
     yield f"DELETE FROM {names.column} WHERE relation = {number} AND name NOT IN ({kept})"
     yield f"DELETE FROM {names.relation} WHERE id = {number}"
 
 
 def _gap(names: Names, number: int, trouble: Trouble) -> Iterator[str]:
     """Say in the log that changes are missing before this place."""
-    columns = "NULL" if trouble.columns is None else _literal(json.dumps(sorted(trouble.columns)))
+    columns = "NULL" if trouble.columns is None else literal(json.dumps(sorted(trouble.columns)))
     yield _border(names)
     yield f"UPDATE {names.head} SET seq = seq + 1, nonce = random()"
     yield (
@@ -137,7 +137,7 @@ def _gap(names: Names, number: int, trouble: Trouble) -> Iterator[str]:
         f"SELECT seq, nonce, {number}, {GAP} FROM {names.head}"
     )
     yield (
-        f"INSERT INTO {names.gap} SELECT seq, {columns}, {_literal(trouble.reason)} "
+        f"INSERT INTO {names.gap} SELECT seq, {columns}, {literal(trouble.reason)} "
         f"FROM {names.head}"
     )
 
@@ -150,12 +150,12 @@ def _log_from_here(
     logging = Logging(names, shape_of(table.name, json.loads(shape)), number, ordered)
     yield _border(names)
     yield (
-        f"INSERT INTO {names.relation} VALUES ({number}, {_literal(table.name)}, {_literal(shape)})"
+        f"INSERT INTO {names.relation} VALUES ({number}, {literal(table.name)}, {literal(shape)})"
     )
     for column in fresh:
         yield (
-            f"INSERT INTO {names.column} SELECT {number}, {_literal(column)}, "
-            f"{_literal(table.declared[column])}, {slots[column]}, seq FROM {names.head}"
+            f"INSERT INTO {names.column} SELECT {number}, {literal(column)}, "
+            f"{literal(table.declared[column])}, {slots[column]}, seq FROM {names.head}"
         )
     yield from logging.aside_statements()
     yield from logging.triggers().values()
@@ -251,10 +251,6 @@ def check_writers(
                 "If the table has a unique index or a default that is an expression, write it in "
                 "a simpler way, or leave the table out.",
             )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def run_all(connection: Connection, statements: Callable[[], Iterable[str]]) -> None:

@@ -108,6 +108,7 @@ def shape_json(shape: Shape, logged: Collection[str]) -> str:
         "uniques": [unique.json() for unique in shape.uniques],
         "defaults": {column: text for column, text in shape.defaults if column in kept},
         "keys": list(shape.keys),
+        "followed": [column for column in shape.followed if column in kept],
     }
     return json.dumps(made)
 
@@ -115,6 +116,8 @@ def shape_json(shape: Shape, logged: Collection[str]) -> str:
 def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
     columns, primary, uniques = made["columns"], made["primary"], made["uniques"]
     rowid, defaults, keys = made["rowid"], made["defaults"], made["keys"]
+    followed = made.get("followed", [])
+    assert isinstance(followed, list)
     assert isinstance(keys, list)
     assert isinstance(columns, list)
     assert isinstance(primary, list)
@@ -128,6 +131,7 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
         tuple(unique_of(unique) for unique in uniques),
         tuple((column, str(text)) for column, text in defaults.items()),
         tuple(map(str, keys)),
+        tuple(map(str, followed)),
     )
 
 
@@ -157,6 +161,8 @@ def trouble_with(place: Place, connection: Connection, stored: Stored) -> Troubl
         return Trouble(None, f"the triggers of table {name} were altered.")
     if not {u.renamed(renamed) for u in logging.shape.uniques}.issuperset(now.shape.uniques):
         return Trouble(None, f"table {name} has a new unique index, or a new column rowid.")
+    if not {renamed.get(c, c) for c in logging.shape.followed}.issuperset(now.shape.followed):
+        return Trouble(None, f"a new foreign key acts on updates of table {name}.")
     if younger := _younger(connection, logging):
         return Trouble(
             None,

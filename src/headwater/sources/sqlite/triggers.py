@@ -13,6 +13,11 @@ is aside follows each change, and a row that is written inside another change is
 until the next statement, which is known by its time: SQLite's clock stands still while a
 statement runs.
 
+Two things are not known then, and are logged as a gap. A row that is removed while its own
+UPDATE OR REPLACE is under way has no end that could tell what else was replaced. And where the
+actions of foreign keys follow a changed key, they may write to the row in its new place: if
+another row was there, or if changes seem to be open that are not, the two cannot be told apart.
+
 Assumes that of several triggers after one change ours are the first. SQLite fires the youngest
 first, so the setup makes ours anew when it is run, and `standing` looks for younger ones.
 
@@ -27,13 +32,14 @@ from dataclasses import dataclass, replace
 
 from headwater.sources.sqlite.catalog import Shape
 from headwater.sources.sqlite.names import Names
-from headwater.sources.sqlite.uniques import Comparison, Unique, quoted
+from headwater.sources.sqlite.uniques import Comparison, Unique, literal, quoted
 
 INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
 ACTIONS = (
     *("before_insert", "before_update", "before_delete", "insert", "update", "delete"),
     *("insert_aside", "update_aside"),
     *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
+    *("before_update_lost", "update_lost", "delete_lost"),
 )
 _NOW = "julianday('now')"
 
@@ -60,6 +66,7 @@ class Logging:
             uniques=tuple(unique.renamed(names) for unique in self.shape.uniques),
             defaults=tuple((names.get(c, c), default) for c, default in self.shape.defaults),
             keys=tuple(names.get(column, column) for column in self.shape.keys),
+            followed=tuple(names.get(column, column) for column in self.shape.followed),
         )
         slots = tuple((names.get(column, column), slot) for column, slot in self.slots)
         return replace(self, shape=shape, slots=slots)
@@ -102,6 +109,10 @@ class _Statements:
     def triggers(self) -> dict[str, str]:
         on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
         made = {
+            "before_update_lost": (
+                f"BEFORE UPDATE ON {on} WHEN {self._is_followed()} AND {self._has_others()}",
+                self._lost("a key that foreign keys follow was changed to one that was taken")[:-1],
+            ),
             "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
             "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
             "before_delete": (
@@ -147,6 +158,18 @@ class _Statements:
                 ],
             ),
             "gone": (f"AFTER UPDATE OF gone ON {self._aside}", self._log_gone()),
+            "update_lost": (
+                f"AFTER UPDATE ON {on} WHEN {self._is_followed()} "
+                f"AND ((SELECT open FROM {self._head}) > 1 OR {self._has_others()})",
+                self._lost(
+                    "a key that foreign keys follow was changed inside another change, or after "
+                    "one that was ignored"
+                ),
+            ),
+            "delete_lost": (
+                f"AFTER DELETE ON {on} WHEN {self._is_cut_short()}",
+                self._lost("a row was removed by what its own UPDATE OR REPLACE replaced"),
+            ),
         }
         return {
             (name := self._names.trigger(self._number, action)): (
@@ -210,18 +233,13 @@ class _Statements:
         """Whether the row aside in the place of OLD had come there before the update was made.
 
         After it the actions of foreign keys may change the row, which then is not NEW any more,
-        or if they leave it as it is, it has got another key.
+        or if they leave it as it is, it has got another key that they follow.
         """
         new = [f"{self._of_table(column)} IS {self._new(column)}" for column in self._kept]
         there = f"EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join([self._same('NEW'), *new])})"
         other = [f"{self._of_aside(c)} IS NOT {self._new(c)}" for c in self._kept]
-        same_key = [
-            f"{self._new(column)} IS OLD.{quoted(column)}"
-            for column in self._kept
-            if column in self._shape.keys
-        ]
-        equal = f"({' AND '.join(same_key) or '1'})"
-        return f"NOT ({self._stays()}) OR {there} AND ({' OR '.join([*other, equal])})"
+        unfollowed = f"NOT {self._is_followed()}"
+        return f"NOT ({self._stays()}) OR {there} AND ({' OR '.join([*other, unfollowed])})"
 
     def _moved(self) -> str:
         """Whether an update that was to replace a row aside has left its own old place."""
@@ -249,6 +267,21 @@ class _Statements:
         if whole:
             same += [f"{self._of_table(c)} IS {self._of_aside(c)}" for c in self._kept]
         return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join(same)})"
+
+    def _is_followed(self) -> str:
+        """Whether actions of foreign keys follow an update."""
+        changed = [f"NEW.{quoted(c)} IS NOT OLD.{quoted(c)}" for c in self._shape.followed]
+        return f"({' OR '.join(changed) or '0'})"
+
+    def _has_others(self) -> str:
+        """Whether rows are aside that were in the way of an update, or in its own place."""
+        rows = f"{self._by('OLD')} OR {self._taken('OLD')}"
+        return f"EXISTS (SELECT 1 FROM {self._aside} WHERE {rows})"
+
+    def _is_cut_short(self) -> str:
+        """Whether OLD was being updated, and has replaced only a part of what is in its way."""
+        some = f"SELECT 1 FROM {self._aside} WHERE {self._by('OLD')}"
+        return f"EXISTS ({some} AND {self._gone()}) AND EXISTS ({some} AND NOT {self._gone()})"
 
     # Statements
 
@@ -366,6 +399,16 @@ class _Statements:
             f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
             self._log_row(DELETED, values),
             f"DELETE FROM {self._aside} WHERE rowid = OLD.rowid",
+        ]
+
+    def _lost(self, reason: str) -> list[str]:
+        """Log a gap: what comes after it in the transaction may be missing, too."""
+        said = literal(f"table {self._shape.name}: {reason}, so what it did is not known exactly.")
+        return [
+            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+            self._log_row(GAP, []),
+            f"INSERT INTO {self._names.gap} (seq, reason) SELECT seq, {said} FROM {self._head}",
+            f"DELETE FROM {self._aside}",
         ]
 
     def _log_row(self, action: int, values: Sequence[tuple[str, str]]) -> str:

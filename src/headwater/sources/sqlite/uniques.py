@@ -79,6 +79,10 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def unquoted(token: str) -> str:
     if token[:1] in ('"', "`"):
         return token[1:-1].replace(token[0] * 2, token[0])
