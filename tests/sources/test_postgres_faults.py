@@ -104,7 +104,7 @@ def test_a_slot_that_was_dropped(harness: PostgresHarness) -> None:
     monitor.close()
     source.teardown()
     source.teardown()
-    with pytest.raises(SourceError, match="run setup and load the views again"):
+    with pytest.raises(SourceError, match="Run 'headwater setup pg', which makes it"):
         source.open_monitor(None)
     with pytest.raises(BrokenLogError, match=r"no replication slot .* any more"):
         source.open_monitor({"lsn": "0/0"})
@@ -318,4 +318,39 @@ def test_a_locked_table_does_not_hold_up_the_log(harness: PostgresHarness) -> No
         harness.writer().execute("INSERT INTO b VALUES (1, 'x')")
         assert len(read_log(monitor, 1)) == 1
         source.open_wrapper().close()
+    monitor.close()
+
+
+def test_a_slot_of_another_database_is_told_with_the_way_to_drop_it(
+    harness: PostgresHarness,
+) -> None:
+    """As after the database was renamed away and a copy took its name."""
+    source = harness.source(["a"], owner="00c0ffee")
+    source.setup()
+    copied = PostgresHarness()
+    copied.create_table("a", LINES, ["id"])
+    try:
+        here = copied.source(["a"], slot=harness.name, owner="00c0ffee")
+        told = rf"belongs to the database {harness.name}.*pg_drop_replication_slot.*repair pg"
+        for attempt in (here.setup_statements, here.setup, lambda: here.open_monitor(None)):
+            with pytest.raises(SourceError, match=told):
+                attempt()
+        source.teardown()
+        here.setup()
+        here.open_monitor(None).close()
+        here.teardown()
+    finally:
+        copied.close()
+
+
+def test_teardown_beside_a_runner_says_to_stop_it(
+    harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.sources.postgres.setup._PATIENCE_S", 0.0)
+    source = harness.source(["a"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    with pytest.raises(SourceError, match=r"is being read.* Stop the runner") as raised:
+        source.teardown()
+    assert not isinstance(raised.value, LostConnectionError)
     monitor.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -44,7 +45,8 @@ FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid =
 WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
 """
 _SLOT = """
-SELECT plugin, database = pg_catalog.current_database(), wal_status, confirmed_flush_lsn::text
+SELECT plugin, nullif(database, pg_catalog.current_database())::text, wal_status,
+       confirmed_flush_lsn::text
 FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
 _HOLDER = """
@@ -69,6 +71,8 @@ JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.granted AND l.locktype = 'relation' AND l.relation = ANY(%s::oid[])
   AND a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()
 """
+_Slot: TypeAlias = tuple[str | None, str | None, str, str | None]
+"""Its plugin, its database if that is another, whether the server keeps its log, and from where."""
 _PATIENCE_S = 5.0
 _LOCK_LIMIT_MS = 1000
 _LOCK_TRIES = 15
@@ -91,6 +95,7 @@ class Installation:
         found = publications(self.access, connection).get(self.publication)
         self._check_owner(found)
         slot = self._slot(connection)
+        self._check_slot(slot)
         if slot is not None and self.owner and not self._is_ours(found):
             raise SourceError(
                 f"Source {self.access.source}: there is a replication slot {self.slot} already, "
@@ -164,13 +169,8 @@ class Installation:
                 f"Source {self.access.source}: {message}.",
                 f"Run 'headwater setup {self.access.source}', which makes it.",
             )
-        plugin, here, status, confirmed = slot
-        if plugin != "pgoutput" or not here:
-            raise SourceError(
-                f"Source {self.access.source}: the replication slot {self.slot} belongs to "
-                "something else.",
-                "Choose another name for the slot.",
-            )
+        self._check_slot(slot)
+        _, _, status, confirmed = slot
         if status == "lost" or confirmed is None:
             raise BrokenLogError(
                 self.access.source,
@@ -218,6 +218,26 @@ class Installation:
                 f"warehouse {found.note.owner}; this one is {self.owner}.",
                 "Give other names for slot and publication in headwater.toml, or run teardown in "
                 "the other project.",
+            )
+
+    def _check_slot(self, slot: _Slot | None) -> None:
+        if slot is None:
+            return
+        plugin, elsewhere, *_ = slot
+        if elsewhere is not None:
+            raise SourceError(
+                f"Source {self.access.source}: the replication slot {self.slot} belongs to the "
+                f"database {elsewhere}.",
+                "If that was this database before it was replaced, connect to it and run: SELECT "
+                f"pg_drop_replication_slot('{self.slot}'); then run 'headwater repair "
+                f"{self.access.source}'. Otherwise give another name for the slot in "
+                "headwater.toml.",
+            )
+        if plugin != "pgoutput":
+            raise SourceError(
+                f"Source {self.access.source}: the replication slot {self.slot} belongs to "
+                "something else.",
+                "Give another name for the slot in headwater.toml.",
             )
 
     def _is_ours(self, found: Publication | None) -> bool:
@@ -313,8 +333,13 @@ class Installation:
                     )
                 return
             except SourceError as error:
-                if "is active" not in error.message or time.monotonic() > deadline:
+                if "is active" not in error.message:
                     raise
+                if time.monotonic() > deadline:
+                    raise SourceError(
+                        f"Source {self.access.source}: the slot {self.slot} is being read.",
+                        "Stop the runner ('headwater run') that reads it first.",
+                    ) from None
                 time.sleep(0.05)
 
     def _publication_statements(
@@ -339,14 +364,15 @@ class Installation:
             raise SourceError(
                 f"Source {self.access.source}: the publication {self.publication} leaves out "
                 "some rows, columns or kinds of changes.",
-                "Give another name for the publication, and setup makes it.",
+                f"If setup made it, run 'headwater repair {self.access.source}'; otherwise give "
+                "another name for the publication in headwater.toml, and setup makes it.",
             )
         missing = [table for table in tables if table.oid not in published]
         if not missing:
             return []
         return [sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, _listed(missing))]
 
-    def _slot(self, connection: Connection) -> tuple[str, bool, str, str | None] | None:
+    def _slot(self, connection: Connection) -> _Slot | None:
         with self.access.errors("read the catalog"):
             return connection.execute(_SLOT, [self.slot]).fetchone()
 
@@ -377,14 +403,15 @@ def not_full(table: Table) -> SourceError:
     statement = _identity_statement(table).as_string(None)
     return SourceError(
         f"Table {table.label}: the log does not hold its whole old rows.",
-        f"Run: {statement}; then load the views again.",
+        f"Run: {statement}; then 'headwater reload VIEW'.",
     )
 
 
 def altered(table: Table, schema: str, name: str, columns: Sequence[str]) -> SourceError:
     return SourceError(
         f"Table {table.label} was altered: now it is {schema}.{name} ({', '.join(columns)}).",
-        "Define the views anew over the table as it is now, and load them.",
+        "Run 'headwater reload VIEW' for each view that uses it; where it lacks a column that the "
+        "view names, define the view anew first.",
     )
 
 

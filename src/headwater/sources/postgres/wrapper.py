@@ -161,7 +161,8 @@ class PostgresWrapper:
                 raise SourceError(
                     f"Source {self._access.source}: the column {ref.column} of {table.label} is "
                     "gone or was altered.",
-                    "Define the views anew over the table as it is now, and load them.",
+                    "Run 'headwater reload VIEW' for each view that uses it; where the table "
+                    "lacks it now, define the view anew first.",
                 )
 
     def _table(self, relation: str) -> Table:
