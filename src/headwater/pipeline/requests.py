@@ -36,7 +36,8 @@ class Request:
 def drop_view(project: Project, view: str) -> None:
     """Remove a view's tables: by the runner, if there is one."""
     warehouse = Warehouse(project.warehouse)
-    warehouse.view(view)  # says so if there is none
+    if not warehouse.remains(view):
+        warehouse.view(view)  # says that there is none
     if ask_runner(project, "drop", view):
         return
     lease = Lease(warehouse.internal)

@@ -576,7 +576,7 @@ class Runner:
             self._stop_view(status)
             status.stop(InputError("It was dropped.", "The next run loads it."))
         with status.lock if status is not None else nullcontext():
-            if name in self.warehouse.view_names():
+            if self.warehouse.remains(name):
                 self.warehouse.drop(name)
 
     def _reload(self, names: Iterable[str], request: Request) -> None:
