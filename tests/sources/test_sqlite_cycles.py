@@ -228,7 +228,7 @@ def test_random_statements_are_logged_exactly_or_as_a_gap() -> None:
         found, more = differences(seed)
         assert found == [], seed
         gaps += more
-    assert gaps < SCHEMAS * STATEMENTS / 20  # every fourth of them moves keys that are followed
+    assert gaps < SCHEMAS * STATEMENTS / 20
 
 
 @pytest.mark.stress
