@@ -410,8 +410,8 @@ def not_full(table: Table) -> SourceError:
 def altered(table: Table, schema: str, name: str, columns: Sequence[str]) -> SourceError:
     return SourceError(
         f"Table {table.label} was altered: now it is {schema}.{name} ({', '.join(columns)}).",
-        "Run 'headwater reload VIEW' for each view that uses it; where it lacks a column that the "
-        "view names, define the view anew first.",
+        "Start 'headwater run' anew, then run 'headwater reload VIEW'; where it lacks a "
+        "column that the view names, define the view anew first.",
     )
 
 

@@ -161,7 +161,7 @@ class PostgresWrapper:
                 raise SourceError(
                     f"Source {self._access.source}: the column {ref.column} of {table.label} is "
                     "gone or was altered.",
-                    "Run 'headwater reload VIEW' for each view that uses it; where the table "
+                    "Start 'headwater run' anew, then run 'headwater reload VIEW'; where the table "
                     "lacks it now, define the view anew first.",
                 )
 
