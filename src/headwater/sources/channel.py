@@ -540,7 +540,7 @@ class Subscription:
             while self._step():
                 pass
         except HeadwaterError as error:
-            if not self._ended():
+            if not self._ended() or error is self._channel.trouble:
                 self._end_with(error)
         except Exception as error:
             self._end_with(_fault(self._channel.source.name, "following it", error))
