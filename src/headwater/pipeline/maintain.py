@@ -290,6 +290,8 @@ class Maintainer:
     def _step(self, writer: ViewWriter) -> None:
         if self._is_due() and (self._inbox.empty() or self._has_waited()):
             self._commit(writer)
+        if not self._delta and self.progress is not None:
+            self.visible = self.progress.vector
         try:
             delivery = self._inbox.get(timeout=self._patience())
         except queue.Empty:
@@ -302,8 +304,6 @@ class Maintainer:
             self._pass(delivery, delivery.broken)
         else:
             self._take(delivery, writer)
-        if not self._delta and self.progress is not None:
-            self.visible = self.progress.vector
         if self._unnoted > _MOST_UNNOTED:
             self._note(writer)
 
