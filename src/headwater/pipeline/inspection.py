@@ -96,6 +96,7 @@ def inspect(folder: Path) -> Inspection:
             with _noting(found.problems):
                 missing = sources[source.name].missing_indexes(wanted)
                 source.missing_indexes = tuple(missing)
+    found.problems = list({str(problem): problem for problem in found.problems}.values())
     return found
 
 
