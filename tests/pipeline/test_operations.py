@@ -222,7 +222,8 @@ def test_a_source_that_is_down_at_the_start_is_waited_for_by_its_views_only(
         with contextlib.suppress(RuntimeError):  # it runs already
             servers[1].start()
     load(shop, spark)
-    check(shop)
+    for name in VIEWS:  # the log has no columns of views that could not be loaded yet
+        assert verify_view(shop.project, name, spark).holds
 
 
 # Verification

@@ -467,6 +467,7 @@ class Runner:
             feed = self._open_feed(source)
         read = self._columns[source]
         if read and any(needed - read.get(name, set()) for name, needed in wanted.items()):
+            self._needed = None  # a source may have been down when it was found out
             columns = self._all_columns(source)
             narrow = narrowed(self.project.sources[source], columns)
             described = {r.name: r for r in narrow.relations().values()}
