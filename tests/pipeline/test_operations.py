@@ -3,6 +3,7 @@
 import contextlib
 import json
 import resource
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -276,7 +277,7 @@ def test_commands_of_an_operator_without_a_runner(
     status = json.loads(quick("status", "--json", *project).out)
     assert status["runner"] is None
     assert status["views"]["prices"]["state"] == "not running"
-    assert status["views"]["prices"]["lag"] == {"shop": 0, "stock": 0}
+    assert status["views"]["prices"]["lag"] == {"shop": None, "stock": None}  # not known
     assert status["sources"]["stock"]["end"] == 1
     assert "prices" in quick("status", *project).out
 
@@ -371,60 +372,39 @@ def test_a_changed_select_is_refused_until_the_view_is_loaded_again(
     assert quick("run", "--once", "--project", str(shop.folder)).code == 0
 
 
-def test_a_changed_table_is_refused_until_its_views_are_loaded_again(
-    make: Callable[..., Shop],
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_column_that_no_view_uses_may_be_added_between_runs(
+    make: Callable[..., Shop], spark: SparkSession
 ) -> None:
     shop = make({"prices": VIEWS["prices"], "by_item": BY_ITEM})
-    project = ("--project", str(shop.folder))
     load(shop, spark)
-    before = contents_of(shop.warehouse.path)
     with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
         stock.execute("ALTER TABLE lines ADD COLUMN note TEXT")
-    refused = failing(monkeypatch, capsys, "run", *project)
-    assert refused.code == 2
-    assert refused.err == (
-        "headwater: Column note of stock.lines is new, and was not there when view by_item was "
-        "loaded. Run headwater reload by_item.\n"
-    )
-    assert contents_of(shop.warehouse.path) == before
-    with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
         stock.execute("INSERT INTO lines VALUES (1, 55, 2, 9.75, 'new')")
+    load(shop, spark)
     for name in ("by_item", "prices"):
-        assert quick("reload", name, *project).code == 0
-    with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
-        stock.execute("INSERT INTO lines VALUES (1, 56, 2, 9.75, 'newer')")
-    assert quick("run", "--once", *project).code == 0
-    for name in ("by_item", "prices"):
-        assert {55, 56} <= {row[0] for row in shop.warehouse.view(name).rows()}
+        assert 55 in {row[0] for row in shop.warehouse.view(name).rows()}
         assert verify_view(shop.project, name, spark).holds
 
 
-def test_a_table_that_changes_under_a_runner_stops_its_views_until_they_are_reloaded(
+def test_a_table_that_changes_under_a_runner_concerns_only_the_views_that_use_what_changed(
     make: Callable[..., Shop], spark: SparkSession
 ) -> None:
     shop = make({"by_item": BY_ITEM, "large_orders": VIEWS["large_orders"]})
-    project = ("--project", str(shop.folder))
     with supervised(shop, spark) as running:
         running.wait_for_the_end()
         with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
             stock.execute("ALTER TABLE lines ADD COLUMN note TEXT")
             stock.execute("INSERT INTO lines VALUES (1, 55, 2, 9.75, 'new')")
-        running.wait_until(lambda: running.state("by_item") == "stopped")
-        assert "was altered" in running.runner.views["by_item"].message
-        assert quick("reload", "by_item", *project).code == 0
-        running.wait_until(lambda: running.state("by_item") == "running")
-        with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
-            stock.execute("INSERT INTO lines VALUES (1, 56, 2, 9.75, 'newer')")
         running.wait_for_more_commits(["by_item"], 1)
+        with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
+            stock.execute("ALTER TABLE lines RENAME COLUMN qty TO pieces")
+        running.wait_until(lambda: running.state("by_item") == "stopped")
         with writing(shop, "shop", "crm"):
             running.wait_for_more_commits(["large_orders"], 1)
-    assert {55, 56} <= {row[0] for row in shop.warehouse.view("by_item").rows()}
+    assert 55 in {row[0] for row in shop.warehouse.view("by_item").rows()}
 
 
-def test_a_source_that_was_set_up_anew_is_followed_once_its_views_are_dropped(
+def test_a_source_that_was_set_up_anew_is_followed_once_it_is_repaired(
     make: Callable[..., Shop], spark: SparkSession
 ) -> None:
     shop = make({"by_item": BY_ITEM})
@@ -435,9 +415,9 @@ def test_a_source_that_was_set_up_anew_is_followed_once_its_views_are_dropped(
             stock.execute(f"INSERT INTO lines VALUES (1, {number}, 2, 9.75)".encode())
     assert quick("teardown", "stock", *project).code == 0
     assert quick("setup", "stock", *project).code == 0
-    with pytest.raises(HeadwaterError, match="load the views again"):
+    with pytest.raises(HeadwaterError, match="headwater repair stock"):
         quick("run", "--once", *project)
-    assert quick("reload", "by_item", *project).code == 0
+    assert quick("repair", "stock", *project).code == 0
     assert verify_view(shop.project, "by_item", spark).holds
 
 
@@ -484,6 +464,7 @@ def test_a_warehouse_that_cannot_be_written_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     shop = make({"by_item": BY_ITEM})
+    shutil.rmtree(shop.folder / "warehouse")
     (shop.folder / "warehouse").write_text("a file in the way")
     refused = failing(monkeypatch, capsys, "run", "--project", str(shop.folder))
     assert refused.code == 1

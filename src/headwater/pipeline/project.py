@@ -19,7 +19,7 @@ from headwater.algebra.sql_names import closest_first, find_relation
 from headwater.algebra.sql_text import RefusalError, means
 from headwater.algebra.values import Json
 from headwater.check.levels import Level
-from headwater.errors import InputError
+from headwater.errors import EngineError, InputError
 from headwater.pipeline.choice import Choice, ForcedError, choose, resolve
 from headwater.pipeline.settings import (
     FILE,
@@ -177,7 +177,13 @@ def open_source(folder: str | Path, name: str) -> Source:
 
 
 def _owner(warehouse: Path) -> str:
-    return owner_of(warehouse / "_headwater")
+    try:
+        return owner_of(warehouse / "_headwater")
+    except OSError as error:
+        raise EngineError(
+            f"The warehouse cannot be written: {warehouse}: {error.strerror}.",
+            f"See to the folder, or choose another path for it in {FILE}.",
+        ) from None
 
 
 def known_owner(warehouse: Path) -> str:
