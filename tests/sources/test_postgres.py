@@ -30,7 +30,7 @@ from headwater.algebra.values import (
     decimal_type,
 )
 from headwater.errors import LostConnectionError, SourceError
-from headwater.sources.contract import Committed, Monitor, Position, Progressed, Source
+from headwater.sources.contract import Broken, Committed, Monitor, Position, Progressed, Source
 from headwater.sources.postgres import monitor as monitor_module
 from headwater.sources.postgres.pgoutput import parse_lsn
 from tests.sources.harness import local
@@ -168,8 +168,10 @@ def test_a_value_that_has_no_equal_is_refused_by_name(
     source.setup()
     monitor = source.open_monitor(None)
     writer.execute(f"INSERT INTO odd VALUES (1, {value})")
-    with pytest.raises(SourceError, match=r"public\.odd, column strange"):
-        read_log(monitor, 1)
+    gaps: list[Broken] = []
+    while not gaps:  # it ends nothing: views that do not use the column go on
+        gaps = [item for item in monitor.read(1.0) if isinstance(item, Broken)]
+    assert "strange" in gaps[0].reason
     monitor.close()
     with pytest.raises(SourceError, match=r"public\.odd, column strange"):
         answered(source, whole(source.relations(), "odd"))
