@@ -81,7 +81,7 @@ def test_a_view_whose_sources_never_changed_is_verified_beside_a_runner(
     runner.start()
     try:
         deadline = time.monotonic() + 120
-        while not runner.has_reached({}):
+        while not runner.reach({}):
             assert time.monotonic() < deadline, "the views were not loaded in time"
             runner.supervise()
             time.sleep(0.1)

@@ -276,7 +276,7 @@ def load(shop: Shop, spark: SparkSession) -> None:
     runner.start()
     try:
         targets = runner.targets()
-        while not runner.has_reached(targets):
+        while not runner.reach(targets):
             runner.supervise()
             time.sleep(0.02)
     finally:

@@ -49,7 +49,7 @@ def run_until_caught_up(shop: Shop, spark: SparkSession, commits: int, pause_s: 
         for writer in writers:
             writer.stop()
         targets = runner.targets()
-        wait_for(runner, lambda: runner.has_reached(targets))
+        wait_for(runner, lambda: runner.reach(targets))
     finally:
         for writer in writers:
             writer.stopping.set()

@@ -74,7 +74,7 @@ def keep_running(
         while not stop.is_set() and not finished:
             runner.supervise()
             look()
-            finished = targets is not None and runner.has_reached(targets)
+            finished = targets is not None and runner.reach(targets)
             if not finished:
                 stop.wait(_REFRESH_S if targets is None else _TARGET_S)
         loading = runner.loading

@@ -31,7 +31,7 @@ from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.gaps import GapError, concerns
-from headwater.pipeline.progress import Progress, ranges
+from headwater.pipeline.progress import Progress, has_reached, ranges
 from headwater.protocol.effects import Add, Apply, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager
@@ -152,6 +152,7 @@ class Maintainer:
         self._owed: dict[str, int] = dict.fromkeys(plan.view.sources, 0)
         self._asked: dict[str, float] = {}
         self._stopping = False
+        self._hurries = False
         self._failure: HeadwaterError | None = None
         self._schemas = {relation.name: relation.schema for relation in plan.view.relations}
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
@@ -189,6 +190,13 @@ class Maintainer:
         self._stopping = True
         with self._room:
             self._room.notify_all()
+
+    def reach(self, targets: Mapping[str, int]) -> bool:
+        """Show everything up to these numbers as soon as it is there; whether readers see it."""
+        if self.progress is None or not has_reached(self.progress.vector, targets):
+            return False
+        self._hurries = True
+        return has_reached(self.visible, targets)
 
     def join(self, limit_s: float | None = None) -> None:
         self._thread.join(limit_s)
@@ -269,8 +277,8 @@ class Maintainer:
 
     def _subscribe(self, table: ViewTable) -> None:
         vector = table.latest().vector
-        self.progress = Progress(vector)
         self.visible = vector
+        self.progress = Progress(vector)
         self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number
@@ -404,7 +412,9 @@ class Maintainer:
         return bool(self._delta) and time.monotonic() >= self._due_at()
 
     def _due_at(self) -> float:
-        return self._commit_at + (self.plan.refresh_s or 0.0)
+        if self._hurries or self.plan.refresh_s is None:
+            return self._commit_at
+        return self._commit_at + self.plan.refresh_s
 
     def _commit(self, writer: ViewWriter) -> None:
         """Make what is pending visible, in one step, with the vector that it stands for."""

@@ -59,12 +59,10 @@ class Progress:
         """Whether a transaction that comes now has been reflected before."""
         return number in self._sources[source].early
 
-    def has_reached(self, targets: Mapping[str, int]) -> bool:
-        return all(
-            self._sources[source].reached.number >= number
-            for source, number in targets.items()
-            if source in self._sources
-        )
+
+def has_reached(vector: Vector, targets: Mapping[str, int]) -> bool:
+    """Whether a view at this vector reflects all its sources up to these numbers."""
+    return all(reached.number >= targets.get(source, 0) for source, reached in vector.items())
 
 
 def ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:

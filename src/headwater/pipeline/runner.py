@@ -15,7 +15,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 _SUPERVISE_S = 0.5
 _RETRY_S = 5.0
 _STOP_S = 5.0
-"""How long a stop waits for each thing that is under way, once it has been cancelled."""
+"""How long a stop waits for what is under way, and once more when it has been cancelled."""
 
 
 @dataclass
@@ -199,9 +199,11 @@ class Runner:
             maintainer.stop()
         for feed in self.feeds.values():
             feed.channel.stop()
+        for name in self.loading:
+            self._cancel_jobs(name)
+        _join(maintainers)  # what they commit is not cut off
         self._cancel_jobs()
-        for maintainer in maintainers:
-            maintainer.join(_STOP_S)
+        _join(maintainers)
         for status in self.views.values():
             if status.maintainer is not None and status.maintainer.failure is not None:
                 self._note_end(status, status.maintainer.failure)
@@ -223,17 +225,17 @@ class Runner:
                 found[name] = feed.channel.end
         return found
 
-    def has_reached(self, targets: Mapping[str, int]) -> bool:
-        """Whether every view reflects everything up to these numbers, or cannot go on."""
-        return all(self._has_reached(status, targets) for status in self.views.values())
+    def reach(self, targets: Mapping[str, int]) -> bool:
+        """Let every view show everything up to these numbers, as soon as it can.
 
-    def _has_reached(self, status: ViewStatus, targets: Mapping[str, int]) -> bool:
-        if status.failure is not None and status.maintainer is None:
-            return True
-        maintainer = status.maintainer
-        if maintainer is None or maintainer.progress is None:
-            return False
-        return maintainer.progress.has_reached(targets)
+        Returns whether all of them do, or cannot go on.
+        """
+        return all(self._reach(status, targets) for status in self.views.values())
+
+    def _reach(self, status: ViewStatus, targets: Mapping[str, int]) -> bool:
+        if status.maintainer is None:
+            return status.failure is not None
+        return status.maintainer.reach(targets)
 
     def _note_end(self, status: ViewStatus, failure: HeadwaterError) -> None:
         """A view that ended badly while everything was being stopped."""
@@ -650,3 +652,9 @@ class Runner:
         with suppress(OSError):  # a full disk is told by what cannot do without it
             temporary.write_text(json.dumps(self.describe()))
             temporary.replace(path)
+
+
+def _join(maintainers: Sequence[Maintainer]) -> None:
+    until = time.monotonic() + _STOP_S
+    for maintainer in maintainers:
+        maintainer.join(max(0.0, until - time.monotonic()))
