@@ -14,8 +14,7 @@ from headwater.warehouse.lease import Lease
 
 def repair_source(source: Source, log: ChangeLog, lease: Lease, after: int) -> None:
     """Set a source up again; no view may be reading it. `after` is how far the views have come."""
-    source.teardown()
-    source.setup()
+    source.set_up_again()
     begin_anew(log, lease, f"source {source.name} was repaired, so its log begins anew.", after)
 
 

@@ -16,6 +16,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Json
+from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction
 
 if TYPE_CHECKING:
@@ -235,6 +236,10 @@ class Source(Protocol):
         """What somebody should know who looks after this source, in sentences."""
         ...
 
+    def lacking(self) -> Sequence[SourceError]:
+        """What this role may not do that a run needs; empty where nothing is lacking."""
+        ...
+
     def stays(self) -> Sequence[str]:
         """What a teardown would leave at the source, in sentences."""
         ...
@@ -252,6 +257,10 @@ class Source(Protocol):
         ...
 
     def setup(self) -> None: ...
+
+    def set_up_again(self) -> None:
+        """Begin another log in the place of one that cannot be followed any more."""
+        ...
 
     def teardown(self) -> None: ...
 

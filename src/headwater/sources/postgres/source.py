@@ -13,7 +13,7 @@ from functools import partial
 from psycopg import sql
 
 from headwater.algebra.schema import Relation
-from headwater.errors import InputError
+from headwater.errors import InputError, SourceError
 from headwater.sources.contract import (
     Lift,
     Load,
@@ -38,6 +38,7 @@ from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.privileges import lacking_for_replication, lacking_for_triggers
 from headwater.sources.postgres.retention import (
     Retained,
     other_logs,
@@ -144,6 +145,10 @@ class PostgresSource:
         with self._access.connect() as connection:
             self._installation.install(connection, self._tables(connection).values())
 
+    def set_up_again(self) -> None:
+        with self._access.connect() as connection:
+            self._installation.renew(connection, self._tables(connection).values())
+
     def teardown(self) -> None:
         with self._access.connect() as connection:
             self._installation.remove(connection)
@@ -167,6 +172,12 @@ class PostgresSource:
             for table in self._tables(connection).values():
                 told += table.left_out
         return told
+
+    def lacking(self) -> Sequence[SourceError]:
+        if self._triggers is None:
+            return lacking_for_replication(self._access)
+        with self._access.connect() as connection:
+            return lacking_for_triggers(self._access, connection, self._slot)
 
     def retained(self) -> Retained | None:
         """How much log the server keeps for us; None where it keeps none."""

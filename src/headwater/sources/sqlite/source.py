@@ -12,12 +12,14 @@ transactions up to the number that it was read with. Each owner has a log of its
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
+from headwater.errors import SourceError
 from headwater.sources.contract import Lift, OtherLog, Position, Reader, as_it_is
 from headwater.sources.sqlite.catalog import (
     Connection,
@@ -104,6 +106,19 @@ class SqliteSource:
     def cautions(self) -> Sequence[str]:
         return ()
 
+    def lacking(self) -> Sequence[SourceError]:
+        path = self._place.path
+        for place in (path, path.absolute().parent):
+            if place.exists() and not os.access(place, os.W_OK):
+                return [
+                    self._place.error(
+                        f"{place} may not be written by this user: the log is in the same file, "
+                        "and SQLite needs two more beside it.",
+                        "Run Headwater as a user that may.",
+                    )
+                ]
+        return []
+
     def stays(self) -> Sequence[str]:
         return ("the file stays in WAL mode.",)
 
@@ -139,6 +154,10 @@ class SqliteSource:
                 check_writers(self._place, connection, tables.values(), failing)
 
             run_all(connection, statements)
+
+    def set_up_again(self) -> None:
+        self.teardown()
+        self.setup()
 
     def teardown(self) -> None:
         """Remove what the setup added; the file stays in WAL mode."""

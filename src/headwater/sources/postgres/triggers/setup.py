@@ -20,6 +20,12 @@ from psycopg import sql
 from headwater.errors import BrokenLogError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import locks_apart, patiently
+from headwater.sources.postgres.privileges import (
+    check_log_granted,
+    current_role,
+    grants,
+    may_use_log,
+)
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
     VERSION,
@@ -70,6 +76,10 @@ _EARLIER = """
 SELECT p.proname FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname = 'headwater' AND p.proname ~ %s
+"""
+_IS_THERE = """
+SELECT FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
+WHERE n.nspname = %s AND c.relname = 'state'
 """
 _OTHERS = """
 SELECT pg_catalog.obj_description(n.oid, 'pg_namespace'), n.nspname,
@@ -123,15 +133,23 @@ class TriggerInstallation:
         steps = self._steps(connection, tables)
         if steps:
             self._check_role(connection)
-        oids = [table.oid for table in tables]
-        try:
-            for step in steps:
+        self._run_all(connection, steps, [table.oid for table in tables])
+
+    def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
+        self.remove(connection)
+        self.install(connection, tables)
+
+    def _run_all(
+        self, connection: Connection, steps: Sequence[Sequence[str]], oids: Sequence[int] = ()
+    ) -> None:
+        for at, step in enumerate(steps):
+            try:
                 patiently(self.access, connection, oids, partial(self._run, connection, step))
-        except SourceError as error:
-            if "no privilege" not in error.message:
-                raise
-            wanted = "; ".join(statement for step in steps for statement in step)
-            raise SourceError(error.message, f"As a role that may, run: {wanted};") from None
+            except SourceError as error:
+                if "no privilege" not in error.message:
+                    raise
+                left = "; ".join(statement for step in steps[at:] for statement in step)
+                raise SourceError(error.message, f"As a role that may, run: {left};") from None
 
     def _run(self, connection: Connection, statements: Iterable[str]) -> None:
         for statement in statements:
@@ -144,7 +162,7 @@ class TriggerInstallation:
             self._check_owner(owner)
             self._drop(connection, self.name)
         if earlier := self._earlier(connection):
-            patiently(self.access, connection, [], partial(self._run, connection, earlier))
+            self._run_all(connection, [earlier])
 
     def other_logs(self, connection: Connection) -> dict[str, int]:
         """The logs of other warehouses in this database, by owner, with their bytes."""
@@ -219,11 +237,10 @@ class TriggerInstallation:
         """Whose log is here; None where there is none."""
         state = self.table("state")
         with self.access.errors("read the log's state"):
-            known = connection.execute(
-                "SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [state.as_string(None)]
-            ).fetchone()
-            if not known or not known[0]:
+            if connection.execute(_IS_THERE, [self.name]).fetchone() is None:
                 return None
+        check_log_granted(self.access, connection, self.name)
+        with self.access.errors("read the log's state"):
             row = connection.execute(sql.SQL("SELECT owner FROM {}").format(state)).fetchone()
         return row[0] if row else None
 
@@ -258,10 +275,14 @@ class TriggerInstallation:
 
     def _steps(self, connection: Connection, tables: Iterable[Table]) -> list[list[str]]:
         """What is still to be run; each step is one transaction."""
+        role = current_role(self.access, connection)
+        if not may_use_log(self.access, connection, self.name):
+            return [grants(self.name, role)]  # until then it cannot be told what else is missing
         steps = [self._earlier(connection)]
         state = self.state(connection)
         if state is None:
-            steps.append(self._creating())
+            # Somebody else may run this, for the role that asks.
+            steps.append([*self._creating(), *grants(self.name, role)])
         else:
             self._check_owner(state.owner)
         tables = list(tables)
@@ -353,8 +374,7 @@ class TriggerInstallation:
             name = sql.Identifier(schema, table)
             statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
         statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
-        texts = [statement.as_string(None) for statement in statements]
-        patiently(self.access, connection, [], partial(self._run, connection, texts))
+        self._run_all(connection, [[statement.as_string(None) for statement in statements]])
 
     def _earlier(self, connection: Connection) -> list[str]:
         """Statements that drop what the first version made for this source."""
