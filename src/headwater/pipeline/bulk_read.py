@@ -28,6 +28,7 @@ from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.sources.contract import Load, PartReader
+from headwater.warehouse.durable import make_folder
 from headwater.warehouse.netting import quoted
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Tally:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, durable=False)
 
     def note(self, part: str, rows: int) -> None:
         (self._folder / as_file(part)).write_text(str(rows))
@@ -166,7 +167,7 @@ def _through_files(
 ) -> DataFrame:
     folder = scratch / as_file(relation.name)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_folder(folder, durable=False)
     schema = arrow_schema(relation.schema)
 
     def copy(part: int) -> None:
