@@ -198,6 +198,19 @@ class OtherLog:
     """What it takes there, where that is known."""
 
 
+@dataclass(frozen=True)
+class Retained:
+    """What a source keeps for this warehouse until it has been read; it grows meanwhile."""
+
+    size_bytes: int | None
+    """What it takes there, where that is known."""
+    rows: int | None = None
+    """How many changed rows, where they are counted."""
+    is_read: bool = False
+    left_bytes: int | None = None
+    """How much more may be written before the source gives it up; None: without a limit."""
+
+
 class Source(Protocol):
     """One database. Holds settings only; connections are opened by the methods."""
 
@@ -242,6 +255,10 @@ class Source(Protocol):
 
     def stays(self) -> Sequence[str]:
         """What a teardown would leave at the source, in sentences."""
+        ...
+
+    def retained(self) -> Retained | None:
+        """How much log the source keeps for us; None where it keeps none."""
         ...
 
     def other_logs(self) -> Sequence[OtherLog]:

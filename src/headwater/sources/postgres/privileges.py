@@ -21,6 +21,8 @@ _LOG_RIGHTS: Mapping[str, tuple[str, ...]] = {
     "bodies": ("SELECT",),
 }
 """What a monitor and a wrapper do with the tables of a log that triggers write."""
+_TO_BEGIN_ANEW = {"log": ("TRUNCATE",)}
+"""What is granted besides, so that an unread log can be given up."""
 _ENTERED = """
 SELECT pg_catalog.has_schema_privilege(oid, 'USAGE') FROM pg_catalog.pg_namespace
 WHERE nspname = %s
@@ -96,7 +98,9 @@ def grants(schema: str, role: str) -> list[str]:
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), to),
         *(
             sql.SQL("GRANT {} ON {} TO {}").format(
-                sql.SQL(", ").join(map(sql.SQL, rights)), sql.Identifier(schema, name), to
+                sql.SQL(", ").join(map(sql.SQL, (*rights, *_TO_BEGIN_ANEW.get(name, ())))),
+                sql.Identifier(schema, name),
+                to,
             )
             for name, rights in _LOG_RIGHTS.items()
         ),

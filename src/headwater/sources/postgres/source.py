@@ -23,6 +23,7 @@ from headwater.sources.contract import (
     Position,
     Progressed,
     Reader,
+    Retained,
     Wrapper,
     as_it_is,
 )
@@ -40,7 +41,7 @@ from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
 from headwater.sources.postgres.privileges import lacking_for_replication, lacking_for_triggers
 from headwater.sources.postgres.retention import (
-    Retained,
+    is_unbounded,
     other_logs,
     remove_log,
     retained,
@@ -171,6 +172,11 @@ class PostgresSource:
         with self._access.connect() as connection:
             for table in self._tables(connection).values():
                 told += table.left_out
+            if self._triggers is None and is_unbounded(self._access, connection):
+                told.append(
+                    f"Source {self.name}: while nobody reads, the server keeps its log without a "
+                    "limit; max_slot_wal_keep_size would keep its disk from filling."
+                )
         return told
 
     def lacking(self) -> Sequence[SourceError]:
@@ -180,10 +186,9 @@ class PostgresSource:
             return lacking_for_triggers(self._access, connection, self._slot)
 
     def retained(self) -> Retained | None:
-        """How much log the server keeps for us; None where it keeps none."""
-        if self._triggers is not None:
-            return None
         with self._access.connect() as connection:
+            if self._triggers is not None:
+                return self._triggers.retained(connection)
             return retained(self._access, connection, self._slot)
 
     def other_logs(self) -> Sequence[OtherLog]:

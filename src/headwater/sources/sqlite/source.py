@@ -20,7 +20,7 @@ from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.errors import SourceError
-from headwater.sources.contract import Lift, OtherLog, Position, Reader, as_it_is
+from headwater.sources.contract import Lift, OtherLog, Position, Reader, Retained, as_it_is
 from headwater.sources.sqlite.catalog import (
     Connection,
     Place,
@@ -41,6 +41,7 @@ from headwater.sources.sqlite.setup import (
     teardown_statements,
     writing_failures,
 )
+from headwater.sources.sqlite.standing import has_log
 from headwater.sources.sqlite.wrapper import SqliteWrapper
 
 _WAL = "PRAGMA main.journal_mode = WAL"
@@ -121,6 +122,14 @@ class SqliteSource:
 
     def stays(self) -> Sequence[str]:
         return ("the file stays in WAL mode.",)
+
+    def retained(self) -> Retained | None:
+        with self._connected() as connection:
+            names = self._place.names
+            if not has_log(connection, names):
+                return None
+            (rows,) = connection.execute(f"SELECT seq - pruned FROM {names.head}").fetchone()
+            return Retained(None, rows)
 
     def other_logs(self) -> Sequence[OtherLog]:
         with self._connected() as connection:

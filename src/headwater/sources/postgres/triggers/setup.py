@@ -17,7 +17,8 @@ from typing import Any
 
 from psycopg import sql
 
-from headwater.errors import BrokenLogError, SourceError
+from headwater.errors import BrokenLogError, LostConnectionError, SourceError
+from headwater.sources.contract import Retained
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import locks_apart, patiently
 from headwater.sources.postgres.privileges import (
@@ -67,6 +68,13 @@ INSERT INTO {tables} SELECT {relation}, {shape}, {seen} FROM pg_catalog.pg_class
 WHERE c.oid = {relation}::pg_catalog.regclass
 ON CONFLICT (relation) DO UPDATE SET shape = EXCLUDED.shape
 """
+_EMPTY = (
+    "TRUNCATE {log}",  # waits until nobody is writing it
+    "UPDATE {state} SET acknowledged = pg_catalog.pg_current_snapshot()",
+    """UPDATE {tables} SET seen = (SELECT {seen} FROM pg_catalog.pg_class c
+WHERE c.oid = pg_catalog.to_regclass(relation))""",
+)
+_COUNTED_BYTES = 64 << 20
 _FORGET = "DELETE FROM {tables} WHERE relation = ANY({relations})"
 _FUNCTIONS = """
 SELECT p.proname, p.prosrc FROM pg_catalog.pg_proc p
@@ -136,8 +144,35 @@ class TriggerInstallation:
         self._run_all(connection, steps, [table.oid for table in tables])
 
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
+        """Begin the log anew. Where only the log is at fault, that takes no owner's rights."""
+        tables = list(tables)
+        try:
+            is_whole = self.state(connection) is not None and not self.missing(connection, tables)
+        except LostConnectionError:
+            raise
+        except SourceError:
+            is_whole = False
+        if is_whole:
+            self._run_all(connection, [self._emptying()])
+            return
         self.remove(connection)
         self.install(connection, tables)
+
+    def retained(self, connection: Connection) -> Retained | None:
+        """How large the log is, acknowledged or not; its rows are counted while they are few."""
+        if self._owner(connection) is None:
+            return None
+        log = self.log.as_string(None)
+        with self.access.errors("read the log's size"):
+            row = connection.execute(
+                "SELECT pg_catalog.pg_total_relation_size(%s::pg_catalog.regclass)", [log]
+            ).fetchone()
+            size = int(row[0]) if row is not None else 0
+            if size > _COUNTED_BYTES:
+                return Retained(size)
+            count = sql.SQL("SELECT count(*) FROM {} WHERE relation IS NOT NULL").format(self.log)
+            counted = connection.execute(count).fetchone()
+        return Retained(size, rows=counted[0] if counted is not None else None)
 
     def _run_all(
         self, connection: Connection, steps: Sequence[Sequence[str]], oids: Sequence[int] = ()
@@ -361,7 +396,14 @@ class TriggerInstallation:
             ),
         ]
 
-    # What is to be dropped
+    # What is to be given up
+
+    def _emptying(self) -> list[str]:
+        """Give up what is logged: what comes after it is all there, from this moment on."""
+        seen = sql.SQL(SEEN).format(schema=sql.Literal(self.name))
+        parts = {name: self.table(name) for name in ("log", "state", "tables")}
+        made = (sql.SQL(text).format(seen=seen, **parts) for text in _EMPTY)
+        return [statement.as_string(None) for statement in made]
 
     def _drop(self, connection: Connection, schema: str) -> None:
         with self.access.errors("read the catalog"):
