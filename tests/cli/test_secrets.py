@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from pyspark.serializers import CloudPickleSerializer
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
@@ -89,7 +89,7 @@ def test_what_executors_are_sent_has_no_secret(project: Path, spark: SparkSessio
     load = source.open_load(["orders"], 1)
     reader = load.remote("orders", 0)
     assert reader is not None
-    pickled = CloudPickleSerializer().dumps
+    pickled: Callable[[object], bytes] = cloudpickle.dumps
     assert WORD.encode() in pickled(reader)
     readers = Readers.put(project / "_headwater" / "scratch", [reader])
     assert readers.path.stat().st_mode & 0o777 == 0o600
