@@ -153,7 +153,7 @@ class PostgresServer:
         """One ends the server, with no more rights than the server has; then one removes it."""
         quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "start_new_session": True}
         end = subprocess.Popen(
-            ["sh", "-c", _END, "watchdog", str(self._data)],
+            ["sh", "-c", _END, "ending", str(self._data)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd="/",
