@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
+from headwater.frames.expressions import spark_schema
+from headwater.pipeline.bulk_read import Readers, Tally, data_source
 from headwater.pipeline.project import Project
 from headwater.sources.postgres.embedded import PostgresServer
 from tests.cli.commands import quick
@@ -35,6 +38,8 @@ COMMANDS = [
     ["setup", "shop"],
     ["run", "--once"],
     ["status"],
+    ["trim"],
+    ["repair", "shop"],
     ["sql", "SELECT * FROM orders"],
     ["sql", "SELECT nothing FROM orders"],
     ["verify"],
@@ -75,6 +80,37 @@ def test_no_command_says_or_stores_a_secret(project: Path, spark: SparkSession) 
     stored = [path for path in project.rglob("*") if path.is_file()]
     assert len(stored) > 5
     assert [path for path in stored if WORD.encode() in path.read_bytes()] == []
+
+
+def test_what_executors_are_sent_has_no_secret(project: Path, spark: SparkSession) -> None:
+    source = Project.open(project).sources["shop"]
+    source.setup()
+    relation = source.relations()["orders"]
+    load = source.open_load(["orders"], 1)
+    reader = load.remote("orders", 0)
+    assert reader is not None
+    pickled: Callable[[object], bytes] = cloudpickle.dumps
+    assert WORD.encode() in pickled(reader)
+    readers = Readers.put(project / "_headwater" / "scratch", [reader])
+    assert readers.path.stat().st_mode & 0o777 == 0o600
+    schema = spark_schema(relation.schema)
+    sent = data_source("sent", schema, relation.name, readers, Tally(project / "tally"))
+    assert WORD.encode() not in pickled(sent)
+    spark.dataSource.register(sent)
+    assert spark.read.format("sent").load().collect() == [(1, "x")]
+    load.close()
+    source.teardown()
+
+
+def test_a_load_on_spark_leaves_no_secret_behind(project: Path, spark: SparkSession) -> None:
+    settings = project / "headwater.toml"
+    settings.write_text(settings.read_text().replace("[spark]\n", '[spark]\nengine = "spark"\n'))
+    quick("setup", "shop", "-p", str(project))
+    assert quick("run", "--once", "-p", str(project)).code == 0
+    assert quick("verify", "-p", str(project)).code == 0
+    stored = [path for path in project.rglob("*") if path.is_file()]
+    assert [path for path in stored if WORD.encode() in path.read_bytes()] == []
+    quick("teardown", "shop", "-p", str(project))
 
 
 def test_an_unreachable_source_keeps_its_secret(

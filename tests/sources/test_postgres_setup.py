@@ -298,4 +298,6 @@ def test_the_log_that_the_server_keeps_is_told(harness: PostgresHarness) -> None
     )
     after = source.retained()
     assert after is not None
+    assert before.size_bytes is not None
+    assert after.size_bytes is not None
     assert after.size_bytes > before.size_bytes + 1_000_000

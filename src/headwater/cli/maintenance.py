@@ -1,4 +1,4 @@
-"""The commands of a running project: run, status, sql, verify, fold, drop, reload, repair."""
+"""The commands of a running project: run, status, trim, sql, verify, fold, drop, reload, repair."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
     out.print()
     print_table(
         "Sources",
-        ["source", "transactions", "position", "kept in the change log"],
+        ["source", "transactions", "position", "kept in the change log", "kept at the source"],
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
@@ -179,7 +179,41 @@ def _source_line(name: str, source: Mapping[str, Any]) -> list[str]:
     position = source.get("position") or {}
     shown = " ".join(str(value) for key, value in position.items() if key in ("lsn", "seq"))
     kept = f"{source['kept']:,} from {source['first']:,} on, {source['bytes']:,} bytes"
-    return [name, f"{source['end']:,}", shown, kept]
+    return [name, f"{source['end']:,}", shown, kept, _retained(source.get("retained"))]
+
+
+def _retained(kept: Mapping[str, Any] | None) -> str:
+    if kept is None:
+        return "unknown"
+    parts = [("rows", kept["rows"]), ("bytes", kept["bytes"])]
+    shown = [f"{count:,} {unit}" for unit, count in parts if count is not None]
+    if kept["left_bytes"] is not None:
+        shown.append(f"lost after {kept['left_bytes']:,} more")
+    return ", ".join(shown)
+
+
+def trim(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Give up what sources keep unread beyond their retain; the next run loads their views anew.
+
+    For a schedule, so that no log grows for ever while the runner is away. A runner that is at
+    work reads the logs, and nothing is given up.
+    """
+    from headwater.pipeline import growth
+    from headwater.pipeline.project import Project
+    from headwater.warehouse.lease import current_runner
+    from headwater.warehouse.warehouse import Warehouse
+
+    opened = Project.open(project)
+    is_read = current_runner(Warehouse(opened.warehouse).internal) is not None
+    given_up = {} if is_read else growth.trim(opened)
+    if as_json:
+        print_json({"given_up": given_up, "runner": is_read})
+        return
+    for source, why in given_up.items():
+        console().print(f"○ {source}: its log was given up and begins anew, since {why}")
+    if not given_up:
+        reason = "a runner is at work" if is_read else "no log is larger than its retain"
+        console().print(f"✓ nothing was given up: {reason}")
 
 
 def ago(when: float) -> str:

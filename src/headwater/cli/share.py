@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.output import JsonOption, console, print_json, print_table
+from headwater.cli.sources import ProjectOption
 from headwater.errors import HeadwaterError, InputError
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ def publish(
     views: Annotated[
         list[str] | None, typer.Argument(help="Views' names; all if none is given.")
     ] = None,
-    project: Annotated[
-        Path, typer.Option("--project", "-p", help="The folder with headwater.toml.")
-    ] = Path(),
+    project: ProjectOption = Path(),
     catalog: Annotated[
         Path | None,
         typer.Option("--catalog", "-c", help="The folder of objects; by default PROJECT/share."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,21 @@ from headwater.cli.output import JsonOption, console, print_json
 if TYPE_CHECKING:
     from headwater.sources.contract import Source
 
+
+def _guarded(project: Path) -> Path:
+    """What a command on a project writes is for those only that its settings let read it.
+
+    Spark and delta-rs write files too, under the process's mask.
+    """
+    from headwater.pipeline.settings import file_mask
+
+    os.umask(file_mask(project))
+    return project
+
+
 ProjectOption = Annotated[
-    Path, typer.Option("--project", "-p", help="The folder with headwater.toml.")
+    Path,
+    typer.Option("--project", "-p", callback=_guarded, help="The folder with headwater.toml."),
 ]
 SourceArgument = Annotated[str, typer.Argument(help="A source's name in headwater.toml.")]
 

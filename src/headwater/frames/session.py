@@ -7,10 +7,12 @@ changed but gets a sister with settings of its own.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +82,7 @@ def spark_session(
         builder = builder.master(master)
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what tasks import is here
-    at_start = _AT_START | wanted
+    at_start = _AT_START | _local_folder(master) | wanted
     at_start[_JAVA_OPTIONS] = f"{_quiet()} {at_start.get(_JAVA_OPTIONS, '')}".rstrip()
     for key, value in at_start.items():
         builder = builder.config(key, value)
@@ -90,6 +92,19 @@ def spark_session(
             return builder.getOrCreate()
         except SPARK_ERRORS as error:
             raise _did_not_start(error, log) from None
+
+
+def _local_folder(master: str) -> dict[str, str]:
+    """A folder for what Spark puts aside while it works, which nobody else may enter.
+
+    Spark's own choice is a folder that everybody may read, under most umasks.
+    """
+    is_running = SparkContext._gateway is not None
+    if not master.startswith("local") or "SPARK_LOCAL_DIRS" in os.environ or is_running:
+        return {}
+    folder = tempfile.mkdtemp(prefix="headwater-spark-")  # mode 0700
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {"spark.local.dir": folder}
 
 
 def _start_machine(settings: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from headwater.pipeline.java import check_java
 from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import Verification, verify_view
+from headwater.warehouse.durable import OWN, make_folder
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def session_of(
                 if existing is None:
                     check_java()
                 settings = project.settings.spark
-                log = project.warehouse / "_headwater" / "spark.log"
+                make_folder(project.warehouse / OWN, durable=False)
+                log = project.warehouse / OWN / "spark.log"
                 found.append(
                     spark_session(settings.settings, settings.master, existing=existing, log=log)
                 )

@@ -8,11 +8,13 @@ What is small can do without Spark: the driver reads it into memory.
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -28,6 +30,7 @@ from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.sources.contract import Load, PartReader
+from headwater.warehouse.durable import make_folder, write_file
 from headwater.warehouse.netting import quoted
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class Tally:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, durable=False)
 
     def note(self, part: str, rows: int) -> None:
         (self._folder / as_file(part)).write_text(str(rows))
@@ -79,7 +82,7 @@ def _read_all(
     parts = range(load.parts(name))
     remote = [reader for part in parts if (reader := load.remote(name, part)) is not None]
     if len(remote) == len(parts):
-        return _through_executors(spark, relation, remote, tally)
+        return _through_executors(spark, relation, Readers.put(scratch, remote), tally)
     return _through_files(spark, load, relation, scratch, tally)
 
 
@@ -117,8 +120,31 @@ class Small:
 # Executors read
 
 
+@dataclass(frozen=True)
+class Readers:
+    """Readers of a relation's parts, in a file that only this user may read.
+
+    They know how to connect to a source. A plan would carry that in the clear to wherever Spark
+    keeps, logs or sends it; so only the file's name is in the plan.
+    """
+
+    path: Path
+    count: int
+
+    @classmethod
+    def put(cls, folder: Path, readers: Sequence[PartReader]) -> Readers:
+        make_folder(folder, durable=False)
+        path = folder / f"{uuid.uuid4().hex}.readers"
+        write_file(path, pickle.dumps(tuple(readers)), durable=False)
+        return cls(path, len(readers))
+
+    def read(self, part: int) -> Iterator[pyarrow.RecordBatch]:
+        readers: Sequence[PartReader] = pickle.loads(self.path.read_bytes())
+        return readers[part].read()
+
+
 def _through_executors(
-    spark: SparkSession, relation: Relation, readers: Sequence[PartReader], tally: Tally
+    spark: SparkSession, relation: Relation, readers: Readers, tally: Tally
 ) -> DataFrame:
     schema = spark_schema(relation.schema)
     # A name of its own: loads that run side by side read different snapshots.
@@ -129,17 +155,17 @@ def _through_executors(
 
 
 def data_source(
-    title: str, schema: Any, relation: str, readers: Sequence[PartReader], tally: Tally
+    title: str, schema: Any, relation: str, readers: Readers, tally: Tally
 ) -> type[DataSource]:
     """A Spark data source over these readers; it travels to the executors as it is."""
 
     class Reader(DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
-            return [InputPartition(at) for at in range(len(readers))]
+            return [InputPartition(at) for at in range(readers.count)]
 
         def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
             rows = 0
-            for batch in readers[partition.value].read():
+            for batch in readers.read(partition.value):
                 rows += batch.num_rows
                 tally.note(f"{relation}#{partition.value}", rows)
                 yield batch
@@ -166,7 +192,7 @@ def _through_files(
 ) -> DataFrame:
     folder = scratch / as_file(relation.name)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_folder(folder, durable=False)
     schema = arrow_schema(relation.schema)
 
     def copy(part: int) -> None:

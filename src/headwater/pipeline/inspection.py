@@ -112,6 +112,7 @@ def _look_at_logs(project: Project, sources: Mapping[str, Source], found: Inspec
             if source.relations:
                 with _noting(found.problems):
                     opened = sources[source.name]
+                    found.problems += opened.lacking()
                     narrow = narrowed(opened, columns.get(source.name, {}))
                     source.set_up = not narrow.setup_statements()
                     source.cautions = tuple(_cautions(opened, project))

@@ -12,11 +12,13 @@ from headwater.warehouse.changes import Break, ChangeLog
 from headwater.warehouse.lease import Lease
 
 
-def repair_source(source: Source, log: ChangeLog, lease: Lease, after: int) -> None:
+def repair_source(
+    source: Source, log: ChangeLog, lease: Lease, after: int, reason: str = ""
+) -> None:
     """Set a source up again; no view may be reading it. `after` is how far the views have come."""
-    source.teardown()
-    source.setup()
-    begin_anew(log, lease, f"source {source.name} was repaired, so its log begins anew.", after)
+    source.set_up_again()
+    reason = reason or f"source {source.name} was repaired, so its log begins anew."
+    begin_anew(log, lease, reason, after)
 
 
 def begin_anew(log: ChangeLog, lease: Lease, reason: str, after: int = 0) -> None:

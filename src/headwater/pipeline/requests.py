@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from headwater.errors import HeadwaterError, InputError, SeveralError
 from headwater.pipeline.project import Project
+from headwater.warehouse.durable import make_folder
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.warehouse import Warehouse
 
@@ -58,7 +59,7 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
         return False
     request = Request(uuid.uuid4().hex, action, name)
     path, answered = _paths(folder, request.id)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, durable=False)
     _put(path, {"action": action, "name": name})
     try:
         while not answered.exists():

@@ -146,6 +146,7 @@ class Runner:
         self._check_files()
         self.lease.acquire()
         try:
+            self.warehouse.let_read(self.project.settings.warehouse.readers)
             self.warehouse.remove_leftovers()
             forget_requests(self.warehouse.internal)
             if self._to_repair is not None:

@@ -65,6 +65,14 @@ class WarehouseSettings(_Section):
         Field(description="How often a view's plain table is renewed, unless the view says so."),
     ] = "1 minute"  # type: ignore[assignment]  # read as a duration, as what the user writes is
 
+    readers: Annotated[
+        Literal["private", "group", "public"],
+        Field(
+            description="Who may read the views: the user that runs Headwater, its group, or "
+            "everybody. Headwater's own files are never anybody else's."
+        ),
+    ] = "private"
+
 
 class SparkSettings(_Section):
     """How Spark runs."""
@@ -205,6 +213,17 @@ def warehouse_path(path: Path, document: Document) -> Path:
     chosen = {"path": found["path"]} if isinstance(found, dict) and "path" in found else {}
     model = WarehouseSettings
     return _valid(model.model_validate, chosen, f"{path}: warehouse", model).path
+
+
+def file_mask(folder: Path) -> int:
+    """Which rights new files of a project are not to give; the safest where that is not clear."""
+    masks = {"group": 0o027, "public": 0o022}
+    try:
+        found = read_document(folder / FILE).get("warehouse")
+    except InputError:
+        found = None
+    readers = found.get("readers") if isinstance(found, dict) else None
+    return masks.get(readers, 0o077) if isinstance(readers, str) else 0o077
 
 
 def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:

@@ -27,7 +27,7 @@ from headwater.sharing.publishing import Publication, publish_warehouse
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from headwater.warehouse.vectors import Reached
-from headwater.warehouse.warehouse import Warehouse
+from headwater.warehouse.warehouse import MODES, Warehouse
 
 FOLDER = "share"
 """Where a project's catalog is, beside its headwater.toml."""
@@ -40,6 +40,9 @@ def open_node(
     place = folder or project.folder / FOLDER
     if (place / "node.json").exists():
         return Node.open(place)
+    if not place.exists():
+        place.mkdir(parents=True)
+        place.chmod(MODES[project.settings.warehouse.readers])
     return Node.create(place, name or project.folder.absolute().name, system or "shared")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import HeadwaterError, InputError
+from headwater.pipeline.growth import retained
 from headwater.pipeline.project import Project
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import current_runner
@@ -15,12 +16,19 @@ from headwater.warehouse.warehouse import Warehouse
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
-    """How a project stands, also if its view files have mistakes, which are told."""
+    """How a project stands, also if its view files have mistakes, which are told.
+
+    Sources that answer soon are asked how much they keep to be read.
+    """
     try:
-        return describe(Project.open(folder))
+        project = Project.open(folder)
+        found = describe(project)
     except InputError as error:
         project = Project.without_views(folder)  # raises if it is not the views
-        return {**describe(project), "trouble": str(error)}
+        found = {**describe(project), "trouble": str(error)}
+    for name, kept in retained(project).items():
+        found["sources"][name]["retained"] = kept
+    return found
 
 
 def describe(project: Project) -> dict[str, Any]:
@@ -129,6 +137,8 @@ def troubles(found: Mapping[str, Any]) -> list[str]:
     """What is wrong, a sentence each."""
     told = [found["trouble"]] if found.get("trouble") else []
     told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
+    kept = [s["retained"] for s in found["sources"].values() if s.get("retained")]
+    told += [each["trouble"] for each in kept if each["trouble"]]
     told += [f"{name}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
     return list(dict.fromkeys([*told, *found["last_run"]]))

@@ -33,6 +33,7 @@ from headwater.sharing.signatures import Signer
 
 PRIVATE_FILE = "private.key"
 _ADDRESS, _PART = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{2}")
+_PRIVATE = 0o700
 _OLD_S = 3600.0
 
 
@@ -158,12 +159,15 @@ class ObjectStore(ObjectFiles):
         self._depth = 0
 
     def make(self) -> None:
-        """The folders of a node; what it does not publish is for its user only."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for name, mode in (("objects", 0o777), ("held", 0o700), ("temporary", 0o700)):
+        """The folders of a node, for its user only unless its folder was made for others.
+
+        What it publishes is as open as its folder, what it keeps to itself never is.
+        """
+        self.folder.mkdir(_PRIVATE, parents=True, exist_ok=True)
+        for name, mode in (("objects", 0o755), ("held", _PRIVATE), ("temporary", _PRIVATE)):
             with self._reading(self.folder / name), self._folder() as folder:
                 if not _exists(name, folder):
-                    os.mkdir(name, mode, dir_fd=folder)
+                    _make(name, mode, folder)
                 with files.entered(self.folder, name):
                     pass
 
@@ -174,11 +178,12 @@ class ObjectStore(ObjectFiles):
         objects, part, name = _place(envelope.address)
         with self._folder(objects) as folder:
             if not _exists(part, folder):
-                os.mkdir(part, dir_fd=folder)
+                _make(part, 0o755, folder)
         with self._folder(objects, part) as folder:
             if _exists(name, folder):
                 return False
-            with self._written(envelope.line() + content) as (source, written):
+            rights = _rights(folder) & 0o644
+            with self._written(envelope.line() + content, rights) as (source, written):
                 try:
                     os.link(written, name, src_dir_fd=source, dst_dir_fd=folder)
                 except FileExistsError:
@@ -212,7 +217,7 @@ class ObjectStore(ObjectFiles):
 
     # Other files
 
-    def write(self, name: str, content: bytes, mode: int = 0o666) -> None:
+    def write(self, name: str, content: bytes, mode: int = 0o644) -> None:
         """Put a small file in the place of what was there, in one step."""
         self._put(content, name, mode=mode)
 
@@ -222,7 +227,9 @@ class ObjectStore(ObjectFiles):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         with self._own_lock, ExitStack() as stack:
             with self._reading(self.folder / "lock"):
-                file = stack.enter_context(files.opened(self.folder, "lock", flags=flags))
+                file = stack.enter_context(
+                    files.opened(self.folder, "lock", flags=flags, mode=0o600)
+                )
             if not self._depth:
                 fcntl.flock(file, fcntl.LOCK_EX)
             self._depth += 1
@@ -239,19 +246,20 @@ class ObjectStore(ObjectFiles):
                 if stat.S_ISREG(about.st_mode) and time.time() - about.st_mtime > _OLD_S:
                     os.unlink(name, dir_fd=folder)
 
-    def _put(self, content: bytes, *parts: str, mode: int = 0o666) -> None:
+    def _put(self, content: bytes, *parts: str, mode: int = 0o644) -> None:
         with (
             self._folder(*parts[:-1]) as folder,
-            self._written(content, mode) as (source, written),
+            self._written(content, _rights(folder) & mode) as (source, written),
         ):
             os.replace(written, parts[-1], src_dir_fd=source, dst_dir_fd=folder)
 
     @contextmanager
-    def _written(self, content: bytes, mode: int = 0o666) -> Iterator[tuple[int, str]]:
+    def _written(self, content: bytes, mode: int) -> Iterator[tuple[int, str]]:
         name, flags = uuid.uuid4().hex, os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with files.entered(self.folder, "temporary") as folder:
             try:
                 with files.opened(self.folder, "temporary", name, flags=flags, mode=mode) as file:
+                    os.fchmod(file.fileno(), mode)
                     file.write(content)
                     file.flush()
                     if self.durable:
@@ -272,6 +280,16 @@ class ObjectStore(ObjectFiles):
 
 def _place(address: str) -> tuple[str, str, str]:
     return "objects", address[:2], f"{address}.jsonl"
+
+
+def _rights(folder: int) -> int:
+    return os.fstat(folder).st_mode & 0o777
+
+
+def _make(name: str, mode: int, folder: int) -> None:
+    """Make a folder that is no more open than the one it is in, whatever the umask is."""
+    os.mkdir(name, _PRIVATE, dir_fd=folder)
+    os.chmod(name, _rights(folder) & mode, dir_fd=folder)
 
 
 def _exists(name: str, folder: int) -> bool:

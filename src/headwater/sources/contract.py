@@ -16,6 +16,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Json
+from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction
 
 if TYPE_CHECKING:
@@ -197,6 +198,19 @@ class OtherLog:
     """What it takes there, where that is known."""
 
 
+@dataclass(frozen=True)
+class Retained:
+    """What a source keeps for this warehouse until it has been read; it grows meanwhile."""
+
+    size_bytes: int | None
+    """What it takes there, where that is known."""
+    rows: int | None = None
+    """How many changed rows, where they are counted."""
+    is_read: bool = False
+    left_bytes: int | None = None
+    """How much more may be written before the source gives it up; None: without a limit."""
+
+
 class Source(Protocol):
     """One database. Holds settings only; connections are opened by the methods."""
 
@@ -235,8 +249,16 @@ class Source(Protocol):
         """What somebody should know who looks after this source, in sentences."""
         ...
 
+    def lacking(self) -> Sequence[SourceError]:
+        """What this role may not do that a run needs; empty where nothing is lacking."""
+        ...
+
     def stays(self) -> Sequence[str]:
         """What a teardown would leave at the source, in sentences."""
+        ...
+
+    def retained(self) -> Retained | None:
+        """How much log the source keeps for us; None where it keeps none."""
         ...
 
     def other_logs(self) -> Sequence[OtherLog]:
@@ -252,6 +274,10 @@ class Source(Protocol):
         ...
 
     def setup(self) -> None: ...
+
+    def set_up_again(self) -> None:
+        """Begin another log in the place of one that cannot be followed any more."""
+        ...
 
     def teardown(self) -> None: ...
 

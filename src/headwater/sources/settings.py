@@ -18,7 +18,7 @@ from pydantic import (
     field_validator,
 )
 
-from headwater.sources.contract import Source
+from headwater.sources.contract import Retained, Source
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -43,6 +43,21 @@ LocalPath = Annotated[Path, BeforeValidator(_local)]
 """A path of this machine."""
 
 
+_UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def _size(value: object) -> object:
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2].upper() not in _UNITS or not float(match[1]):
+        raise ValueError("is not a size: write a number and MB, GB or TB, such as '10 GB'")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+Size = Annotated[int, BeforeValidator(_size)]
+"""Bytes; written as a number and a unit."""
+
+
 class _SourceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -56,6 +71,10 @@ class _SourceSettings(BaseModel):
         dict[str, list[str]],
         Field(description="Keys of tables whose key the database does not know."),
     ] = {}
+
+    def excess(self, kept: Retained) -> str:
+        """What is kept beyond the limit that is set, in words; empty if nothing is."""
+        return ""
 
     @property
     def merges(self) -> str:
@@ -83,6 +102,19 @@ class SqliteSettings(_SourceSettings):
     kind: Annotated[Literal["sqlite"], Field(description="The kind of database.")]
     path: Annotated[LocalPath, Field(description="The database file, relative to the project.")]
 
+    retain: Annotated[
+        PositiveInt | None,
+        Field(
+            description="How many changed rows may wait in its log to be read; "
+            "'headwater trim' gives up more."
+        ),
+    ] = None
+
+    def excess(self, kept: Retained) -> str:
+        if self.retain is None or (kept.rows or 0) <= self.retain:
+            return ""
+        return f"{kept.rows:,} changed rows wait there, and retain allows {self.retain:,}"
+
     @property
     def names(self) -> tuple[str, ...]:
         """What its relations are called in views."""
@@ -109,6 +141,13 @@ class PostgresSettings(_SourceSettings):
     limit_s: Annotated[
         PositiveInt, Field(description="How many seconds one statement may take.")
     ] = 3600
+    retain: Annotated[
+        Size | None,
+        Field(
+            description="How much log may wait there to be read, such as '10 GB'; "
+            "'headwater trim' gives up more."
+        ),
+    ] = None
     slot: Annotated[
         str | None,
         Field(description="The replication slot; by default one named for the warehouse."),
@@ -117,6 +156,11 @@ class PostgresSettings(_SourceSettings):
         str | None,
         Field(description="The publication; by default one named for the warehouse."),
     ] = None
+
+    def excess(self, kept: Retained) -> str:
+        if self.retain is None or (kept.size_bytes or 0) <= self.retain:
+            return ""
+        return f"{kept.size_bytes:,} bytes of log wait there, and retain allows {self.retain:,}"
 
     @property
     def merges(self) -> str:

@@ -27,7 +27,7 @@ from deltalake import DeltaTable
 
 from headwater.errors import EngineError, FencedError
 from headwater.warehouse.commits import Action
-from headwater.warehouse.durable import sync_file, sync_folder, write_file
+from headwater.warehouse.durable import as_folder, sync_file, sync_folder, write_file
 from headwater.warehouse.snapshots import Snapshot, from_checkpoint
 
 OLDEST = "_oldest_version"
@@ -231,6 +231,10 @@ class DeltaLog:
         if not self.has_checkpoint(snapshot.version):
             self.remove_broken_checkpoints()
             self._create_checkpoint(snapshot.version)
+        for path in self._checkpoints().get(snapshot.version, []):
+            as_folder(path)
+        if (self._entries / _HINT).exists():
+            as_folder(self._entries / _HINT)
         if self.durable:
             self._sync_checkpoint(snapshot.version)
         found = self._checkpoint(snapshot.version)

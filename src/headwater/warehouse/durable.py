@@ -2,6 +2,9 @@
 
 A file that takes another's place is synced first, then moved, then its folder is synced. A folder
 that was made is synced into its parent, and every parent that had to be made likewise.
+
+Who may read a file follows from the folder that it is in, whatever the process's umask is: what is
+Headwater's own is nobody else's to read, and a table's files are as open as the warehouse.
 """
 
 from __future__ import annotations
@@ -10,6 +13,11 @@ import os
 import uuid
 from pathlib import Path
 
+OWN = "_headwater"
+"""The folder that holds what is Headwater's own."""
+_PRIVATE = 0o700
+_READ_WRITE = 0o666
+
 
 def write_file(path: Path, content: bytes | memoryview, *, durable: bool = True) -> None:
     """Write a new file; what is durable is on the disk when this returns, but for its name."""
@@ -17,6 +25,7 @@ def write_file(path: Path, content: bytes | memoryview, *, durable: bool = True)
         remaining = memoryview(content)
         while remaining:
             remaining = remaining[file.write(remaining) or 0 :]
+        os.fchmod(file.fileno(), mode_of(path.parent) & _READ_WRITE)
         if durable:
             os.fsync(file.fileno())
 
@@ -49,12 +58,31 @@ def put_if_absent(path: Path, content: bytes) -> bool:
 
 
 def make_folder(folder: Path, *, durable: bool = True) -> None:
-    """Make a folder and the parents it lacks."""
+    """Make a folder and the parents it lacks; Headwater's own are for its user only."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(made):
+        path.mkdir(mode=_PRIVATE if OWN in path.parts else 0o777, exist_ok=True)
     if durable:
         for path in made:
             sync_folder(path.parent)
+
+
+def set_modes(folder: Path, mode: int) -> None:
+    """Let others read a folder and all that is in it as its mode says, or keep them out."""
+    for inner, _, names in os.walk(folder):
+        Path(inner).chmod(mode)
+        for name in names:
+            as_folder(Path(inner, name))
+
+
+def as_folder(path: Path) -> None:
+    """Give a file that somebody else may have written the rights that its folder has."""
+    path.chmod(mode_of(path.parent) & _READ_WRITE)
+
+
+def mode_of(path: Path) -> int:
+    """Who may read and write it: nine bits."""
+    return path.stat().st_mode & 0o777
 
 
 def sync_file(path: Path) -> None:

@@ -18,7 +18,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
-from headwater.warehouse.durable import sync_file, sync_folder, write_file
+from headwater.warehouse.durable import as_folder, sync_file, sync_folder, write_file
 from headwater.warehouse.netting import repeated
 from headwater.warehouse.snapshots import DataFile
 
@@ -162,6 +162,7 @@ def _move(part: Path, target: Path, *, durable: bool) -> None:
     if durable:
         sync_file(part)
     part.rename(target)
+    as_folder(target)
 
 
 def _stem(first: int | None) -> str:

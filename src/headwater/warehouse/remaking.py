@@ -10,7 +10,7 @@ from pathlib import Path
 from headwater.errors import EngineError
 from headwater.warehouse.commits import Action, commit_of
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.durable import make_folder, sync_folder, write_file
+from headwater.warehouse.durable import make_folder, mode_of, set_modes, sync_folder, write_file
 from headwater.warehouse.snapshots import Snapshot
 
 
@@ -25,6 +25,7 @@ def write_table(folder: Path, actions: Sequence[Action], *, durable: bool) -> No
 
 def move(folder: Path, target: Path, *, durable: bool) -> None:
     make_folder(target.parent, durable=durable)
+    set_modes(folder, mode_of(target.parent) & 0o755)
     folder.rename(target)
     if durable:
         sync_folder(target.parent)

@@ -40,6 +40,7 @@ from headwater.warehouse.commits import (
     metadata_of,
 )
 from headwater.warehouse.delta_log import OvertakenError
+from headwater.warehouse.durable import make_folder
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.remaking import number_above, remade, whole
 from headwater.warehouse.snapshots import DataFile, Snapshot
@@ -114,7 +115,7 @@ def _written(view: ViewTable, contents: Rows | DataFrame, schema: Schema) -> lis
         return write_contents(contents, schema, view.plain.folder, staging, durable=durable)
     aside = _aside(view)
     try:
-        aside.mkdir(parents=True)
+        make_folder(aside, durable=False)
         files = write_contents(contents, schema, aside, staging, durable=durable)
         view.log.check_in_place()
         view.plain = remade(view.plain, aside, plain_table(view.name, schema), staging)

@@ -20,7 +20,7 @@ from headwater.errors import EngineError, InputError
 from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.durable import make_folder
+from headwater.warehouse.durable import OWN, make_folder, mode_of, set_modes
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.remaking import move, write_table
 from headwater.warehouse.tables import log_table, plain_table
@@ -30,8 +30,8 @@ from headwater.warehouse.view_table import ViewTable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-OWN = "_headwater"
-"""The folder that holds what is Headwater's own."""
+MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
+"""Who may read the views: the user that runs Headwater, its group, or everybody."""
 
 
 class Warehouse:
@@ -73,6 +73,24 @@ class Warehouse:
     def scratch(self, name: str) -> Path:
         """A folder for what is needed only for a while."""
         return self.internal / "scratch" / name
+
+    def let_read(self, readers: str) -> None:
+        """Let these read the views, of which some may be there already, and nobody else."""
+        make_folder(self.internal, durable=self.durable)
+        before, mode = mode_of(self.path), MODES[readers]
+        try:
+            self.internal.chmod(MODES["private"])
+            if before != mode:
+                self.path.chmod(self.path.stat().st_mode & 0o7000 | before & mode)  # nobody new yet
+                for name in self.view_names():
+                    set_modes(self.path / name, mode)
+                self.path.chmod(self.path.stat().st_mode & 0o7000 | mode)
+        except PermissionError:
+            raise InputError(
+                f"The warehouse {self.path} belongs to another user, who lets others read it than "
+                f'readers = "{readers}" does.',
+                f"Change its mode to {mode:o}, or say in headwater.toml who may read the views.",
+            ) from None
 
     def remove_leftovers(self, older_than_s: float = 3600.0) -> None:
         """Remove what processes that were killed have left behind, and nobody has touched since."""
@@ -197,7 +215,7 @@ class Warehouse:
     def _write_plain(
         self, folder: Path, schema: Schema, commit: Commit, contents: Rows | DataFrame
     ) -> Commit:
-        folder.mkdir(parents=True)
+        make_folder(folder, durable=False)
         files = write_contents(contents, schema, folder, self._staging, durable=self.durable)
         commit = replace(commit, rows=sum(file.rows for file in files))
         table = [*plain_table(commit.view, schema), *(file.add() for file in files)]

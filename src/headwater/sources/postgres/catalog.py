@@ -12,13 +12,16 @@ from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.privileges import hidden_rows
 from headwater.sources.postgres.types import Table, TableColumn, type_of
 
 _QUOTED = r'"((?:[^"]|"")+)"'
 _TABLES = """
 SELECT DISTINCT ON (r.n)
        c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
-       c.relreplident::text, pg_catalog.has_table_privilege(c.oid, 'SELECT'), r.n - 1
+       c.relreplident::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
+       pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
+       current_user::text, r.n - 1
 FROM unnest(%(schemas)s::text[], %(names)s::text[]) WITH ORDINALITY AS r(schema, name, n)
 JOIN pg_catalog.pg_namespace n
   ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
@@ -137,7 +140,7 @@ def served_columns(
 def _table(
     access: Access, row: Sequence[Any], columns: Sequence[Sequence[Any]], key: Sequence[str]
 ) -> Table:
-    oid, schema, name, kind, persistence, identity, readable, _ = row
+    oid, schema, name, kind, persistence, identity, entered, readable, hidden, role, _ = row
     label = f"Source {access.source}: {schema}.{name}"
     if kind != "r":
         raise SourceError(f"{label} is a {_KINDS.get(kind, 'different object')}, not a table.")
@@ -146,11 +149,18 @@ def _table(
             f"{label} is unlogged or temporary, so its changes are not in the log.",
             f"Run: ALTER TABLE {schema}.{name} SET LOGGED;",
         )
-    if not readable:
+    if not entered or not readable:
+        parts = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
+        text = "GRANT USAGE ON SCHEMA {schema} TO {role}"
+        if entered:
+            text = "GRANT SELECT ON {table} TO {role}"
+            parts["table"] = sql.Identifier(schema, name)
+        statement = sql.SQL(text).format(**parts).as_string(None)
         raise SourceError(
-            f"{label} may not be read by this role.",
-            f"As its owner run: GRANT SELECT ON {schema}.{name} TO <role>;",
+            f"{label} may not be read by the role {role}.", f"As its owner run: {statement};"
         )
+    if hidden:
+        raise hidden_rows(access.source, f"{schema}.{name}", role)
     described: list[TableColumn] = []
     left_out: list[SourceError] = []
     for column in columns:

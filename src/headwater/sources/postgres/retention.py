@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from headwater.sources.contract import Retained
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.ownership import publications
 from headwater.sources.postgres.setup import Installation
@@ -19,17 +19,6 @@ WHERE slot_type = 'logical' AND database = pg_catalog.current_database()
 _OWNED = re.compile(r"headwater_\w*_([0-9a-f]{8})")
 
 
-@dataclass(frozen=True)
-class Retained:
-    """What a slot keeps the server from removing."""
-
-    slot: str
-    is_read: bool
-    size_bytes: int
-    left_bytes: int | None
-    """How much more may be written before the slot is lost; None: without a limit."""
-
-
 def retained(access: Access, connection: Connection, slot: str) -> Retained | None:
     return _slots(access, connection).get(slot)
 
@@ -40,7 +29,7 @@ def other_logs(access: Access, connection: Connection, own_slot: str) -> dict[st
     found: dict[str, int] = {}
     for slot, kept in _slots(access, connection).items():
         if slot != own_slot and slot in owned:
-            found[owned[slot]] = found.get(owned[slot], 0) + kept.size_bytes
+            found[owned[slot]] = found.get(owned[slot], 0) + (kept.size_bytes or 0)
     return found
 
 
@@ -72,4 +61,14 @@ def _owned_slots(access: Access, connection: Connection) -> dict[str, str]:
 def _slots(access: Access, connection: Connection) -> dict[str, Retained]:
     with access.errors("read the slots"):
         rows = connection.execute(_RETAINED.encode()).fetchall()
-    return {slot: Retained(slot, active, int(size or 0), left) for slot, active, size, left in rows}
+    return {
+        slot: Retained(int(size or 0), is_read=active, left_bytes=left)
+        for slot, active, size, left in rows
+    }
+
+
+def is_unbounded(access: Access, connection: Connection) -> bool:
+    """Whether a slot that nobody reads makes the server keep its log without a limit."""
+    with access.errors("read the settings"):
+        row = connection.execute("SHOW max_slot_wal_keep_size").fetchone()
+    return row is not None and row[0] == "-1"

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import psycopg
 from psycopg import sql
 
-from headwater.errors import BrokenLogError, SourceError
+from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.ownership import Note, Publication, publications
@@ -116,27 +116,38 @@ class Installation:
 
     def install(self, connection: Connection, tables: Iterable[Table]) -> None:
         tables = list(tables)
-        statements = self.missing(connection, tables)
+        oids = [table.oid for table in tables]
+        self._run_all(connection, [(text, oids) for text in self.missing(connection, tables)])
+
+    def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
+        """Begin the log anew. Where only the slot is at fault, that takes no owner's rights."""
+        tables = list(tables)
+        self._check_owner(publications(self.access, connection).get(self.publication))
+        self._drop_slot(connection)
         try:
-            for statement in statements:
-                self._run(connection, statement, [table.oid for table in tables])
-        except SourceError as error:
-            if "no privilege" not in error.message:
-                raise
-            raise SourceError(
-                error.message, "As a role that may, run: " + "; ".join(statements) + ";"
-            ) from None
+            self.missing(connection, tables)
+        except LostConnectionError:
+            raise
+        except SourceError:  # the publication is not right
+            self.remove(connection)
+        self.install(connection, tables)
 
     def remove(self, connection: Connection) -> None:
         """Drop the slot and the publication, if they are there; identities are as before."""
         found = publications(self.access, connection).get(self.publication)
         self._check_owner(found)
         self._drop_slot(connection)
-        if found is None:
-            return
-        for oid, statement, stays in self._restoring(connection, found.note):
-            if not stays:
-                self._run(connection, statement, [oid])
+        if found is not None:
+            self._run_all(connection, self._removal(connection, found))
+
+    def _removal(
+        self, connection: Connection, found: Publication
+    ) -> list[tuple[str, Sequence[int]]]:
+        statements: list[tuple[str, Sequence[int]]] = [
+            (statement, [oid])
+            for oid, statement, stays in self._restoring(connection, found.note)
+            if not stays
+        ]
         name = sql.Identifier(self.publication)
         if found.note is None:
             made, before = found.name.startswith("headwater_"), found.comment
@@ -145,7 +156,7 @@ class Installation:
         last = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, before or None)
         if made:
             last = sql.SQL("DROP PUBLICATION {}").format(name)
-        self._run(connection, last.as_string(connection), [])
+        return [*statements, (last.as_string(connection), [])]
 
     def stays(self, connection: Connection) -> list[str]:
         """What `remove` would leave, in sentences."""
@@ -291,6 +302,19 @@ class Installation:
         with self.access.errors("read the catalog"):
             wanted = {"oids": list(oids), "publication": self.publication}
             return connection.execute(_IDENTITIES, wanted).fetchall()
+
+    def _run_all(
+        self, connection: Connection, statements: Sequence[tuple[str, Sequence[int]]]
+    ) -> None:
+        """Run statements, each with the tables whose locks it needs."""
+        for at, (statement, oids) in enumerate(statements):
+            try:
+                self._run(connection, statement, oids)
+            except SourceError as error:
+                if "no privilege" not in error.message:
+                    raise
+                left = "; ".join(text for text, _ in statements[at:])
+                raise SourceError(error.message, f"As a role that may, run: {left};") from None
 
     def _run(self, connection: Connection, statement: str, tables: Sequence[int]) -> None:
         """Run a statement; where it needs a lock that others hold, try a few times."""

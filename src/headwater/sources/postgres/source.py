@@ -13,7 +13,7 @@ from functools import partial
 from psycopg import sql
 
 from headwater.algebra.schema import Relation
-from headwater.errors import InputError
+from headwater.errors import InputError, SourceError
 from headwater.sources.contract import (
     Lift,
     Load,
@@ -23,6 +23,7 @@ from headwater.sources.contract import (
     Position,
     Progressed,
     Reader,
+    Retained,
     Wrapper,
     as_it_is,
 )
@@ -38,8 +39,9 @@ from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.privileges import lacking_for_replication, lacking_for_triggers
 from headwater.sources.postgres.retention import (
-    Retained,
+    is_unbounded,
     other_logs,
     remove_log,
     retained,
@@ -144,6 +146,10 @@ class PostgresSource:
         with self._access.connect() as connection:
             self._installation.install(connection, self._tables(connection).values())
 
+    def set_up_again(self) -> None:
+        with self._access.connect() as connection:
+            self._installation.renew(connection, self._tables(connection).values())
+
     def teardown(self) -> None:
         with self._access.connect() as connection:
             self._installation.remove(connection)
@@ -166,13 +172,23 @@ class PostgresSource:
         with self._access.connect() as connection:
             for table in self._tables(connection).values():
                 told += table.left_out
+            if self._triggers is None and is_unbounded(self._access, connection):
+                told.append(
+                    f"Source {self.name}: while nobody reads, the server keeps its log without a "
+                    "limit; max_slot_wal_keep_size would keep its disk from filling."
+                )
         return told
 
-    def retained(self) -> Retained | None:
-        """How much log the server keeps for us; None where it keeps none."""
-        if self._triggers is not None:
-            return None
+    def lacking(self) -> Sequence[SourceError]:
+        if self._triggers is None:
+            return lacking_for_replication(self._access)
         with self._access.connect() as connection:
+            return lacking_for_triggers(self._access, connection, self._slot)
+
+    def retained(self) -> Retained | None:
+        with self._access.connect() as connection:
+            if self._triggers is not None:
+                return self._triggers.retained(connection)
             return retained(self._access, connection, self._slot)
 
     def other_logs(self) -> Sequence[OtherLog]:

@@ -12,13 +12,15 @@ transactions up to the number that it was read with. Each owner has a log of its
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
-from headwater.sources.contract import Lift, OtherLog, Position, Reader, as_it_is
+from headwater.errors import SourceError
+from headwater.sources.contract import Lift, OtherLog, Position, Reader, Retained, as_it_is
 from headwater.sources.sqlite.catalog import (
     Connection,
     Place,
@@ -39,6 +41,7 @@ from headwater.sources.sqlite.setup import (
     teardown_statements,
     writing_failures,
 )
+from headwater.sources.sqlite.standing import has_log
 from headwater.sources.sqlite.wrapper import SqliteWrapper
 
 _WAL = "PRAGMA main.journal_mode = WAL"
@@ -104,8 +107,29 @@ class SqliteSource:
     def cautions(self) -> Sequence[str]:
         return ()
 
+    def lacking(self) -> Sequence[SourceError]:
+        path = self._place.path
+        for place in (path, path.absolute().parent):
+            if place.exists() and not os.access(place, os.W_OK):
+                return [
+                    self._place.error(
+                        f"{place} may not be written by this user: the log is in the same file, "
+                        "and SQLite needs two more beside it.",
+                        "Run Headwater as a user that may.",
+                    )
+                ]
+        return []
+
     def stays(self) -> Sequence[str]:
         return ("the file stays in WAL mode.",)
+
+    def retained(self) -> Retained | None:
+        with self._connected() as connection:
+            names = self._place.names
+            if not has_log(connection, names):
+                return None
+            (rows,) = connection.execute(f"SELECT seq - pruned FROM {names.head}").fetchone()
+            return Retained(None, rows)
 
     def other_logs(self) -> Sequence[OtherLog]:
         with self._connected() as connection:
@@ -139,6 +163,10 @@ class SqliteSource:
                 check_writers(self._place, connection, tables.values(), failing)
 
             run_all(connection, statements)
+
+    def set_up_again(self) -> None:
+        self.teardown()
+        self.setup()
 
     def teardown(self) -> None:
         """Remove what the setup added; the file stays in WAL mode."""

@@ -17,9 +17,16 @@ from typing import Any
 
 from psycopg import sql
 
-from headwater.errors import BrokenLogError, SourceError
+from headwater.errors import BrokenLogError, LostConnectionError, SourceError
+from headwater.sources.contract import Retained
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import locks_apart, patiently
+from headwater.sources.postgres.privileges import (
+    check_log_granted,
+    current_role,
+    grants,
+    may_use_log,
+)
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
     VERSION,
@@ -61,6 +68,13 @@ INSERT INTO {tables} SELECT {relation}, {shape}, {seen} FROM pg_catalog.pg_class
 WHERE c.oid = {relation}::pg_catalog.regclass
 ON CONFLICT (relation) DO UPDATE SET shape = EXCLUDED.shape
 """
+_EMPTY = (
+    "TRUNCATE {log}",  # waits until nobody is writing it
+    "UPDATE {state} SET acknowledged = pg_catalog.pg_current_snapshot()",
+    """UPDATE {tables} SET seen = (SELECT {seen} FROM pg_catalog.pg_class c
+WHERE c.oid = pg_catalog.to_regclass(relation))""",
+)
+_COUNTED_BYTES = 64 << 20
 _FORGET = "DELETE FROM {tables} WHERE relation = ANY({relations})"
 _FUNCTIONS = """
 SELECT p.proname, p.prosrc FROM pg_catalog.pg_proc p
@@ -70,6 +84,10 @@ _EARLIER = """
 SELECT p.proname FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname = 'headwater' AND p.proname ~ %s
+"""
+_IS_THERE = """
+SELECT FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
+WHERE n.nspname = %s AND c.relname = 'state'
 """
 _OTHERS = """
 SELECT pg_catalog.obj_description(n.oid, 'pg_namespace'), n.nspname,
@@ -123,15 +141,50 @@ class TriggerInstallation:
         steps = self._steps(connection, tables)
         if steps:
             self._check_role(connection)
-        oids = [table.oid for table in tables]
+        self._run_all(connection, steps, [table.oid for table in tables])
+
+    def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
+        """Begin the log anew. Where only the log is at fault, that takes no owner's rights."""
+        tables = list(tables)
         try:
-            for step in steps:
+            is_whole = self.state(connection) is not None and not self.missing(connection, tables)
+        except LostConnectionError:
+            raise
+        except SourceError:
+            is_whole = False
+        if is_whole:
+            self._run_all(connection, [self._emptying()])
+            return
+        self.remove(connection)
+        self.install(connection, tables)
+
+    def retained(self, connection: Connection) -> Retained | None:
+        """How large the log is, acknowledged or not; its rows are counted while they are few."""
+        if self._owner(connection) is None:
+            return None
+        log = self.log.as_string(None)
+        with self.access.errors("read the log's size"):
+            row = connection.execute(
+                "SELECT pg_catalog.pg_total_relation_size(%s::pg_catalog.regclass)", [log]
+            ).fetchone()
+            size = int(row[0]) if row is not None else 0
+            if size > _COUNTED_BYTES:
+                return Retained(size)
+            count = sql.SQL("SELECT count(*) FROM {} WHERE relation IS NOT NULL").format(self.log)
+            counted = connection.execute(count).fetchone()
+        return Retained(size, rows=counted[0] if counted is not None else None)
+
+    def _run_all(
+        self, connection: Connection, steps: Sequence[Sequence[str]], oids: Sequence[int] = ()
+    ) -> None:
+        for at, step in enumerate(steps):
+            try:
                 patiently(self.access, connection, oids, partial(self._run, connection, step))
-        except SourceError as error:
-            if "no privilege" not in error.message:
-                raise
-            wanted = "; ".join(statement for step in steps for statement in step)
-            raise SourceError(error.message, f"As a role that may, run: {wanted};") from None
+            except SourceError as error:
+                if "no privilege" not in error.message:
+                    raise
+                left = "; ".join(statement for step in steps[at:] for statement in step)
+                raise SourceError(error.message, f"As a role that may, run: {left};") from None
 
     def _run(self, connection: Connection, statements: Iterable[str]) -> None:
         for statement in statements:
@@ -144,7 +197,7 @@ class TriggerInstallation:
             self._check_owner(owner)
             self._drop(connection, self.name)
         if earlier := self._earlier(connection):
-            patiently(self.access, connection, [], partial(self._run, connection, earlier))
+            self._run_all(connection, [earlier])
 
     def other_logs(self, connection: Connection) -> dict[str, int]:
         """The logs of other warehouses in this database, by owner, with their bytes."""
@@ -219,11 +272,10 @@ class TriggerInstallation:
         """Whose log is here; None where there is none."""
         state = self.table("state")
         with self.access.errors("read the log's state"):
-            known = connection.execute(
-                "SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [state.as_string(None)]
-            ).fetchone()
-            if not known or not known[0]:
+            if connection.execute(_IS_THERE, [self.name]).fetchone() is None:
                 return None
+        check_log_granted(self.access, connection, self.name)
+        with self.access.errors("read the log's state"):
             row = connection.execute(sql.SQL("SELECT owner FROM {}").format(state)).fetchone()
         return row[0] if row else None
 
@@ -258,10 +310,14 @@ class TriggerInstallation:
 
     def _steps(self, connection: Connection, tables: Iterable[Table]) -> list[list[str]]:
         """What is still to be run; each step is one transaction."""
+        role = current_role(self.access, connection)
+        if not may_use_log(self.access, connection, self.name):
+            return [grants(self.name, role)]  # until then it cannot be told what else is missing
         steps = [self._earlier(connection)]
         state = self.state(connection)
         if state is None:
-            steps.append(self._creating())
+            # Somebody else may run this, for the role that asks.
+            steps.append([*self._creating(), *grants(self.name, role)])
         else:
             self._check_owner(state.owner)
         tables = list(tables)
@@ -340,7 +396,14 @@ class TriggerInstallation:
             ),
         ]
 
-    # What is to be dropped
+    # What is to be given up
+
+    def _emptying(self) -> list[str]:
+        """Give up what is logged: what comes after it is all there, from this moment on."""
+        seen = sql.SQL(SEEN).format(schema=sql.Literal(self.name))
+        parts = {name: self.table(name) for name in ("log", "state", "tables")}
+        made = (sql.SQL(text).format(seen=seen, **parts) for text in _EMPTY)
+        return [statement.as_string(None) for statement in made]
 
     def _drop(self, connection: Connection, schema: str) -> None:
         with self.access.errors("read the catalog"):
@@ -353,8 +416,7 @@ class TriggerInstallation:
             name = sql.Identifier(schema, table)
             statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
         statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
-        texts = [statement.as_string(None) for statement in statements]
-        patiently(self.access, connection, [], partial(self._run, connection, texts))
+        self._run_all(connection, [[statement.as_string(None) for statement in statements]])
 
     def _earlier(self, connection: Connection) -> list[str]:
         """Statements that drop what the first version made for this source."""

@@ -1,0 +1,247 @@
+"""Commands under roles that have exactly the privileges which the documentation asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headwater.errors import HeadwaterError, SourceError
+from headwater.sources.postgres.embedded import PostgresServer
+from tests.cli.commands import Result, quick
+
+SETTINGS = """
+[sources.shop]
+kind = "postgres"
+dsn = "${{SHOP_DSN}}"
+relations = ["orders", "sales.lines"]
+changes = "{changes}"
+"""
+VIEW = """
+CREATE MATERIALIZED VIEW sold AS
+SELECT o.id, o.customer, l.number, l.part FROM shop.orders o JOIN shop.lines l ON l.id = o.id
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    server.execute("CREATE ROLE owner LOGIN", "CREATE ROLE reader LOGIN")
+    yield server
+    server.stop()
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A project whose tables belong to one role, and which another follows."""
+
+    server: PostgresServer
+    folder: Path
+    patch: pytest.MonkeyPatch
+
+    def as_role(self, role: str, *arguments: str) -> Result:
+        self.patch.setenv("SHOP_DSN", self.server.dsn("shop", role))
+        return quick(*arguments, "-p", str(self.folder))
+
+    def refused(self, role: str, *arguments: str) -> str:
+        with pytest.raises(HeadwaterError) as caught:
+            self.as_role(role, *arguments)
+        return str(caught.value)
+
+    def sql(self, role: str, *statements: str) -> None:
+        with psycopg.connect(self.server.dsn("shop", role), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def superuser(self, *statements: str) -> None:
+        self.sql("postgres", *statements)
+
+
+@pytest.fixture(params=["replication", "triggers"])
+def shop(
+    request: pytest.FixtureRequest,
+    server: PostgresServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Shop]:
+    server.execute("CREATE DATABASE shop")
+    found = Shop(server, tmp_path, monkeypatch)
+    found.superuser(
+        "GRANT CREATE ON DATABASE shop TO owner", "GRANT CREATE ON SCHEMA public TO owner"
+    )
+    found.sql(
+        "owner",
+        "CREATE SCHEMA sales",
+        "CREATE TABLE orders (id int PRIMARY KEY, customer text)",
+        "CREATE TABLE sales.lines (id int, number int, part text, PRIMARY KEY (id, number))",
+        "INSERT INTO orders VALUES (1, 'Ada')",
+        "INSERT INTO sales.lines VALUES (1, 1, 'bolt')",
+        "GRANT USAGE ON SCHEMA sales TO reader",
+        "GRANT SELECT ON orders, sales.lines TO reader",
+    )
+    wanted = "REPLICATION" if request.param == "replication" else "NOREPLICATION"
+    found.superuser(f"ALTER ROLE reader {wanted} NOBYPASSRLS")
+    (tmp_path / "headwater.toml").write_text(SETTINGS.format(changes=request.param))
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "sold.sql").write_text(VIEW)
+    yield found
+    server.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots",
+        "DROP DATABASE shop WITH (FORCE)",
+    )
+
+
+only_replication = pytest.mark.parametrize("shop", ["replication"], indirect=True)
+only_triggers = pytest.mark.parametrize("shop", ["triggers"], indirect=True)
+
+
+def set_up(shop: Shop) -> None:
+    """The owner runs what `--print` shows to the reader; the slot is the reader's own to make."""
+    printed = shop.as_role("reader", "setup", "shop", "--print").out
+    kept = [line for line in printed.splitlines() if "create_logical" not in line]
+    shop.sql("owner", "\n".join(kept))
+    assert shop.as_role("reader", "setup", "shop").code == 0
+
+
+def test_a_role_that_may_only_read_runs_what_the_owner_has_set_up(shop: Shop) -> None:
+    set_up(shop)
+    assert shop.as_role("reader", "check").code == 0
+    assert shop.as_role("reader", "run", "--once").code == 0
+    shop.sql(
+        "owner",
+        "INSERT INTO orders VALUES (2, 'Bob')",
+        "INSERT INTO sales.lines VALUES (2, 1, 'nut'), (1, 2, 'gear')",
+        "UPDATE orders SET customer = 'Eve' WHERE id = 1",
+        "DELETE FROM sales.lines WHERE part = 'bolt'",
+    )
+    assert shop.as_role("reader", "run", "--once").code == 0
+    verified = shop.as_role("reader", "verify")
+    assert verified.code == 0
+    assert "2 rows" in verified.out
+
+
+def test_teardown_tells_the_owner_what_is_left_to_do(shop: Shop) -> None:
+    set_up(shop)
+    assert shop.as_role("reader", "run", "--once").code == 0
+    told = shop.refused("reader", "teardown", "shop")
+    match = re.search("As a role that may, run: (.*)$", told, re.DOTALL)
+    assert match is not None
+    shop.sql("owner", match[1])
+    assert shop.as_role("reader", "teardown", "shop").code == 0
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        left = b"SELECT slot_name::text FROM pg_replication_slots UNION ALL SELECT pubname::text "
+        left += b"FROM pg_publication UNION ALL SELECT tgname::text FROM pg_trigger"
+        assert connection.execute(left).fetchall() == []
+        kinds = b"SELECT DISTINCT relreplident::text FROM pg_class WHERE relname = 'orders'"
+        assert connection.execute(kinds).fetchall() == [("d",)]
+
+
+@only_replication
+def test_a_lost_slot_is_repaired_without_the_owner(shop: Shop) -> None:
+    set_up(shop)
+    assert shop.as_role("reader", "run", "--once").code == 0
+    shop.superuser("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    shop.sql("owner", "INSERT INTO sales.lines VALUES (1, 9, 'missed')")
+    assert "headwater repair shop" in shop.refused("reader", "run", "--once")
+    assert shop.as_role("reader", "repair", "shop").code == 0
+    assert "2 rows" in shop.as_role("reader", "verify").out
+
+
+# What a role lacks
+
+
+def test_rows_that_policies_hide_are_refused_by_every_command(shop: Shop) -> None:
+    set_up(shop)
+    shop.sql("owner", "ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    checked = shop.as_role("reader", "check")
+    assert checked.code == 2
+    assert "row-level security hides rows of public.orders from the role reader" in checked.err
+    for command in (["setup", "shop"], ["setup", "shop", "--print"], ["run", "--once"]):
+        assert 'ALTER ROLE "reader" BYPASSRLS' in shop.refused("reader", *command)
+    shop.superuser("ALTER ROLE reader BYPASSRLS")
+    assert shop.as_role("reader", "check").code == 0
+    assert shop.as_role("reader", "run", "--once").code == 0
+    assert "1 rows" in shop.as_role("reader", "verify").out
+
+
+def test_policies_that_hide_no_rows_from_the_role_are_no_obstacle(shop: Shop) -> None:
+    shop.sql("owner", "ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    assert "row-level" not in shop.as_role("owner", "check").err
+    shop.sql("owner", "ALTER TABLE orders FORCE ROW LEVEL SECURITY")
+    assert "row-level security hides" in shop.as_role("owner", "check").err
+    assert "row-level" not in shop.as_role("postgres", "check").err
+
+
+def test_policies_that_come_while_views_run_never_make_them_wrong(shop: Shop) -> None:
+    set_up(shop)
+    assert shop.as_role("reader", "run", "--once").code == 0
+    shop.sql(
+        "owner",
+        "ALTER TABLE sales.lines ENABLE ROW LEVEL SECURITY",
+        "INSERT INTO orders VALUES (2, 'Bob')",
+        "INSERT INTO sales.lines VALUES (2, 1, 'nut')",
+    )
+    assert "row-level security" in shop.refused("reader", "run", "--once")
+    shop.superuser("ALTER ROLE reader BYPASSRLS")
+    assert shop.as_role("reader", "run", "--once").code == 0
+    assert "2 rows" in shop.as_role("reader", "verify").out
+
+
+@pytest.mark.parametrize(
+    ("taken", "remedy"),
+    [
+        ("REVOKE SELECT ON orders FROM reader", 'GRANT SELECT ON "public"."orders" TO "reader"'),
+        ("REVOKE USAGE ON SCHEMA sales FROM reader", 'GRANT USAGE ON SCHEMA "sales" TO "reader"'),
+    ],
+)
+def test_a_table_that_may_not_be_read_is_told_with_the_statement(
+    shop: Shop, taken: str, remedy: str
+) -> None:
+    set_up(shop)
+    shop.sql("owner", taken)
+    checked = shop.as_role("reader", "check")
+    assert checked.code == 2
+    assert remedy in checked.err
+    shop.sql("owner", remedy)
+    assert shop.as_role("reader", "check").code == 0
+    assert shop.as_role("reader", "run", "--once").code == 0
+
+
+@only_replication
+def test_check_says_that_the_role_may_not_read_the_log(shop: Shop) -> None:
+    shop.superuser("ALTER ROLE reader NOREPLICATION")
+    checked = shop.as_role("reader", "check")
+    assert checked.code == 2
+    assert "ALTER ROLE <role> REPLICATION" in checked.err
+
+
+@only_triggers
+def test_a_log_that_another_role_has_made_is_granted_by_what_check_says(shop: Shop) -> None:
+    assert shop.as_role("owner", "setup", "shop").code == 0
+    checked = shop.as_role("reader", "check")
+    assert checked.code == 2
+    assert "the role reader may not read and clean the log" in checked.err
+    told = shop.refused("reader", "run", "--once")
+    match = re.search("As the role that ran setup, run: (.*)$", told, re.DOTALL)
+    assert match is not None
+    shop.sql("owner", match[1])
+    assert shop.as_role("reader", "check").code == 0
+    assert shop.as_role("reader", "run", "--once").code == 0
+
+
+@only_triggers
+def test_check_says_that_sessions_which_may_only_read_cannot_follow_triggers(shop: Shop) -> None:
+    set_up(shop)
+    shop.superuser("ALTER ROLE reader SET default_transaction_read_only = on")
+    try:
+        checked = shop.as_role("reader", "check")
+        assert checked.code == 2
+        assert "sessions of this role are read-only" in checked.err
+        with pytest.raises(SourceError, match="read-only"):
+            shop.as_role("reader", "run", "--once")
+    finally:
+        shop.superuser("ALTER ROLE reader RESET default_transaction_read_only")
