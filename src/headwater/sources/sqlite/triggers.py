@@ -131,18 +131,14 @@ class _Statements:
                 )
                 for event in ("INSERT", "UPDATE", "DELETE")
             },
-            "insert_settle": (
-                f"AFTER INSERT ON {on} WHEN {some} OR {is_open}",
-                self._settle_insertion(),
-            ),
-            "update_settle": (
-                f"AFTER UPDATE ON {on} WHEN {some} OR {is_open}",
-                self._settle_update(),
-            ),
-            "delete_settle": (
-                f"AFTER DELETE ON {on} WHEN {some} OR {is_open}",
-                self._settle_deletion(),
-            ),
+            **{
+                f"{event.lower()}_settle": (f"AFTER {event} ON {on} WHEN {some} OR {is_open}", body)
+                for event, body in (
+                    ("INSERT", self._settle_insertion()),
+                    ("UPDATE", self._settle_update()),
+                    ("DELETE", self._settle_deletion()),
+                )
+            },
             **{
                 event.lower(): (
                     f"AFTER {event} ON {on} WHEN NOT {some} AND NOT {is_open}",
@@ -228,7 +224,8 @@ class _Statements:
     def _unlike(self, row: Reference, there: str) -> str:
         """Whether a row aside differs from the row of the table that is joined to it."""
         present = f"{self._of_table(self._identity.terms[0].text)} IS NOT NULL"
-        return f"({there} <> ({present}) OR {there} AND ({self._differ(row, self._of_table, self._kept)}))"
+        differ = self._differ(row, self._of_table, self._kept)
+        return f"({there} <> ({present}) OR {there} AND ({differ}))"
 
     def _in_the_way(self) -> list[str]:
         """Which rows aside could not be in the table together with NEW."""
@@ -237,7 +234,7 @@ class _Statements:
         ]
 
     def _is_cut_short(self, but: str = "") -> str:
-        """Whether OLD left its place as its own update had replaced a part of what is in its way."""
+        """Whether OLD left its place when its own update had replaced a part of what to replace."""
         some = f"SELECT 1 FROM {self._aside} WHERE {self._alike(self._of_by, self._old)}{but}"
         there = self._is_there(self._of_aside)
         return (
@@ -253,7 +250,7 @@ class _Statements:
             if len(columns) > 1 or unique.where:
                 found.append(
                     f"({self._differ(self._of_aside, self._old, columns)}) "
-                    f"AND ({self._differ(self._of_aside, self._new, self._shape.columns if unique.where else columns)})"
+                    f"AND ({self._differ(self._of_aside, self._new, columns)})"
                 )
         some = f"SELECT 1 FROM {self._aside} WHERE {self._alike(self._of_aside, self._old)}"
         return f"EXISTS ({some} AND {self._aside}.there AND ({' OR '.join(found) or '0'}))"
@@ -325,7 +322,8 @@ class _Statements:
         terms = [term.text for term in self._identity.terms]
         return (
             f"INSERT INTO {self._aside} (there, {', '.join(map(self._place, terms))}) "
-            f"SELECT 0, {', '.join(map(row, terms))} WHERE {condition} AND NOT {self._is_aside(row)}"
+            f"SELECT 0, {', '.join(map(row, terms))} "
+            f"WHERE {condition} AND NOT {self._is_aside(row)}"
         )
 
     def _put_old(self) -> str:
@@ -441,11 +439,11 @@ class _Statements:
 
     def _note(self, *reasons: tuple[str, str]) -> str:
         """Log a gap where one of these conditions holds; the trigger `noted` does it."""
-        held = " OR ".join(f"({condition})" for _, condition in reasons)
+        any_held = " OR ".join(f"({held})" for _, held in reasons)
         cases = " ".join(
             f"WHEN {condition} THEN {literal(reason)}" for reason, condition in reasons
         )
-        return f"INSERT INTO {self._aside} (seen) SELECT CASE {cases} END WHERE {held}"
+        return f"INSERT INTO {self._aside} (seen) SELECT CASE {cases} END WHERE {any_held}"
 
     def _noted(self) -> tuple[str, list[str]]:
         """What the transaction has done to the table is not known, so nothing stays aside."""
