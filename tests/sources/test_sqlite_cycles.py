@@ -76,7 +76,9 @@ class Played:
         return None
 
     def held(self, name: str) -> Rows:
-        return Counter(self.writer.execute(f"SELECT * FROM {name}").fetchall())
+        stored = self.writer.execute("SELECT name FROM pragma_table_info(?)", (name,)).fetchall()
+        columns = ", ".join(column for (column,) in stored)  # without those that are generated
+        return Counter(self.writer.execute(f"SELECT {columns} FROM {name}").fetchall())
 
     def is_sound(self) -> bool:
         """Some of these statements make SQLite 3.40 lose entries of indexes, also by itself."""
@@ -202,6 +204,26 @@ def test_a_unique_key_that_comes_together_inside_an_update_leaves_a_gap() -> Non
     ):
         assert played.execute(text) is None, text
     assert played.gaps == 1
+
+
+@pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
+def test_a_default_that_a_unique_generated_column_depends_on_leaves_a_gap(kind: str) -> None:
+    """SQLite fills it in when the triggers before the change have been fired already."""
+    made = f"k INTEGER PRIMARY KEY, a INTEGER NOT NULL DEFAULT 5, g INTEGER AS (-a) {kind} UNIQUE"
+    played = Played(["t"], [f"CREATE TABLE t ({made})"])
+    for text in (
+        "INSERT INTO t (k, a) VALUES (1, 5), (2, 6)",
+        "UPDATE OR REPLACE t SET a = 6 WHERE k = 1",
+        "INSERT OR REPLACE INTO t (k, a) VALUES (3, 6)",
+    ):
+        assert played.execute(text) is None, text
+    assert played.gaps == 0
+    for text in (
+        "INSERT OR REPLACE INTO t (k, a) VALUES (1, 5), (2, NULL)",
+        "UPDATE OR REPLACE t SET a = NULL WHERE k = 3",
+    ):
+        assert played.execute(text) is None, text
+    assert played.gaps == 2
 
 
 TOUCHES = {

@@ -140,11 +140,18 @@ class Shape:
         """The columns that tell a row from all others."""
         return self.primary if self.rowid is None else (self.rowid,)
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether a uniqueness looks at a generated column."""
+        return not self.keys
+
     def kept(self, logged: Collection[str]) -> tuple[str, ...]:
         """The columns that have to be known of a row which may be replaced."""
         needed = {*logged, *(self.primary if self.rowid is None else ())}
         for unique in self.uniques:
             needed.update(unique.columns(self.columns))
+        if self.is_computed:
+            needed.update(column for column, _ in self.defaults)
         return tuple(column for column in self.columns if column in needed)
 
 

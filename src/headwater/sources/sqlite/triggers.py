@@ -41,6 +41,7 @@ INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
 _LATE = "a trigger that fires before Headwater's changed a row which was just written"
 _MIXED = "a trigger changed a row before its own update in a column that is part of a unique key"
 _CUT_SHORT = "a row was removed or moved by what its own UPDATE OR REPLACE replaced"
+_FILLED = "a NULL was to become a default that a unique generated column may depend on"
 _LEFT = "a statement ended in the middle of a change"
 _NOW = "julianday('now')"
 
@@ -115,6 +116,7 @@ class _Statements:
         made = {
             "insert_aside": self._put_aside(is_update=False),
             "update_aside": self._put_aside(is_update=True),
+            **self._filled(),
             "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
             "update_own": self._put_own_of_update(),
             "delete_own": self._put_own_of_deletion(),
@@ -285,6 +287,19 @@ class _Statements:
             f"BEFORE DELETE ON {self._on}{when}",
             [self._put(self._alike(self._of_table, self._old))],
         )
+
+    def _filled(self) -> dict[str, tuple[str, list[str]]]:
+        """A gap where REPLACE fills a NULL after we saw what was computed of it."""
+        nulls = " OR ".join(f"{self._new(column)} IS NULL" for column, _ in self._shape.defaults)
+        if not nulls or not self._shape.is_computed:
+            return {}
+        return {
+            f"{event.lower()}_filled": (
+                f"BEFORE {event} ON {self._on} WHEN {nulls}",
+                [self._note((_FILLED, "1"))],
+            )
+            for event in ("INSERT", "UPDATE")
+        }
 
     def _of_keys(self) -> str:
         """Only an update that sets one of these columns can be in the way of another row."""
