@@ -298,6 +298,34 @@ def test_a_gap_comes_before_the_transaction_that_it_is_in(tmp_path: Path) -> Non
     writer.close()
 
 
+def test_a_statement_that_ended_in_the_middle_of_a_change_is_a_gap_at_once(tmp_path: Path) -> None:
+    """RAISE(FAIL) leaves what was done: a replaced row is gone, and nothing is in its place."""
+    writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    writer.execute("PRAGMA foreign_keys = 1")
+    for made in (
+        "CREATE TABLE t (k INTEGER PRIMARY KEY, a INTEGER)",
+        "CREATE TABLE c (p INTEGER REFERENCES t (k) ON DELETE CASCADE)",
+        "CREATE TRIGGER x AFTER DELETE ON c BEGIN SELECT RAISE(FAIL, 'no'); END",
+        "INSERT INTO t VALUES (1, 0)",
+        "INSERT INTO c VALUES (1)",
+    ):
+        writer.execute(made)
+    source = SqliteSource("s", tmp_path / "a.db", ["t"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    monitor.read(0)
+    with pytest.raises(sqlite3.IntegrityError, match="no"):
+        writer.execute("INSERT OR REPLACE INTO t VALUES (1, 9)")
+    assert writer.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    (gap,) = monitor.read(0)
+    assert isinstance(gap, Broken)
+    assert gap.columns == {"s.t": None}
+    assert "in the middle of a change" in gap.reason
+    assert monitor.read(0) == []
+    monitor.close()
+    writer.close()
+
+
 def opened(source: SqliteSource, after: Position | None) -> list[Logged]:
     monitor = source.open_monitor(after)
     found: list[Logged] = []

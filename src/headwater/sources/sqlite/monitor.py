@@ -49,7 +49,7 @@ from headwater.sources.sqlite.catalog import Connection, Place, Table, has_table
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
-from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED
+from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED, LEFT
 from headwater.sources.sqlite.types import Stored
 from headwater.sources.sqlite.wal import Borders
 
@@ -153,6 +153,8 @@ class SqliteMonitor:
         self._found = [  # and not reported yet
             (name, Trouble(None, f"there is no table {name}.")) for name in lost
         ]
+        self._rests: set[int] = set()
+        """The relations for which a statement that ended in the middle was reported."""
         self._borders: deque[int] = deque()
         self._is_new = after is None
         try:
@@ -206,6 +208,7 @@ class SqliteMonitor:
         self._page = root_page(self._held, self._place)
         self._keeper.log = state.log
         self._learn(self._held, state, self._page)
+        self._look_for_rests(self._held)
 
     # The contract
 
@@ -275,6 +278,7 @@ class SqliteMonitor:
                 page = root_page(newer, self._place)
                 self._layouts = self._follow(newer)
             self._learn(newer, state, page)
+            self._look_for_rests(newer)
         except BaseException:
             newer.execute("ROLLBACK")
             raise
@@ -414,6 +418,17 @@ class SqliteMonitor:
             )
             for name, trouble in found
         ]
+
+    def _look_for_rests(self, connection: Connection) -> None:
+        """A statement that ended in the middle of a change, by RAISE(FAIL), has not logged it all."""
+        for entry in self._layouts.followed.values():
+            if entry.trouble is not None:
+                continue
+            found = connection.execute(f"{entry.unlogged} LIMIT 1").fetchone() is not None
+            if found and entry.number not in self._rests:
+                name = entry.table.name
+                self._found.append((name, Trouble(None, f"table {name}: {LEFT}.")))
+            (self._rests.add if found else self._rests.discard)(entry.number)
 
     @property
     def _position(self) -> Position:

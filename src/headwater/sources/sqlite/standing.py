@@ -55,6 +55,8 @@ class Followed:
     table: Table
     columns: Mapping[str, Column]
     trouble: Trouble | None
+    unlogged: str
+    """Finds out whether a statement ended in the middle of a change."""
 
     @property
     def is_another(self) -> bool:
@@ -218,7 +220,8 @@ def _followed(place: Place, table: Table, stored: Stored, trouble: Trouble | Non
             f"column {lacking[0]} of table {table.name} is not in the log.",
             f"{place.set_up} It adds the columns that views have come to use.",
         )
-    return Followed(stored.logging.number, table, stored.columns, trouble)
+    logging = stored.logging
+    return Followed(logging.number, table, stored.columns, trouble, logging.unlogged())
 
 
 def check_readable(

@@ -42,7 +42,7 @@ _LATE = "a trigger that fires before Headwater's changed a row which was just wr
 _MIXED = "a trigger changed a row before its own update in a column that is part of a unique key"
 _CUT_SHORT = "a row was removed or moved by what its own UPDATE OR REPLACE replaced"
 _FILLED = "a NULL was to become a default that a unique generated column may depend on"
-_LEFT = "a statement ended in the middle of a change"
+LEFT = "a statement ended in the middle of a change"
 _NOW = "julianday('now')"
 
 
@@ -76,6 +76,10 @@ class Logging:
     def triggers(self) -> dict[str, str]:
         """The name of each trigger, and the statement that makes it, the first to fire last."""
         return _Statements(self).triggers()
+
+    def unlogged(self) -> str:
+        """Finds rows aside that are not what the table has: none, when no change is under way."""
+        return _Statements(self).unlogged()
 
     def aside_statements(self) -> list[str]:
         """The table for rows that may be replaced, with an index for each way to find them."""
@@ -127,7 +131,7 @@ class _Statements:
                     f"BEFORE {event} ON {on} WHEN {some} "
                     f"AND (SELECT at FROM {self._head}) <> {_NOW}",
                     [
-                        self._note((_LEFT, f"EXISTS ({self._unlogged()})")),
+                        self._note((LEFT, f"EXISTS ({self.unlogged()})")),
                         f"DELETE FROM {self._aside}",
                     ],
                 )
@@ -215,7 +219,7 @@ class _Statements:
         """Whether actions of foreign keys follow an update."""
         return f"({self._differ(self._new, self._old, self._shape.followed)})"
 
-    def _unlogged(self) -> str:
+    def unlogged(self) -> str:
         """The rows aside that are not what the table has."""
         return (
             f"SELECT 1 FROM {self._aside} LEFT JOIN {self._on} "
