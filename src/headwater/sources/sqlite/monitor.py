@@ -105,7 +105,8 @@ class State:
     epoch: int | None
     known: int | None
     """The random number that is logged with a given change; None if that is not there."""
-    schema: int
+    schema: tuple[int, int, float]
+    """Its version, and the triggers, which can be removed without a new one (writable_schema)."""
 
 
 def read_state(connection: Connection, place: Place, known: int) -> State:
@@ -116,7 +117,10 @@ def read_state(connection: Connection, place: Place, known: int) -> State:
         (known,),
     ).fetchone()
     (schema,) = connection.execute("PRAGMA main.schema_version").fetchone()
-    return State(seq, nonce, pruned, log, reader, epoch, logged, schema)
+    (count, places) = connection.execute(
+        "SELECT count(*), total(rowid) FROM main.sqlite_master WHERE type = 'trigger'"
+    ).fetchone()
+    return State(seq, nonce, pruned, log, reader, epoch, logged, (schema, count, places))
 
 
 def root_page(connection: Connection, place: Place) -> int:
@@ -420,7 +424,7 @@ class SqliteMonitor:
         ]
 
     def _look_for_rests(self, connection: Connection) -> None:
-        """A statement that ended in the middle of a change, by RAISE(FAIL), has not logged it all."""
+        """A statement that ended in the middle of a change (RAISE(FAIL)) has logged only a part."""
         for entry in self._layouts.followed.values():
             if entry.trouble is not None:
                 continue
