@@ -226,6 +226,15 @@ def test_a_default_that_a_unique_generated_column_depends_on_leaves_a_gap(kind: 
     assert played.gaps == 2
 
 
+@pytest.mark.parametrize("key", ["k INTEGER PRIMARY KEY", "k INTEGER UNIQUE"])
+def test_a_vacuum_after_an_upsert_leaves_no_gap(key: str) -> None:
+    played = Played(["t"], [f"CREATE TABLE t ({key}, a INTEGER)"])
+    upsert = "INSERT INTO t VALUES (7, 1) ON CONFLICT DO UPDATE SET a = a + 1"
+    for text in ("INSERT INTO t VALUES (5, 0), (7, 0)", upsert, "VACUUM", upsert, "DELETE FROM t"):
+        assert played.execute(text) is None, text
+    assert played.gaps == 0
+
+
 TOUCHES = {
     "the row": "UPDATE t SET a = a + 1 WHERE k = {row}.k",
     "its removal": "DELETE FROM t WHERE k = {row}.k",

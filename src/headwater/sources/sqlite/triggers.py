@@ -87,7 +87,8 @@ class Logging:
         kept = self.kept
         by = [f"b{at}" for at in range(len(self.shape.identity))]
         values = (f"{letter}{at}" for letter in "cd" for at in range(len(kept)))
-        columns = ", ".join(["seen", "there", *by, *values])
+        place = "place INTEGER PRIMARY KEY"  # a rowid with a name, which VACUUM keeps
+        columns = ", ".join([place, "seen", "there", *by, *values])
         statements = [f"CREATE TABLE {aside} ({columns})"]
         for at, unique in enumerate(self.shape.uniques):
             if all(term.is_column and term.text in kept for term in unique.terms):
