@@ -483,3 +483,17 @@ def test_a_vacuum_under_a_busy_monitor_says_what_it_merged(
     assert [between.includes(stamp) for stamp in item.stamps] == [True, False]
     monitor.close()
     wrapper.close()
+
+
+def test_triggers_that_vanish_without_a_new_version_of_the_schema_are_missed(
+    harness: SqliteHarness, source: SqliteSource
+) -> None:
+    monitor = source.open_monitor(None)
+    monitor.read(0)
+    writer = harness.writer()
+    writer.execute("PRAGMA writable_schema = 1")
+    writer.execute("DELETE FROM sqlite_master WHERE name = '_headwater_1_insert'")
+    (gap,) = monitor.read(0)
+    assert isinstance(gap, Broken)
+    assert "has lost the trigger _headwater_1_insert" in gap.reason
+    monitor.close()

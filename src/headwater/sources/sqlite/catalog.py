@@ -121,7 +121,8 @@ class Shape:
     `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
     has what takes the place of NULL, by column, where REPLACE does that. `keys` are the columns
     that an update sets if it brings a row into the way of another one; empty if any may do that.
-    `followed` are the columns that foreign keys refer to and whose changes they act on.
+    `followed` are the columns that foreign keys refer to and whose changes they act on;
+    `is_acted_on`: whether they act on deletions.
     """
 
     name: str
@@ -132,17 +133,25 @@ class Shape:
     defaults: tuple[tuple[str, str], ...]
     keys: tuple[str, ...]
     followed: tuple[str, ...] = ()
+    is_acted_on: bool = False
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that tell a row from all others."""
         return self.primary if self.rowid is None else (self.rowid,)
 
+    @property
+    def is_computed(self) -> bool:
+        """Whether a uniqueness looks at a generated column."""
+        return not self.keys
+
     def kept(self, logged: Collection[str]) -> tuple[str, ...]:
         """The columns that have to be known of a row which may be replaced."""
         needed = {*logged, *(self.primary if self.rowid is None else ())}
         for unique in self.uniques:
             needed.update(unique.columns(self.columns))
+        if self.is_computed:
+            needed.update(column for column, _ in self.defaults)
         return tuple(column for column in self.columns if column in needed)
 
 
@@ -367,6 +376,7 @@ def _shape(
         defaults,
         keys,
         _followed(connection, name, columns, primary),
+        bool(_referring(connection, name, "on_delete")),
     )
 
 
@@ -374,17 +384,23 @@ def _followed(
     connection: Connection, name: str, columns: Sequence[str], primary: Collection[str]
 ) -> tuple[str, ...]:
     """The columns whose changes the foreign keys of any table act on, by ON UPDATE."""
-    found = connection.execute(
-        'SELECT DISTINCT key."to" FROM main.sqlite_master AS made, '
-        "pragma_foreign_key_list(made.name, 'main') AS key WHERE made.type = 'table' "
-        'AND lower(key."table") = lower(?) '
-        "AND key.on_update IN ('CASCADE', 'SET NULL', 'SET DEFAULT')",
-        (name,),
-    ).fetchall()
-    referred = {str(column).lower() for (column,) in found if column is not None}
-    if any(column is None for (column,) in found):
+    found = _referring(connection, name, "on_update")
+    referred = {column.lower() for column in found if column is not None}
+    if None in found:
         referred |= {column.lower() for column in primary}
     return tuple(column for column in columns if column.lower() in referred)
+
+
+def _referring(connection: Connection, name: str, event: str) -> set[str | None]:
+    """The columns of a table that foreign keys with an action refer to; None: its primary key."""
+    found = connection.execute(
+        'SELECT key."to" FROM main.sqlite_master AS made, '
+        "pragma_foreign_key_list(made.name, 'main') AS key WHERE made.type = 'table' "
+        'AND lower(key."table") = lower(?) '
+        f"AND key.{event} IN ('CASCADE', 'SET NULL', 'SET DEFAULT')",
+        (name,),
+    )
+    return {None if column is None else str(column) for (column,) in found}
 
 
 def _unique(connection: Connection, index: str) -> Unique:

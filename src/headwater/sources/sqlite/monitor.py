@@ -49,7 +49,7 @@ from headwater.sources.sqlite.catalog import Connection, Place, Table, has_table
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
-from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED
+from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED, LEFT
 from headwater.sources.sqlite.types import Stored
 from headwater.sources.sqlite.wal import Borders
 
@@ -105,18 +105,25 @@ class State:
     epoch: int | None
     known: int | None
     """The random number that is logged with a given change; None if that is not there."""
-    schema: int
+    schema: tuple[int, int, float]
+    """Its version, and the triggers, which can be removed without a new one (writable_schema)."""
+    statement: tuple[float, int]
+    """When the last statement was begun, and how many of its changes seem to be under way."""
 
 
 def read_state(connection: Connection, place: Place, known: int) -> State:
     names = place.names
-    seq, nonce, pruned, log, reader, epoch, logged = connection.execute(
-        f"SELECT seq, nonce, pruned, log, reader, epoch, "
+    seq, nonce, pruned, log, reader, epoch, at, under_way, logged = connection.execute(
+        f"SELECT seq, nonce, pruned, log, reader, epoch, at, open, "
         f"(SELECT nonce FROM {names.log} WHERE seq = ?) FROM {names.head}",
         (known,),
     ).fetchone()
-    (schema,) = connection.execute("PRAGMA main.schema_version").fetchone()
-    return State(seq, nonce, pruned, log, reader, epoch, logged, schema)
+    (version,) = connection.execute("PRAGMA main.schema_version").fetchone()
+    (count, places) = connection.execute(
+        "SELECT count(*), total(rowid) FROM main.sqlite_master WHERE type = 'trigger'"
+    ).fetchone()
+    schema = (version, count, places)
+    return State(seq, nonce, pruned, log, reader, epoch, logged, schema, (at, under_way))
 
 
 def root_page(connection: Connection, place: Place) -> int:
@@ -153,6 +160,9 @@ class SqliteMonitor:
         self._found = [  # and not reported yet
             (name, Trouble(None, f"there is no table {name}.")) for name in lost
         ]
+        self._statement: tuple[float, int] | None = None
+        self._rests: set[int] = set()
+        """The relations for which a statement that ended in the middle was reported."""
         self._borders: deque[int] = deque()
         self._is_new = after is None
         try:
@@ -206,6 +216,7 @@ class SqliteMonitor:
         self._page = root_page(self._held, self._place)
         self._keeper.log = state.log
         self._learn(self._held, state, self._page)
+        self._look_for_rests(self._held, state)
 
     # The contract
 
@@ -275,6 +286,7 @@ class SqliteMonitor:
                 page = root_page(newer, self._place)
                 self._layouts = self._follow(newer)
             self._learn(newer, state, page)
+            self._look_for_rests(newer, state)
         except BaseException:
             newer.execute("ROLLBACK")
             raise
@@ -414,6 +426,20 @@ class SqliteMonitor:
             )
             for name, trouble in found
         ]
+
+    def _look_for_rests(self, connection: Connection, state: State) -> None:
+        """A statement that ended in the middle of a change (RAISE(FAIL)) has logged only a part."""
+        if state.statement == self._statement:
+            return
+        self._statement = state.statement
+        for entry in self._layouts.followed.values():
+            if entry.trouble is not None:
+                continue
+            found = connection.execute(f"{entry.unlogged} LIMIT 1").fetchone() is not None
+            if found and entry.number not in self._rests:
+                name = entry.table.name
+                self._found.append((name, Trouble(None, f"table {name}: {LEFT}.")))
+            (self._rests.add if found else self._rests.discard)(entry.number)
 
     @property
     def _position(self) -> Position:

@@ -36,7 +36,7 @@ from headwater.sources.sqlite.standing import (
     stored_relations,
     trouble_with,
 )
-from headwater.sources.sqlite.triggers import ACTIONS, GAP, Logging
+from headwater.sources.sqlite.triggers import GAP, Logging
 from headwater.sources.sqlite.uniques import literal, quoted
 
 
@@ -89,7 +89,7 @@ def setup_statements(
         relations += before is None
         number = relations if before is None else before.logging.number
         if before is not None:
-            statements += _forget(names, number, stay)
+            statements += _forget(connection, names, number, stay)
         if before is not None and trouble is not None:
             statements += _gap(names, number, trouble)
         statements += _log_from_here(names, number, table, slots, fresh)
@@ -120,8 +120,10 @@ def _fits(before: Stored, table: Table, stay: Mapping[str, int]) -> bool:
     )
 
 
-def _forget(names: Names, number: int, stay: Iterable[str]) -> Iterator[str]:
-    yield from _drop_triggers(names, number)
+def _forget(
+    connection: Connection, names: Names, number: int, stay: Iterable[str]
+) -> Iterator[str]:
+    yield from _drop_triggers(connection, names, number)
     kept = ", ".join(map(literal, stay))
     yield f"DELETE FROM {names.column} WHERE relation = {number} AND name NOT IN ({kept})"
     yield f"DELETE FROM {names.relation} WHERE id = {number}"
@@ -170,9 +172,11 @@ def _border(names: Names) -> str:
     )
 
 
-def _drop_triggers(names: Names, number: int) -> Iterator[str]:
-    for action in ACTIONS:
-        yield f"DROP TRIGGER IF EXISTS {names.trigger(number, action)}"
+def _drop_triggers(connection: Connection, names: Names, number: int) -> Iterator[str]:
+    rows = connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'trigger'")
+    for (name,) in rows.fetchall():
+        if names.number_of(str(name)) == number:
+            yield f"DROP TRIGGER {name}"
     yield f"DROP VIEW IF EXISTS {names.seal(number)}"
     yield f"DROP TABLE IF EXISTS {names.aside(number)}"
 
@@ -196,7 +200,7 @@ def teardown_statements(
     gone = [known[name].logging.number for name in relations if name in known]
     if len(gone) == len(known):
         return removal_statements(connection, names)
-    return [statement for number in gone for statement in _forget(names, number, ())]
+    return [statement for number in gone for statement in _forget(connection, names, number, ())]
 
 
 def removal_statements(connection: Connection, names: Names) -> list[str]:

@@ -55,6 +55,8 @@ class Followed:
     table: Table
     columns: Mapping[str, Column]
     trouble: Trouble | None
+    unlogged: str
+    """Finds out whether a statement ended in the middle of a change."""
 
     @property
     def is_another(self) -> bool:
@@ -109,6 +111,7 @@ def shape_json(shape: Shape, logged: Collection[str]) -> str:
         "defaults": {column: text for column, text in shape.defaults if column in kept},
         "keys": list(shape.keys),
         "followed": [column for column in shape.followed if column in kept],
+        "acted on": shape.is_acted_on,
     }
     return json.dumps(made)
 
@@ -132,6 +135,7 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
         tuple((column, str(text)) for column, text in defaults.items()),
         tuple(map(str, keys)),
         tuple(map(str, followed)),
+        bool(made.get("acted on")),
     )
 
 
@@ -163,6 +167,8 @@ def trouble_with(place: Place, connection: Connection, stored: Stored) -> Troubl
         return Trouble(None, f"table {name} has a new unique index, or a new column rowid.")
     if not {renamed.get(c, c) for c in logging.shape.followed}.issuperset(now.shape.followed):
         return Trouble(None, f"a new foreign key acts on updates of table {name}.")
+    if now.shape.is_acted_on and not logging.shape.is_acted_on:
+        return Trouble(None, f"a new foreign key acts on deletions from table {name}.")
     if younger := _younger(connection, logging):
         return Trouble(
             None,
@@ -214,7 +220,8 @@ def _followed(place: Place, table: Table, stored: Stored, trouble: Trouble | Non
             f"column {lacking[0]} of table {table.name} is not in the log.",
             f"{place.set_up} It adds the columns that views have come to use.",
         )
-    return Followed(stored.logging.number, table, stored.columns, trouble)
+    logging = stored.logging
+    return Followed(logging.number, table, stored.columns, trouble, logging.unlogged())
 
 
 def check_readable(

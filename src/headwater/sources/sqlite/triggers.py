@@ -1,28 +1,31 @@
 """The triggers that log the changes of one table, with the rows that REPLACE removes.
 
-Each insertion, update and deletion fires a trigger after it, which logs it. But REPLACE removes
-rows without a trigger, unless the writer has set `recursive_triggers`. So before a change the
-rows in its way are put **aside**, as the table has them, and after it those of them that are
-gone are logged as deleted.
+Each insertion, update and deletion fires a trigger after it. If nothing else has happened since
+it began, OLD and NEW are the whole truth, and are logged.
 
-While a change is under way, others may happen inside it: by an application's triggers, and by
-the actions of foreign keys, which REPLACE does fire. They may change or remove what was put
-aside, bring new rows into the way, and change the very row, so that OLD is out of date. So what
-is aside follows each change, and a row that is written inside another change is put aside too.
+Otherwise they are not. REPLACE removes rows without a trigger, unless the writer has set
+`recursive_triggers`; and while a change is under way, others happen inside it, by the
+application's triggers and by the actions of foreign keys. They change the very row, so that OLD
+is out of date, or bring new rows into the way. So a row is put **aside**, as the log has it, before
+anything can happen to it that its own trigger does not tell: what is in the way of a change,
+what was written inside another change, and both places of a row if foreign keys act on its change
+before it can be logged. After each change the rows aside that it may have touched are compared
+with the table; what differs is logged, and is aside from then on. To compare one more row is never
+wrong, only slow. When the outermost change ends, all of them are, and nothing stays aside.
+
 `open` counts the changes under way, too many rather than too few (an ignored one has no end),
 until the next statement, which is known by its time: SQLite's clock stands still while a
-statement runs.
+statement runs. What is still aside then must be as the table has it.
 
-Two things are not known then, and are logged as a gap. A row that is removed while its own
-UPDATE OR REPLACE is under way has no end that could tell what else was replaced. And where the
-actions of foreign keys follow a changed key, they may write to the row in its new place: if
-another row was there, or if changes seem to be open that are not, the two cannot be told apart.
+What cannot be known is logged as a gap (`_note`).
 
-Assumes that of several triggers after one change ours are the first. SQLite fires the youngest
-first, so the setup makes ours anew when it is run, and `standing` looks for younger ones.
+Of several triggers after one change ours should be the first, or there will be gaps. SQLite fires
+the youngest first, so the setup makes ours anew when it is run, and `standing` looks for younger
+ones. A writer's TEMP triggers always come before.
 
 No statement here can meet a conflict, because the conflict clause of the writer's statement
-would decide what happens then.
+would decide what happens then. Only the triggers of the table itself name it: others would
+outlive it, and SQLite then refuses to rename another table to its name.
 """
 
 from __future__ import annotations
@@ -32,15 +35,14 @@ from dataclasses import dataclass, replace
 
 from headwater.sources.sqlite.catalog import Shape
 from headwater.sources.sqlite.names import Names
-from headwater.sources.sqlite.uniques import Comparison, Unique, literal, quoted
+from headwater.sources.sqlite.uniques import Comparison, Reference, Unique, literal, quoted
 
 INSERTED, DELETED, UPDATED, GAP = 1, 2, 3, 4
-ACTIONS = (
-    *("before_insert", "before_update", "before_delete", "insert", "update", "delete"),
-    *("insert_aside", "update_aside"),
-    *("insert_replaced", "update_replaced", "delete_replaced", "gone"),
-    *("before_update_lost", "update_lost", "delete_lost"),
-)
+_LATE = "a trigger that fires before Headwater's changed a row which was just written"
+_MIXED = "a trigger changed a row before its own update in a column that is part of a unique key"
+_CUT_SHORT = "a row was removed or moved by what its own UPDATE OR REPLACE replaced"
+_FILLED = "a NULL was to become a default that a unique generated column may depend on"
+LEFT = "a statement ended in the middle of a change"
 _NOW = "julianday('now')"
 
 
@@ -75,12 +77,18 @@ class Logging:
         """The name of each trigger, and the statement that makes it, the first to fire last."""
         return _Statements(self).triggers()
 
+    def unlogged(self) -> str:
+        """Finds rows aside that are not what the table has: none, when no change is under way."""
+        return _Statements(self).unlogged()
+
     def aside_statements(self) -> list[str]:
         """The table for rows that may be replaced, with an index for each way to find them."""
         aside = self.names.aside(self.number)
         kept = self.kept
         by = [f"b{at}" for at in range(len(self.shape.identity))]
-        columns = ", ".join(["gone", *by, *(f"c{at}" for at in range(len(kept)))])
+        values = (f"{letter}{at}" for letter in "cd" for at in range(len(kept)))
+        place = "place INTEGER PRIMARY KEY"  # a rowid with a name, which VACUUM keeps
+        columns = ", ".join([place, "seen", "there", *by, *values])
         statements = [f"CREATE TABLE {aside} ({columns})"]
         for at, unique in enumerate(self.shape.uniques):
             if all(term.is_column and term.text in kept for term in unique.terms):
@@ -107,69 +115,50 @@ class _Statements:
         self._identity = _identity(shape)
 
     def triggers(self) -> dict[str, str]:
-        on, some = self._on, f"WHEN EXISTS (SELECT 1 FROM {self._aside})"
+        on = self._on
+        some = f"EXISTS (SELECT 1 FROM {self._aside})"
+        is_open = f"(SELECT open FROM {self._head}) > 1"
         made = {
-            "before_update_lost": (
-                f"BEFORE UPDATE ON {on} WHEN {self._is_followed()} AND {self._has_others()}",
-                self._lost("a key that foreign keys follow was changed to one that was taken")[:-1],
-            ),
-            "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
-            "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
-            "before_delete": (
-                f"BEFORE DELETE ON {on}",
-                [self._begin(), self._under_way()],
-            ),
-            "insert": (f"AFTER INSERT ON {on}", [*self._logged(INSERTED), self._inside("NEW")]),
-            "update": (
-                f"AFTER UPDATE ON {on}",
-                [*self._logged(UPDATED), self._inside("OLD", "NEW")],
-            ),
-            "delete": (f"AFTER DELETE ON {on}", self._logged(DELETED)),
             "insert_aside": self._put_aside(is_update=False),
             "update_aside": self._put_aside(is_update=True),
-            "insert_replaced": (
-                f"AFTER INSERT ON {on} {some}",
-                [self._replaced(self._taken("NEW"), *self._vanished())],
-            ),
-            "update_replaced": (
-                f"AFTER UPDATE ON {on} {some}",
-                [
-                    self._replaced(f"{self._differs()} AND {self._moved()}"),
-                    *self._outdated(f" AND ({self._changed_before()})"),
-                    self._follow(),
-                    f"DELETE FROM {self._aside} "
-                    f"WHERE {self._taken('OLD')} AND NOT ({self._stays()})",
-                    self._replaced(
-                        f"{self._taken('NEW')} AND NOT ({self._stays()}) "
-                        f"AND ({self._by('OLD')} OR {self._gone(whole=True)})",
-                        *self._vanished(),
-                    ),
-                ],
-            ),
-            "delete_replaced": (
-                f"AFTER DELETE ON {on} {some}",
-                [
-                    self._replaced(
-                        f"{self._differs()} AND {self._moved()}",
-                        f"{self._by('OLD')} AND {self._gone()}",  # went with what it replaced
-                    ),
-                    *self._outdated(),
-                    f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND {self._gone()}",
-                ],
-            ),
-            "gone": (f"AFTER UPDATE OF gone ON {self._aside}", self._log_gone()),
-            "update_lost": (
-                f"AFTER UPDATE ON {on} WHEN {self._is_followed()} "
-                f"AND ((SELECT open FROM {self._head}) > 1 OR {self._has_others()})",
-                self._lost(
-                    "a key that foreign keys follow was changed inside another change, or after "
-                    "one that was ignored"
-                ),
-            ),
-            "delete_lost": (
-                f"AFTER DELETE ON {on} WHEN {self._is_cut_short()}",
-                self._lost("a row was removed by what its own UPDATE OR REPLACE replaced"),
-            ),
+            **self._filled(),
+            "before_insert": (f"BEFORE INSERT ON {on}", [self._begin()]),
+            "update_own": self._put_own_of_update(),
+            "delete_own": self._put_own_of_deletion(),
+            "before_update": (f"BEFORE UPDATE ON {on}", [self._begin()]),
+            "before_delete": (f"BEFORE DELETE ON {on}", [self._begin()]),
+            **{
+                f"before_{event.lower()}_left": (
+                    f"BEFORE {event} ON {on} WHEN {some} "
+                    f"AND (SELECT at FROM {self._head}) <> {_NOW}",
+                    [
+                        self._note((LEFT, f"EXISTS ({self.unlogged()})")),
+                        f"DELETE FROM {self._aside}",
+                    ],
+                )
+                for event in ("INSERT", "UPDATE", "DELETE")
+            },
+            **{
+                f"{event.lower()}_settle": (f"AFTER {event} ON {on} WHEN {some} OR {is_open}", body)
+                for event, body in (
+                    ("INSERT", self._settle_insertion()),
+                    ("UPDATE", self._settle_update()),
+                    ("DELETE", self._settle_deletion()),
+                )
+            },
+            **{
+                event.lower(): (
+                    f"AFTER {event} ON {on} WHEN NOT {some} AND NOT {is_open}",
+                    self._logged(action),
+                )
+                for event, action in (
+                    ("INSERT", INSERTED),
+                    ("UPDATE", UPDATED),
+                    ("DELETE", DELETED),
+                )
+            },
+            "seen": self._seen(),
+            "noted": self._noted(),
         }
         return {
             (name := self._names.trigger(self._number, action)): (
@@ -184,13 +173,18 @@ class _Statements:
         return f"{self._on}.{quoted(column)}"
 
     def _of_aside(self, column: str) -> str:
-        if column == self._shape.rowid:
-            return f"{self._aside}.rowid"
-        return f"{self._aside}.c{self._kept.index(column)}"
+        return f"{self._aside}.{self._place(column)}"
+
+    def _place(self, column: str) -> str:
+        """Where a row aside has a column."""
+        return "rowid" if column == self._shape.rowid else f"c{self._kept.index(column)}"
 
     def _of_by(self, column: str) -> str:
         at = [term.text for term in self._identity.terms].index(column)
         return f"{self._aside}.b{at}"
+
+    def _old(self, column: str) -> str:
+        return f"OLD.{quoted(column)}"
 
     def _new(self, column: str) -> str:
         return f"NEW.{quoted(column)}"
@@ -203,87 +197,72 @@ class _Statements:
 
     # Conditions
 
-    def _same(self, row: str) -> str:
-        """Whether a row of the table is OLD or NEW."""
-        return self._compare.alike(
-            self._identity, self._of_table, lambda column: f"{row}.{quoted(column)}"
-        )
+    def _alike(self, one: Reference, other: Reference) -> str:
+        """Whether two rows have the same place."""
+        return self._compare.alike(self._identity, one, other)
 
-    def _taken(self, row: str) -> str:
-        """Whether a row aside was where OLD or NEW is."""
-        return self._compare.alike(
-            self._identity, self._of_aside, lambda column: f"{row}.{quoted(column)}"
-        )
+    def _is_there(self, row: Reference, *conditions: str) -> str:
+        """Whether the table has a row in the place of a given one."""
+        found = " AND ".join([self._alike(self._of_table, row), *conditions])
+        return f"EXISTS (SELECT 1 FROM {self._on} WHERE {found})"
 
-    def _vanished(self) -> list[str]:
-        """Which rows aside are gone and could not be in the table together with NEW."""
-        return [
-            f"{self._compare.alike(unique, self._of_aside, self._new)} AND {self._gone()}"
-            for unique in self._shape.uniques
-        ]
+    def _is_aside(self, row: Reference) -> str:
+        return f"EXISTS (SELECT 1 FROM {self._aside} WHERE {self._alike(self._of_aside, row)})"
 
-    def _differs(self) -> str:
-        """Whether the row aside in the place of OLD has other values."""
-        differences = [
-            f"{self._of_aside(column)} IS NOT OLD.{quoted(column)}" for column in self._kept
-        ]
-        return f"{self._taken('OLD')} AND ({' OR '.join(differences) or '0'})"
-
-    def _changed_before(self) -> str:
-        """Whether the row aside in the place of OLD had come there before the update was made.
-
-        After it the actions of foreign keys may change the row, which then is not NEW any more,
-        or if they leave it as it is, it has got another key that they follow.
-        """
-        new = [f"{self._of_table(column)} IS {self._new(column)}" for column in self._kept]
-        there = f"EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join([self._same('NEW'), *new])})"
-        other = [f"{self._of_aside(c)} IS NOT {self._new(c)}" for c in self._kept]
-        unfollowed = f"NOT {self._is_followed()}"
-        return f"NOT ({self._stays()}) OR {there} AND ({' OR '.join([*other, unfollowed])})"
-
-    def _moved(self) -> str:
-        """Whether an update that was to replace a row aside has left its own old place."""
-        there = self._compare.alike(self._identity, self._of_table, self._of_by)
-        return (
-            f"({self._aside}.b0 IS NOT NULL "
-            f"AND NOT EXISTS (SELECT 1 FROM {self._on} WHERE {there}))"
-        )
-
-    def _by(self, row: str) -> str:
-        """Whether a row aside was put there because OLD was to be moved to its place."""
-        return self._compare.alike(
-            self._identity, self._of_by, lambda column: f"{row}.{quoted(column)}"
-        )
+    def _differ(self, one: Reference, other: Reference, columns: Iterable[str]) -> str:
+        return " OR ".join(f"{one(column)} IS NOT {other(column)}" for column in columns) or "0"
 
     def _stays(self) -> str:
         """Whether an update leaves a row in its place."""
-        return self._compare.alike(
-            self._identity, lambda column: f"OLD.{quoted(column)}", self._new
-        )
-
-    def _gone(self, whole: bool = False) -> str:
-        """Whether a row aside is in the table no more; `whole`: with the values that it had."""
-        same = [self._compare.alike(self._identity, self._of_table, self._of_aside)]
-        if whole:
-            same += [f"{self._of_table(c)} IS {self._of_aside(c)}" for c in self._kept]
-        return f"NOT EXISTS (SELECT 1 FROM {self._on} WHERE {' AND '.join(same)})"
+        return self._alike(self._old, self._new)
 
     def _is_followed(self) -> str:
         """Whether actions of foreign keys follow an update."""
-        changed = [f"NEW.{quoted(c)} IS NOT OLD.{quoted(c)}" for c in self._shape.followed]
-        return f"({' OR '.join(changed) or '0'})"
+        return f"({self._differ(self._new, self._old, self._shape.followed)})"
 
-    def _has_others(self) -> str:
-        """Whether rows are aside that were in the way of an update, or in its own place."""
-        rows = f"{self._by('OLD')} OR {self._taken('OLD')}"
-        return f"EXISTS (SELECT 1 FROM {self._aside} WHERE {rows})"
+    def unlogged(self) -> str:
+        """The rows aside that are not what the table has."""
+        return (
+            f"SELECT 1 FROM {self._aside} LEFT JOIN {self._on} "
+            f"ON {self._alike(self._of_table, self._of_aside)} "
+            f"WHERE {self._unlike(self._of_aside, f'{self._aside}.there')}"
+        )
 
-    def _is_cut_short(self) -> str:
-        """Whether OLD was being updated, and has replaced only a part of what is in its way."""
-        some = f"SELECT 1 FROM {self._aside} WHERE {self._by('OLD')}"
-        return f"EXISTS ({some} AND {self._gone()}) AND EXISTS ({some} AND NOT {self._gone()})"
+    def _unlike(self, row: Reference, there: str) -> str:
+        """Whether a row aside differs from the row of the table that is joined to it."""
+        present = f"{self._of_table(self._identity.terms[0].text)} IS NOT NULL"
+        differ = self._differ(row, self._of_table, self._kept)
+        return f"({there} <> ({present}) OR {there} AND ({differ}))"
 
-    # Statements
+    def _in_the_way(self) -> list[str]:
+        """Which rows aside could not be in the table together with NEW."""
+        return [
+            self._compare.alike(unique, self._of_aside, self._new) for unique in self._shape.uniques
+        ]
+
+    def _is_cut_short(self, but: str = "") -> str:
+        """Whether OLD left its place when its own update had replaced a part of what to replace."""
+        some = f"SELECT 1 FROM {self._aside} WHERE {self._alike(self._of_by, self._old)}{but}"
+        there = self._is_there(self._of_aside)
+        return (
+            f"NOT {self._is_there(self._old)} "
+            f"AND EXISTS ({some} AND NOT {there}) AND EXISTS ({some} AND {there})"
+        )
+
+    def _is_mixed(self) -> str:
+        """Whether a row got one part of a unique key inside its update, and another part by it."""
+        found = []
+        for unique in self._shape.uniques:
+            columns = unique.columns(self._shape.columns)
+            if len(columns) > 1 or unique.where:
+                found.append(
+                    f"({self._differ(self._of_aside, self._old, columns)}) "
+                    f"AND ({self._differ(self._of_aside, self._new, columns)})"
+                )
+        some = f"SELECT 1 FROM {self._aside} WHERE {self._alike(self._of_aside, self._old)}"
+        return f"EXISTS ({some} AND {self._aside}.there AND ({' OR '.join(found) or '0'}))"
+
+    # Before a change
 
     def _begin(self) -> str:
         return (
@@ -291,129 +270,218 @@ class _Statements:
             f"at = {_NOW}"
         )
 
+    def _is_outdated(self) -> str:
+        """Whether a row is no more what the statement has read of it."""
+        return self._is_there(self._old, f"({self._differ(self._of_table, self._old, self._kept)})")
+
+    def _put_own_of_update(self) -> tuple[str, list[str]]:
+        """Put aside what OLD is by now; and both its places, if foreign keys act on its update."""
+        followed = self._is_followed()
+        absent = f"{followed} AND NOT {self._is_there(self._new_or_default)}"
+        return (
+            f"BEFORE UPDATE ON {self._on} WHEN {followed} OR {self._is_outdated()}",
+            [
+                self._put(self._alike(self._of_table, self._old)),
+                self._put_absent(self._new_or_default, absent),
+            ],
+        )
+
+    def _put_own_of_deletion(self) -> tuple[str, list[str]]:
+        when = "" if self._shape.is_acted_on else f" WHEN {self._is_outdated()}"
+        return (
+            f"BEFORE DELETE ON {self._on}{when}",
+            [self._put(self._alike(self._of_table, self._old))],
+        )
+
+    def _filled(self) -> dict[str, tuple[str, list[str]]]:
+        """A gap where REPLACE fills a NULL after we saw what was computed of it."""
+        nulls = " OR ".join(f"{self._new(column)} IS NULL" for column, _ in self._shape.defaults)
+        if not nulls or not self._shape.is_computed:
+            return {}
+        return {
+            f"{event.lower()}_filled": (
+                f"BEFORE {event} ON {self._on} WHEN {nulls}",
+                [self._note((_FILLED, "1"))],
+            )
+            for event in ("INSERT", "UPDATE")
+        }
+
     def _of_keys(self) -> str:
         """Only an update that sets one of these columns can be in the way of another row."""
         return f"OF {', '.join(map(quoted, self._shape.keys))}" if self._shape.keys else ""
 
     def _put_aside(self, is_update: bool) -> tuple[str, list[str]]:
-        """Put aside what is in the way of a change, without what an earlier statement has left."""
-        found = [f"EXISTS (SELECT 1 FROM {self._aside})"]
-        body = [
-            f"DELETE FROM {self._aside} WHERE rowid IN (SELECT {self._aside}.rowid "
-            f"FROM {self._head} CROSS JOIN {self._aside} WHERE {self._head}.at <> {_NOW})"
-        ]
-        if is_update:
-            body.append(self._under_way())
+        """Put aside what is in the way of a change."""
+        found, body = [], []
         for unique in self._shape.uniques:
             rows = self._compare.in_the_way(unique, self._of_table, self._new_or_default)
             if not is_update:
                 found.append(f"EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
                 body.append(self._put(rows))
                 continue
-            rows += f" AND NOT ({self._same('OLD')})"
-            changed = " OR ".join(
-                f"NEW.{quoted(column)} IS NOT OLD.{quoted(column)}"
-                for column in unique.columns(self._shape.columns)
-            )
+            rows += f" AND NOT ({self._alike(self._of_table, self._old)})"
+            changed = self._differ(self._new, self._old, unique.columns(self._shape.columns))
             found.append(f"({changed}) AND EXISTS (SELECT 1 FROM {self._on} WHERE {rows})")
-            body += [self._forget(rows), self._put(rows, by="OLD")]
+            body += [self._put(rows), self._mark(rows)]
         event = f"BEFORE {f'UPDATE {self._of_keys()}' if is_update else 'INSERT'} ON {self._on}"
         return f"{event} WHEN {' OR '.join(found)}", body
 
-    def _under_way(self) -> str:
-        """A row whose own change will be logged is, until then, not what it was."""
-        return f"DELETE FROM {self._aside} WHERE {self._taken('OLD')} AND NOT {self._moved()}"
-
-    def _forget(self, rows: str) -> str:
-        terms = [term.text for term in self._identity.terms]
-        aside = ", ".join(self._of_aside(term) for term in terms)
-        table = ", ".join(self._of_table(term) for term in terms)
-        aside = f"({aside})" if len(terms) > 1 else aside
-        found = f"SELECT {table} FROM {self._on} WHERE {rows}"
-        return f"DELETE FROM {self._aside} WHERE {aside} IN ({found}) AND NOT {self._moved()}"
-
-    def _inside(self, *rows: str) -> str:
-        """Put a row aside that was written while another change is under way."""
-        same = " OR ".join(self._same(row) for row in rows)
-        return self._put(f"({same}) AND (SELECT open FROM {self._head}) > 0")
-
-    def _outdated(self, but: str = "") -> list[str]:
-        """Where a row was changed while its change was under way, OLD is what it was before."""
-        condition = f"{self._differs()} AND NOT {self._moved()}{but}"
-        values = [(f"o{slot}", self._of_aside(column)) for column, slot in self._slots]
-        values += [(f"n{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
-        columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
-        taken = [f"{self._head}.seq", f"{self._head}.nonce", str(self._number), str(UPDATED)]
-        taken += [value for _, value in values]
-        return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random() "
-            f"WHERE EXISTS (SELECT 1 FROM {self._aside} WHERE {condition})",
-            f"INSERT INTO {self._log} ({', '.join(columns)}) "
-            f"SELECT {', '.join(taken)} FROM {self._aside}, {self._head} WHERE {condition}",
-        ]
-
-    def _follow(self) -> str:
-        """A row aside that is changed where it is stays aside as it is now."""
-        there = f"FROM {self._on} WHERE {self._same('NEW')}"
-        values = [
-            f"c{at} = (SELECT {self._of_table(c)} {there})" for at, c in enumerate(self._kept)
-        ]
-        return (
-            f"UPDATE {self._aside} SET {', '.join(values) or 'gone = gone'} "
-            f"WHERE {self._taken('OLD')} AND {self._stays()} AND EXISTS (SELECT 1 {there})"
-        )
-
-    def _put(self, condition: str, by: str = "") -> str:
-        columns = ["gone", *(f"c{at}" for at in range(len(self._kept)))]
-        values = ["0", *(self._of_table(column) for column in self._kept)]
-        if by:
-            columns += [f"b{at}" for at in range(len(self._identity.terms))]
-            values += [f"{by}.{quoted(term.text)}" for term in self._identity.terms]
+    def _put(self, condition: str) -> str:
+        """Put rows of the table aside, unless their places are there already."""
+        columns = ["there", *(f"c{at}" for at in range(len(self._kept)))]
+        values = ["1", *(self._of_table(column) for column in self._kept)]
         if self._shape.rowid is not None:
             columns, values = [*columns, "rowid"], [*values, self._of_table(self._shape.rowid)]
-        same = self._compare.alike(self._identity, self._of_aside, self._of_table)
         return (
             f"INSERT INTO {self._aside} ({', '.join(columns)}) SELECT {', '.join(values)} "
-            f"FROM {self._on} WHERE {condition} "
-            f"AND NOT EXISTS (SELECT 1 FROM {self._aside} WHERE {same})"
+            f"FROM {self._on} WHERE {condition} AND NOT {self._is_aside(self._of_table)}"
         )
+
+    def _put_absent(self, row: Reference, condition: str = "1") -> str:
+        """Put aside that nothing was in a place."""
+        terms = [term.text for term in self._identity.terms]
+        return (
+            f"INSERT INTO {self._aside} (there, {', '.join(map(self._place, terms))}) "
+            f"SELECT 0, {', '.join(map(row, terms))} "
+            f"WHERE {condition} AND NOT {self._is_aside(row)}"
+        )
+
+    def _put_old(self) -> str:
+        """Put OLD aside: nothing has happened to its place, or it would be there already."""
+        columns = ["there", *(f"c{at}" for at in range(len(self._kept)))]
+        values = ["1", *map(self._old, self._kept)]
+        if self._shape.rowid is not None:
+            columns, values = [*columns, "rowid"], [*values, self._old(self._shape.rowid)]
+        return (
+            f"INSERT INTO {self._aside} ({', '.join(columns)}) SELECT {', '.join(values)} "
+            f"WHERE NOT {self._is_aside(self._old)}"
+        )
+
+    def _mark(self, rows: str) -> str:
+        """Note whose update the rows aside are in the way of."""
+        terms = [term.text for term in self._identity.terms]
+        by = ", ".join(f"b{at} = {self._old(term)}" for at, term in enumerate(terms))
+        places = ", ".join(map(self._of_aside, terms))
+        places = f"({places})" if len(terms) > 1 else places
+        found = f"SELECT {', '.join(map(self._of_table, terms))} FROM {self._on} WHERE {rows}"
+        return f"UPDATE {self._aside} SET {by} WHERE {places} IN ({found})"
+
+    # After a change
 
     def _logged(self, action: int) -> list[str]:
         values = []
         if action != INSERTED:
-            values += [(f"o{slot}", f"OLD.{quoted(column)}") for column, slot in self._slots]
+            values += [(f"o{slot}", self._old(column)) for column, slot in self._slots]
         if action != DELETED:
-            values += [(f"n{slot}", f"NEW.{quoted(column)}") for column, slot in self._slots]
+            values += [(f"n{slot}", self._new(column)) for column, slot in self._slots]
         return [
             f"UPDATE {self._head} SET seq = seq + 1, nonce = random(), open = open - 1",
-            self._log_row(action, values),
+            self._log_row(str(action), values),
         ]
 
-    def _replaced(self, *conditions: str) -> str:
-        """Log the rows aside that a change has replaced: the trigger `gone` does it for each."""
-        return f"UPDATE {self._aside} SET gone = 1 WHERE {' OR '.join(conditions)}"
-
-    def _log_gone(self) -> list[str]:
-        values = [(f"o{slot}", f"OLD.c{self._kept.index(column)}") for column, slot in self._slots]
+    def _settle_insertion(self) -> list[str]:
+        changed = self._differ(self._of_table, self._new, self._kept)
         return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
-            self._log_row(DELETED, values),
-            f"DELETE FROM {self._aside} WHERE rowid = OLD.rowid",
+            self._note((_LATE, f"NOT {self._is_there(self._new, f'NOT ({changed})')}")),
+            self._put_absent(self._new),
+            *self._settle(*self._in_the_way()),
         ]
 
-    def _lost(self, reason: str) -> list[str]:
-        """Log a gap: what comes after it in the transaction may be missing, too."""
-        said = literal(f"table {self._shape.name}: {reason}, so what it did is not known exactly.")
+    def _settle_update(self) -> list[str]:
+        changed = self._differ(self._of_table, self._new, self._kept)
+        late = f"NOT {self._is_there(self._new, f'NOT ({changed})')} AND NOT {self._is_followed()}"
+        by = self._alike(self._of_by, self._old)
+        elsewhere = f" AND NOT ({self._alike(self._of_aside, self._new)})"
         return [
-            f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
-            self._log_row(GAP, []),
-            f"INSERT INTO {self._names.gap} (seq, reason) SELECT seq, {said} FROM {self._head}",
-            f"DELETE FROM {self._aside}",
+            self._note(
+                (_LATE, late),
+                (_MIXED, self._is_mixed()),
+                (_CUT_SHORT, self._is_cut_short(elsewhere)),
+            ),
+            self._put_old(),
+            self._put_absent(self._new),
+            *self._settle(self._alike(self._of_aside, self._old), by, *self._in_the_way()),
         ]
 
-    def _log_row(self, action: int, values: Sequence[tuple[str, str]]) -> str:
+    def _settle_deletion(self) -> list[str]:
+        late = "0" if self._shape.is_acted_on else self._is_there(self._old)
+        by = self._alike(self._of_by, self._old)
+        return [
+            self._note((_LATE, late), (_CUT_SHORT, self._is_cut_short())),
+            self._put_old(),
+            *self._settle(self._alike(self._of_aside, self._old), by),
+        ]
+
+    def _settle(self, *conditions: str) -> list[str]:
+        """Log what has become of the rows aside: of these, or of all after the outermost change.
+
+        The table is looked at here, so that the trigger `seen`, which is not one of the table and
+        outlives it, need not name it.
+        """
+        columns = ", ".join(["seen", *(f"d{at}" for at in range(len(self._kept)))])
+        now = ", ".join(["1", *map(self._of_table, self._kept)])
+        look = (
+            f"UPDATE {self._aside} SET ({columns}) = (SELECT {now} FROM {self._on} "
+            f"WHERE {self._alike(self._of_table, self._of_aside)})"
+        )
+        ended = (
+            f"rowid IN (SELECT {self._aside}.rowid FROM {self._head} CROSS JOIN {self._aside} "
+            f"WHERE {self._head}.open <= 0)"
+        )
+        return [
+            f"UPDATE {self._head} SET open = open - 1",
+            f"{look} WHERE {ended}",
+            f"DELETE FROM {self._aside} WHERE {ended}",
+            f"{look} WHERE {' OR '.join(conditions)}",
+        ]
+
+    def _seen(self) -> tuple[str, list[str]]:
+        """Log how a row of the table differs from what is aside; from then on that is aside."""
+        places = range(len(self._kept))
+        differ = " OR ".join(f"OLD.c{at} IS NOT NEW.d{at}" for at in places) or "0"
+        values = [(f"o{slot}", f"OLD.c{self._kept.index(c)}") for c, slot in self._slots]
+        values += [(f"n{slot}", f"NEW.d{self._kept.index(c)}") for c, slot in self._slots]
+        action = (
+            f"CASE WHEN NOT OLD.there THEN {INSERTED} WHEN NEW.seen THEN {UPDATED} "
+            f"ELSE {DELETED} END"
+        )
+        now = ", ".join(["there = 1", *(f"c{at} = NEW.d{at}" for at in places)])
+        return (
+            f"AFTER UPDATE OF seen ON {self._aside} "
+            f"WHEN OLD.there IS NOT (NEW.seen IS NOT NULL) OR OLD.there AND ({differ})",
+            [
+                f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+                self._log_row(action, values),
+                f"UPDATE {self._aside} SET there = 0 WHERE rowid = NEW.rowid AND NEW.seen IS NULL",
+                f"UPDATE {self._aside} SET {now} WHERE rowid = NEW.rowid AND NEW.seen",
+            ],
+        )
+
+    def _note(self, *reasons: tuple[str, str]) -> str:
+        """Log a gap where one of these conditions holds; the trigger `noted` does it."""
+        any_held = " OR ".join(f"({held})" for _, held in reasons)
+        cases = " ".join(
+            f"WHEN {condition} THEN {literal(reason)}" for reason, condition in reasons
+        )
+        return f"INSERT INTO {self._aside} (seen) SELECT CASE {cases} END WHERE {any_held}"
+
+    def _noted(self) -> tuple[str, list[str]]:
+        """What the transaction has done to the table is not known, so nothing stays aside."""
+        table = literal(f"table {self._shape.name}: ")
+        return (
+            f"AFTER INSERT ON {self._aside} WHEN NEW.seen IS NOT NULL",
+            [
+                f"UPDATE {self._head} SET seq = seq + 1, nonce = random()",
+                self._log_row(str(GAP), []),
+                f"INSERT INTO {self._names.gap} (seq, reason) SELECT seq, {table} || NEW.seen "
+                f"|| ', so what it did is not known exactly.' FROM {self._head}",
+                f"DELETE FROM {self._aside}",
+            ],
+        )
+
+    def _log_row(self, action: str, values: Sequence[tuple[str, str]]) -> str:
         columns = ["seq", "nonce", "relation", "action", *(column for column, _ in values)]
-        taken = ["seq", "nonce", str(self._number), str(action), *(value for _, value in values)]
+        taken = ["seq", "nonce", str(self._number), action, *(value for _, value in values)]
         return (
             f"INSERT INTO {self._log} ({', '.join(columns)}) "
             f"SELECT {', '.join(taken)} FROM {self._head}"

@@ -59,9 +59,14 @@ class Unique:
             if term.is_column:
                 found.append(term.text)
             else:
-                words = {unquoted(token).lower() for token in tokens(term.text)}
-                found += [column for column in known if column.lower() in words]
-        return found
+                found += _named(term.text, known)
+        return found + [column for column in _named(self.where, known) if column not in found]
+
+
+def _named(expression: str, columns: Iterable[str]) -> list[str]:
+    """The columns that an expression names, or some more."""
+    words = {unquoted(token).lower() for token in tokens(expression)}
+    return [column for column in columns if column.lower() in words]
 
 
 def unique_of(value: Json) -> Unique:
