@@ -12,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PositiveInt,
     SecretStr,
     ValidationInfo,
     field_validator,
@@ -41,6 +40,17 @@ def _local(value: object) -> object:
 
 LocalPath = Annotated[Path, BeforeValidator(_local)]
 """A path of this machine."""
+
+
+def _no_boolean(value: object) -> object:
+    """Python takes true for 1; whoever writes it means something else."""
+    if isinstance(value, bool):
+        raise ValueError("is true or false, and should be a whole number")
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_no_boolean), Field(lt=2**31)]
+"""A number of something, without a fraction."""
 
 
 class _SourceSettings(BaseModel):
@@ -107,7 +117,8 @@ class PostgresSettings(_SourceSettings):
         Field(description="How changes are seen; triggers where replication is not allowed."),
     ] = "replication"
     limit_s: Annotated[
-        PositiveInt, Field(description="How many seconds one statement may take.")
+        WholeNumber,
+        Field(gt=0, le=2_000_000, description="How many seconds one statement may take."),
     ] = 3600
     slot: Annotated[
         str | None,

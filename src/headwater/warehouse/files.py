@@ -18,6 +18,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
+from headwater.reading import open_plain
 from headwater.warehouse.durable import sync_file, sync_folder, write_file
 from headwater.warehouse.netting import repeated
 from headwater.warehouse.snapshots import DataFile
@@ -84,10 +85,18 @@ def read_arrow(
 
 def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
     try:
-        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with (
+            open_plain(path) as plain,
+            pyarrow.parquet.ParquetFile(plain, page_checksum_verification=True) as file,
+        ):
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT, errno.EIO):
+        if isinstance(error, OSError) and error.errno not in (
+            None,
+            errno.ENOENT,
+            errno.EIO,
+            errno.EINVAL,
+        ):
             raise  # the file may be whole
         raise UnreadableFileError(path) from None
 
