@@ -38,7 +38,7 @@ def _no_spark() -> NoReturn:
 class DeltaLogFiles:
     def __init__(self, folder: Path, outside: Path) -> None:
         self._outside = outside
-        delta_log._PAUSE_S = 0.0005  # it need not be waited for others here
+        delta_log._TRIES, delta_log._PAUSE_S = 2, 0.0  # there are no others to be waited for
         self._template, self._folder = folder / "template", folder / "warehouse"
         warehouse = Warehouse(self._template, durable=False)
         view = in_memory(warehouse, rows({(1, "a"): 2, (2, "b"): 1}), "orders")

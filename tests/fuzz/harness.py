@@ -55,9 +55,10 @@ KINDS: dict[str, Callable[[Path, Path], Kind]] = {
 def main() -> None:
     name, folder, first, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     os.environ["JAVA_HOME"] = str(folder / "nowhere")  # none is started
-    os.fsync = lambda descriptor: None  # no power is lost here
+    os.fsync = lambda fd: None  # no power is lost here
     kind = KINDS[name](folder / "inside", folder / "outside")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    refused = 0
     for seed in range(first, first + count):
         (folder / "seed").write_text(str(seed))  # is still there after a hang
         faulthandler.dump_traceback_later(HANG_S, exit=True)
@@ -65,10 +66,12 @@ def main() -> None:
             kind.attack(Random(seed))
         except HeadwaterError as error:
             str(error).encode("utf-8", "backslashreplace")
+            refused += 1
         except BaseException:
             sys.stderr.write(f"seed {seed}: {shown(kind.input)}\n")
             raise
     faulthandler.cancel_dump_traceback_later()
+    sys.stdout.write(f"{count - refused} {refused}")
 
 
 if __name__ == "__main__":

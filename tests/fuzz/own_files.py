@@ -20,8 +20,8 @@ from tests.fuzz.commands import run
 from tests.fuzz.mutations import VALUES, changed, json_text, noise, put, removed
 
 _VALUES = [*VALUES, os.getpid(), "alive", 1e300, 4e9, "0123abcd", "drop", "repair"]
-_VIEW = {"state": "running", "level": "strong", "algorithm": "sweep", "lag": {"crm": 3, "shop": None},
-         "committed_at": 1.5e9, "message": "m", "note": "n"}  # fmt: skip
+_VIEW = {"state": "running", "level": "strong", "algorithm": "sweep", "committed_at": 1.5e9,
+         "lag": {"crm": 3, "shop": None}, "message": "m", "note": "n"}  # fmt: skip
 
 
 class OwnFiles:

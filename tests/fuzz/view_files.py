@@ -26,8 +26,9 @@ FROM crm.customers c, shop.orders o WHERE o.customer = c.id GROUP BY c.segment H
 SELECT id, CASE WHEN id > 1 THEN 'a' WHEN id IS NULL THEN NULL ELSE 'b' END AS what FROM shop.orders
 UNION ALL SELECT id, CAST(name AS TEXT) FROM crm.customers WHERE id BETWEEN -1 AND 10;
 """,
-    """CREATE MATERIALIZED VIEW fuzzed WITH COMPLETE AS SELECT DISTINCT placed, DATE '2020-01-01' AS d,
-CAST(id AS DECIMAL(10, 2)) AS x FROM shop.orders WHERE placed >= TIMESTAMP '2020-01-01 00:00:00'
+    """CREATE MATERIALIZED VIEW fuzzed WITH COMPLETE AS SELECT DISTINCT placed,
+DATE '2020-01-01' AS d, CAST(id AS DECIMAL(10, 2)) AS x FROM shop.orders
+WHERE placed >= TIMESTAMP '2020-01-01 00:00:00'
 """,
 ]
 _FRAGMENTS = [

@@ -15,6 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -308,7 +309,7 @@ def _form(header: object) -> TypeAdapter[Any]:
 def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
     updates, at = [], 0
     for name, columns, size in header["relations"]:
-        schema = Schema.of((column, parse_type(kind)) for column, kind in columns)
+        schema = _schema(tuple(map(tuple, columns)))
         with pyarrow.ipc.open_stream(body[at : at + size]) as reader:
             table = reader.read_all()
         table.validate(full=True)
@@ -321,6 +322,11 @@ def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
         header["stamp"],
         tuple(header.get("others", ())),
     )
+
+
+@lru_cache(maxsize=256)
+def _schema(columns: tuple[tuple[str, str], ...]) -> Schema:
+    return Schema.of((column, parse_type(kind)) for column, kind in columns)
 
 
 def _break(header: Mapping[str, Any]) -> Break:

@@ -22,13 +22,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
 from headwater.warehouse.durable import make_folder, replace_file
 from headwater.warehouse.forms import LEASE, has_form
 from headwater.warehouse.identity import owner_of
-from headwater.warehouse.own_files import read_own, read_own_bytes
+from headwater.warehouse.own_files import open_lock, read_own, read_own_bytes
 from headwater.warehouse.segments import segment_name
 
 RENEW_S = 2.0
@@ -166,10 +166,10 @@ class Lease:
         with file:
             yield
 
-    def _try_lock(self) -> IO[str] | None:
+    def _try_lock(self) -> BinaryIO | None:
         """The lock file, locked; None while another holds it, or somebody deletes it."""
         with self._present():
-            file = self._lock_file.open("a")
+            file = open_lock(self._lock_file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), self._lock_file.stat()):

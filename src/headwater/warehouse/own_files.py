@@ -5,13 +5,30 @@ A file that is missing, empty or damaged says nothing; one that cannot be read a
 
 from __future__ import annotations
 
+import os
+from errno import EINVAL, EISDIR, ELOOP, ENXIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from headwater.errors import EngineError
-from headwater.reading import parse_json, read_plain
+from headwater.reading import parse_json, plain, read_plain
 
 _MOST_BYTES = 16 << 20
+
+
+def open_lock(path: Path) -> BinaryIO:
+    """A file to be locked, made if it is missing."""
+    try:
+        return plain(
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "wb"
+        )
+    except OSError as error:
+        if error.errno not in (EINVAL, EISDIR, ELOOP, ENXIO):
+            raise
+        raise EngineError(
+            f"The file {path} of the warehouse cannot be locked: {error.strerror}.",
+            "Remove what is there; it is made anew.",
+        ) from None
 
 
 def read_own(path: Path) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.durable import make_folder
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.own_files import open_lock
 from headwater.warehouse.remaking import move, write_table
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
@@ -247,7 +248,7 @@ class Warehouse:
     def _locked(self) -> Iterator[None]:
         """Folders are moved by one process at a time."""
         make_folder(self._staging, durable=self.durable)
-        with (self.path / OWN / "lock").open("a") as file:
+        with open_lock(self.path / OWN / "lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
