@@ -19,7 +19,7 @@ from headwater.algebra.sql_names import closest_first, find_relation
 from headwater.algebra.sql_text import RefusalError, means
 from headwater.algebra.values import Json
 from headwater.check.levels import Level
-from headwater.errors import EngineError, InputError
+from headwater.errors import EngineError, InputError, SqlError
 from headwater.pipeline.choice import Choice, ForcedError, choose, resolve
 from headwater.pipeline.settings import (
     FILE,
@@ -333,11 +333,14 @@ def describe_difference(stored: Mapping[str, Json], current: Mapping[str, Json])
     """Why a view's table does not fit its definition any more, and what to do; or None."""
     before, now = cast(_Shape, stored), cast(_Shape, current)
     view = now["view"]
-    difference = (
-        _selects_differ(view, before["select"], now["select"])
-        or _relations_differ(view, before["relations"], now["relations"])
-        or _columns_differ(f"view {view}", before["columns"], now["columns"], "it")
-    )
+    try:
+        difference = (
+            _selects_differ(view, before["select"], now["select"])
+            or _relations_differ(view, before["relations"], now["relations"])
+            or _columns_differ(f"view {view}", before["columns"], now["columns"], "it")
+        )
+    except (AttributeError, KeyError, SqlError, TypeError, ValueError):
+        difference = f"What view {view} was loaded with cannot be read."
     return f"{difference} Run headwater reload {view}." if difference else None
 
 
