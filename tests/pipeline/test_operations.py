@@ -405,6 +405,38 @@ def test_a_table_that_changes_under_a_runner_concerns_only_the_views_that_use_wh
     assert 55 in {row[0] for row in shop.warehouse.view("by_item").rows()}
 
 
+OTHERWISE = "CREATE TABLE lines (price BIGINT, qty TEXT, item BIGINT, order_id BIGINT)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ALTER TABLE lines DROP COLUMN price", "ALTER TABLE lines ADD COLUMN price BIGINT"],
+        ["ALTER TABLE lines ALTER COLUMN price TYPE TEXT"],
+        ["DROP TABLE lines", OTHERWISE],
+    ],
+    ids=["dropped and added", "altered", "made again"],
+)
+def test_a_view_goes_on_beside_a_runner_when_its_columns_have_other_types(
+    make: Callable[..., Shop], spark: SparkSession, statements: Sequence[str]
+) -> None:
+    shop = make({"by_item": BY_ITEM})
+    with supervised(shop, spark) as running:
+        running.wait_for_the_end()
+        with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
+            for statement in statements:
+                stock.execute(statement.encode())
+            stock.execute("INSERT INTO lines (order_id, item, qty, price) VALUES (1, 55, '2', '9')")
+        if "DROP TABLE" in statements[0]:
+            assert quick("repair", "stock", "--project", str(shop.folder)).code == 0
+        running.wait_until(lambda: 55 in {row[0] for row in shop.warehouse.view("by_item").rows()})
+        with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
+            stock.execute("INSERT INTO lines (order_id, item, qty, price) VALUES (1, 56, '2', '9')")
+        running.wait_until(lambda: 56 in {row[0] for row in shop.warehouse.view("by_item").rows()})
+        assert running.state("by_item") == "running"
+    assert verify_view(shop.project, "by_item", spark).holds
+
+
 def test_a_source_that_was_set_up_anew_is_followed_once_it_is_repaired(
     make: Callable[..., Shop], spark: SparkSession
 ) -> None:

@@ -468,7 +468,8 @@ class Runner:
         if feed is None:
             feed = self._open_feed(source)
         read = self._columns[source]
-        if read and any(needed - read.get(name, set()) for name, needed in wanted.items()):
+        lacks = read and any(needed - read.get(name, set()) for name, needed in wanted.items())
+        if lacks or self._is_altered(source, view):
             self._needed = None  # a source may have been down when it was found out
             columns = self._all_columns(source)
             narrow = narrowed(self.project.sources[source], columns)
@@ -476,6 +477,16 @@ class Runner:
             narrow.open_load(sorted(wanted), 1).close()  # says so if the log lacks a column
             feed.channel.widen(narrow)
             self._columns[source], self._described[source] = columns, described
+
+    def _is_altered(self, source: str, view: View) -> bool:
+        """Whether a view's columns are of other types than when the source was last described."""
+        described = self._described[source]
+        return any(
+            relation.source == source
+            and relation.name in described
+            and not set(relation.schema.columns) <= set(described[relation.name].schema.columns)
+            for relation in view.relations
+        )
 
     def _open_feed(self, source: str) -> Feed:
         log = ChangeLog(self.warehouse.changes, source)

@@ -5,12 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.faults.statements import Transaction, fewer_rows, many_rows, random_statement
-from tests.faults.steps.action import (
-    action,
-    any_database,
-    any_table,
-    change_something,
-)
+from tests.faults.steps.action import action, any_database, any_table, change_something
 from tests.faults.world import World
 
 

@@ -12,11 +12,7 @@ from random import Random
 from headwater.cli.main import app
 from tests.faults.commands import Child, FaultError
 from tests.faults.oracle import difference
-from tests.faults.steps.action import (
-    ACTIONS,
-    action,
-    change_something,
-)
+from tests.faults.steps.action import ACTIONS, action, change_something
 from tests.faults.world import World
 
 STATUS_S = 60.0

@@ -184,17 +184,27 @@ def back_up(world: World, random: Random) -> bool | None:
     database = any_database(world, random)
     if database is None:
         return False
-    database.remember()
-    database.remembered = replace(database.schema, tables=dict(database.schema.tables))
+    _back_up(database)
     return None
 
 
-@action(2)
+def _back_up(database: Database) -> None:
+    database.remember()
+    database.remembered = replace(database.schema, tables=dict(database.schema.tables))
+
+
+@action(3)
 def restore(world: World, random: Random) -> bool | None:
     """A copy takes the place of the database, and life goes on from there."""
     database = any_database(world, random)
-    if database is None or database.remembered is None:
+    if database is None:
         return False
+    if database.remembered is None:
+        _back_up(database)
+        change(database, random, random.randint(1, 6))
+        if world.is_sound and random.random() < 0.7:
+            world.run()
+    assert database.remembered is not None
     database.restore()
     database.schema = replace(database.remembered, tables=dict(database.remembered.tables))
     change(database, random, random.randint(0, 6))

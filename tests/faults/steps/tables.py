@@ -8,11 +8,7 @@ from random import Random
 from tests.faults.commands import FaultError
 from tests.faults.databases import Database
 from tests.faults.schemas import KINDS, Column, Table, create_table, quoted, random_column
-from tests.faults.steps.action import (
-    action,
-    any_database,
-    any_table,
-)
+from tests.faults.steps.action import action, any_database, any_table
 from tests.faults.world import World
 
 

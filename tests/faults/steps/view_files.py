@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.faults.steps.action import (
-    action,
-)
+from tests.faults.steps.action import action, change_something
 from tests.faults.world import World
 
 
@@ -47,7 +45,12 @@ def remove_a_view(world: World, random: Random) -> bool | None:
 def bring_a_view_back(world: World, random: Random) -> bool | None:
     """The file comes back, and the view goes on where it was, as if its file had never gone."""
     if not world.removed:
-        return False
+        if len(world.views) < 2 or not world.is_sound:
+            return False
+        world.remove_view(random.choice(list(world.views)))
+        change_something(world, random, 4)
+        world.run()
+        change_something(world, random, 4)
     name = random.choice(list(world.removed))
     view, breaks = world.removed.pop(name)
     world.write_view(view)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import shutil
 from random import Random
 
-from tests.faults.steps.action import (
-    action,
-)
+from tests.faults.steps.action import action
 from tests.faults.tally import Tally
 from tests.faults.world import World
 
