@@ -52,6 +52,11 @@ def too_large(most: int) -> OSError:
     return OSError(EFBIG, f"it has more than {most:,} bytes")
 
 
+def as_text(content: bytes) -> str:
+    """UTF-8, with or without its mark, whatever ends the lines; UnicodeDecodeError if not."""
+    return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def parse_json(text: str | bytes) -> Any:
     """A JSON value; ValueError if it is none, or is nested too deeply to be one of ours."""
     try:

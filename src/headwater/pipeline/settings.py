@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails
 
 from headwater.errors import InputError
 from headwater.pipeline.setting_values import Duration, Master, SparkOwn, did_you_mean
-from headwater.reading import read_plain
+from headwater.reading import as_text, read_plain
 from headwater.sources.settings import (
     KINDS,
     LocalPath,
@@ -144,7 +144,7 @@ Document = Mapping[str, Any]
 def read_document(path: Path) -> Document:
     """The file as tables and values, not yet looked at."""
     try:
-        return tomllib.loads(read_plain(path).decode("utf-8"))
+        return tomllib.loads(as_text(read_plain(path)))
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}.",

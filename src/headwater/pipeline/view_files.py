@@ -25,7 +25,7 @@ from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import InputError, SqlError
 from headwater.pipeline.setting_values import did_you_mean, parse_duration
-from headwater.reading import read_plain
+from headwater.reading import as_text, read_plain
 
 LEVELS = {
     "CONVERGENCE": Level.CONVERGENT,
@@ -120,7 +120,7 @@ def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -
 def read_view_file(path: Path) -> ViewFile:
     """The file's header; InputError says what is wrong in it, and where."""
     try:
-        text = read_plain(path, _MOST_BYTES).decode("utf-8-sig")
+        text = as_text(read_plain(path, _MOST_BYTES))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.", "See to the file.") from None
     except UnicodeDecodeError:

@@ -85,10 +85,8 @@ def read_arrow(
 
 def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
     try:
-        with (
-            open_plain(path) as plain,
-            pyarrow.parquet.ParquetFile(plain, page_checksum_verification=True) as file,
-        ):
+        open_plain(path).close()  # Arrow would wait for a FIFO
+        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
         if isinstance(error, OSError) and error.errno not in (

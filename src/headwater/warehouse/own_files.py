@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from headwater.errors import EngineError
 from headwater.reading import parse_json, plain, read_plain
 
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 256 << 20
 
 
 def open_lock(path: Path) -> BinaryIO:

@@ -153,7 +153,8 @@ def from_checkpoint(folder: Path, version: int, parts: Sequence[Path]) -> Snapsh
 
 
 def _actions(part: Path) -> list[Action]:
-    with open_plain(part) as opened, pyarrow.parquet.ParquetFile(opened) as file:
+    open_plain(part).close()  # Arrow would wait for a FIFO
+    with pyarrow.parquet.ParquetFile(part) as file:
         names = set(file.schema_arrow.names)
         table = file.read([name for name in _CHECKPOINT_COLUMNS if name in names])
     return [
