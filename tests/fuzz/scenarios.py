@@ -16,7 +16,7 @@ _VALUES = [
     *("SELECT", "SELECT * FROM r1", "SELECT r1.A FROM r1 WHERE 1/0 = r1.A", "2020-02-30", "1e999"),
     "SELECT r1.A FROM r1 WHERE r1.A = " + "(" * 500 + "1" + ")" * 500,
     "SELECT r1.A FROM r1 WHERE " + " AND ".join(["r1.A = 1"] * 800),
-    "SELECT r1.A FROM r1, " + ", ".join(f"r1 AS t{n}" for n in range(40)),
+    "SELECT r1.A FROM r1 " + " ".join(f"JOIN r1 AS t{n} ON t{n}.A = r1.A" for n in range(40)),
 ]
 
 
