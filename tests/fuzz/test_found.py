@@ -320,6 +320,26 @@ def test_a_request_of_another_form_is_none(tmp_path: Path, told: str) -> None:
     forget_requests(tmp_path)
 
 
+def test_requests_behind_a_link_are_somebody_elses_files(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "letter.request").write_text('{"action": "drop", "name": "v"}')
+    (tmp_path / "requests").symlink_to("outside")
+    assert waiting_requests(tmp_path) == []
+    forget_requests(tmp_path)
+    assert (tmp_path / "outside" / "letter.request").exists()
+
+
+@pytest.mark.parametrize("name", ["staging", "trash", "scratch"])
+def test_leftovers_behind_a_link_are_somebody_elses_files(tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "letter").touch()
+    warehouse = Warehouse(tmp_path / "w")
+    warehouse.internal.mkdir(parents=True)
+    (warehouse.internal / name).symlink_to(tmp_path / "outside")
+    warehouse.remove_leftovers(older_than_s=-1)
+    assert (tmp_path / "outside" / "letter").exists()
+
+
 def test_where_requests_cannot_be_put_is_told(tmp_path: Path) -> None:
     make_project(tmp_path / "p")
     own = tmp_path / "p" / "warehouse" / "_headwater"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import ELOOP
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -64,6 +65,8 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
     path, answered = _paths(folder, request.id)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent.is_symlink():
+            raise OSError(ELOOP, "it is a link")
         _put(path, {"action": action, "name": name})
     except OSError as error:
         raise HeadwaterError(
@@ -97,7 +100,7 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
 def waiting_requests(folder: Path) -> list[Request]:
     """The requests that have not been taken yet, oldest first; for the runner."""
     found = []
-    for path in sorted((folder / "requests").glob("*.request"), key=_age):
+    for path in sorted(_files(folder, "*.request"), key=_age):
         try:
             told = read_own(path)
             path.rename(path.with_suffix(".taken"))
@@ -110,7 +113,7 @@ def waiting_requests(folder: Path) -> list[Request]:
 
 def forget_requests(folder: Path) -> None:
     """Remove what an earlier runner and its commands left behind."""
-    for path in (folder / "requests").glob("*"):
+    for path in _files(folder, "*"):
         with suppress(OSError):  # what is no file is no request either
             path.unlink()
 
@@ -121,6 +124,12 @@ def answer(folder: Path, request: Request, *failures: HeadwaterError) -> None:
     path.with_suffix(".taken").unlink(missing_ok=True)
     mistake = all(isinstance(failure, InputError) for failure in failures)
     _put(answered, {"failures": list(dict.fromkeys(map(str, failures))), "input": mistake})
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    """Files of requests; a link may lead to what is somebody else's."""
+    requests = folder / "requests"
+    return iter(()) if requests.is_symlink() else requests.glob(pattern)
 
 
 def _paths(folder: Path, request: str) -> tuple[Path, Path]:

@@ -45,7 +45,7 @@ def read_own_bytes(path: Path) -> bytes | None:
     """What is in a file; None if it is missing."""
     try:
         return read_plain(path, _MOST_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise EngineError(

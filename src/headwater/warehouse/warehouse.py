@@ -78,7 +78,7 @@ class Warehouse:
     def remove_leftovers(self, older_than_s: float = 3600.0) -> None:
         """Remove what processes that were killed have left behind, and nobody has touched since."""
         for folder in (self._staging, self._trash, self.scratch("")):
-            for item in folder.glob("*"):
+            for item in () if folder.is_symlink() else folder.glob("*"):
                 paths = [item, *item.rglob("*")] if item.is_dir() else [item]
                 if time.time() - max(_touched(path) for path in paths) > older_than_s:
                     shutil.rmtree(item, ignore_errors=True)
