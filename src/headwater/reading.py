@@ -13,6 +13,7 @@ from errno import EFBIG, EINVAL
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+_LEAST = 1 << 12
 MOST_TEXT_BYTES = 64 << 20
 """Of a file that is read whole, such as settings or a view."""
 
@@ -42,8 +43,12 @@ def read_plain(path: Path, most: int = MOST_TEXT_BYTES) -> bytes:
 
 def read_at_most(file: BinaryIO, most: int) -> bytes:
     """All that a file has; OSError if that is more than so many bytes."""
-    content = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
-    if content is None or len(content) > most:
+    size = os.fstat(file.fileno()).st_size  # 0 of a pipe
+    content = b""
+    while size <= most and (more := file.read(max(size, _LEAST) + 1)):  # takes room for so many
+        content += more
+        size = len(content)
+    if size > most:
         raise too_large(most)
     return content
 
