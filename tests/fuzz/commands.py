@@ -17,10 +17,12 @@ def _command() -> Any:
     return typer.main.get_command(app)
 
 
-def run(*arguments: str) -> None:
-    """What is refused is raised; what is written could go to any terminal and any UTF-8 file."""
+def run(*arguments: str) -> int:
+    """The exit code; what is refused is raised. What is written could go to any terminal and any UTF-8 file."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        _command().main(list(arguments), prog_name="headwater", standalone_mode=False)
+        code = _command().main(list(arguments), prog_name="headwater", standalone_mode=False)
     written = (out.getvalue() + err.getvalue()).encode("utf-8")
+    assert code in (None, 0, 1, 2, 3), code
     assert not set(written) & set(b"\x00\x1b"), written
+    return int(code or 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 from headwater.cli.example import make_project
+from headwater.errors import InputError
 from tests.fuzz.commands import run
 from tests.fuzz.mutations import noise, put
 
@@ -58,7 +59,8 @@ class ViewFiles:
         if random.random() < 0.2:
             content = noise(random, content)
         put(random, self.input, content, self._outside)
-        run("check", "--project", str(self._folder), *random.choice([("--json",), ()]))
+        if run("check", "--project", str(self._folder), *random.choice([("--json",), ()])):
+            raise InputError("It was refused.")
 
     def _reworded(self, random: Random, text: str) -> str:
         words = re.findall(r"\w+|\s+|'[^']*'|.", text)
