@@ -18,7 +18,7 @@ def _command() -> Any:
 
 
 def run(*arguments: str) -> int:
-    """The exit code; what is refused is raised. What is written could go to any terminal and any UTF-8 file."""
+    """The exit code; what is refused is raised. What is written harms no terminal."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = _command().main(list(arguments), prog_name="headwater", standalone_mode=False)

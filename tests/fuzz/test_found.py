@@ -49,7 +49,12 @@ def endless(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-NO_FILE = pytest.mark.parametrize("spoil", [fifo, folder, endless])
+def circle(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+NO_FILE = pytest.mark.parametrize("spoil", [fifo, folder, endless, circle])
 Spoil = Callable[[Path], None]
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_DAMAGED = (None, errno.ENOENT, errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP)
+"""What tells that a file is lost; after another error, such as too many open files, it may not be."""
+
+
 class UnreadableFileError(EngineError):
     """A file that a view's table names is missing or damaged."""
 
@@ -89,12 +93,7 @@ def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
-        if isinstance(error, OSError) and error.errno not in (
-            None,
-            errno.ENOENT,
-            errno.EIO,
-            errno.EINVAL,
-        ):
+        if isinstance(error, OSError) and error.errno not in _DAMAGED:
             raise  # the file may be whole
         raise UnreadableFileError(path) from None
 
