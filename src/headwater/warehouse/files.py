@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _DAMAGED = (None, errno.ENOENT, errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP)
-"""What tells that a file is lost; after another error, such as too many open files, it may not be."""
+"""What tells that a file is lost; after other errors it may be whole."""
 
 
 class UnreadableFileError(EngineError):
