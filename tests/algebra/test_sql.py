@@ -453,6 +453,11 @@ def test_a_query_that_is_nested_too_deeply_is_refused() -> None:
         parse(sql)
 
 
+def test_a_call_over_which_the_parser_stumbles_is_refused() -> None:
+    with pytest.raises(SqlError, match="arguments that it cannot have"):
+        parse("SELECT MAP(id) AS m FROM orders")
+
+
 def test_a_condition_of_many_parts_is_not_nested() -> None:
     sql = "SELECT id FROM orders WHERE " + " AND ".join(f"id <> {n}" for n in range(2000))
     assert len(join_of(sql).condition) == 2000

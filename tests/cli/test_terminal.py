@@ -71,6 +71,15 @@ def test_values_for_machines_are_exact_and_harmless_too(project: Path) -> None:
     assert [json.loads(line)["[note]"] for line in found.out.splitlines()] == [MARKUP, ESCAPES]
 
 
+def test_columns_of_one_name_are_told_apart_for_machines(project: Path) -> None:
+    query = (
+        'SELECT id, 2 * id AS id_1, id + 7 AS id, "[note]", id + 8 AS id FROM noted WHERE id = 1'
+    )
+    found = quick("sql", query, "--json", "-p", str(project))
+    expected = {"id": 1, "id_1": 2, "id_2": 8, "[note]": MARKUP, "id_3": 9}
+    assert json.loads(found.out) == expected
+
+
 def test_rows_that_differ_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     rows = Rows(Schema.of([("note", TEXT)]), {(ESCAPES,): 1, (MARKUP,): 2})
     print_verification(Verification("noted", 1, {}, 3, rows, rows, 0.1, 0))

@@ -157,3 +157,11 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "v.sql").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="is not UTF-8 text"):
         read_view_file(tmp_path / "v.sql")
+
+
+def test_lines_may_end_as_on_other_systems(tmp_path: Path) -> None:
+    path = tmp_path / "v.sql"
+    path.write_bytes(
+        b"\xef\xbb\xbf-- about\r\nCREATE MATERIALIZED VIEW v AS\rSELECT id\r\nFROM orders"
+    )
+    assert read_view_file(path).select == "SELECT id\nFROM orders"

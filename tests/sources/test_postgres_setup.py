@@ -301,3 +301,33 @@ def test_the_log_that_the_server_keeps_is_told(harness: PostgresHarness) -> None
     assert before.size_bytes is not None
     assert after.size_bytes is not None
     assert after.size_bytes > before.size_bytes + 1_000_000
+
+
+@pytest.mark.parametrize("replication", [True, False])
+def test_a_table_from_which_others_inherit_is_refused_in_words(
+    harness: PostgresHarness, replication: bool
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TABLE heir (more int) INHERITS (a)")
+    writer.execute("INSERT INTO heir VALUES (1, 'x', 2)")
+    assert harness.contents("a") == {(1, "x"): 1}, "in SQL the heir's rows are the parent's too"
+    refused = owned(harness, MINE, replication=replication)
+    for ask in (refused.relations, refused.setup):
+        with pytest.raises(SourceError, match=r"\.a has tables that inherit from it \(.*heir\)"):
+            ask()
+
+
+def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarness) -> None:
+    harness.writer().execute("CREATE TABLE heir (more int) INHERITS (a)")
+    name = f"s{harness.name}"
+    source = PostgresSource(name, harness.dsn, ["heir"], owner=MINE)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer = harness.writer()
+    writer.execute("INSERT INTO heir VALUES (1, 'x', 2)")
+    writer.execute("UPDATE a SET part = 'y'")
+    inserted, updated = read_log(monitor, 2)
+    heir = f"{name}.heir"
+    assert list(inserted.transaction.deltas[heir].items()) == [((1, "x", 2), 1)]
+    assert dict(updated.transaction.deltas[heir].items()) == {(1, "x", 2): -1, (1, "y", 2): 1}
+    monitor.close()

@@ -144,6 +144,14 @@ class SqlText:
             raise self._syntax_error(error) from None
         except RecursionError:
             raise self.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            # sqlglot stumbles over some calls with too few arguments, such as MAP(1)
+            raise self.error_at(
+                0,
+                "the query cannot be read: a function or a type in it has arguments that it "
+                "cannot have.",
+                "Correct the query.",
+            ) from None
         assert tree is not None
         return tree
 

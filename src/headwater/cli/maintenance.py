@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -238,11 +239,22 @@ def sql(
     opened = Project.open(project)
     names, rows, more = query_views(opened, session_of(opened), query, limit)
     if as_json:
+        members = _distinct(names)
         for row in rows:
-            print_json(dict(zip(names, map(_json, row), strict=True)))
+            print_json(dict(zip(members, map(_json, row), strict=True)))
         return
     print_table("", names, [[_shown(value) for value in row] for row in rows])
     console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names of columns as members of one object: the second `id` is `id_1`."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        taken = {*found, *names} if name in found else ()
+        found.append(name if not taken else next(n for n in numbered if n not in taken))
+    return found
 
 
 def _json(value: object) -> object:
@@ -418,7 +430,7 @@ def reload(
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=views)
     _check_views(opened, views)
     left = [view for view in views if not ask_runner(opened, "reload", view)]
     if left:

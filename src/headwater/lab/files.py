@@ -9,6 +9,7 @@ from pathlib import Path
 from headwater.algebra.values import Json
 from headwater.errors import ScenarioError
 from headwater.lab.scenario import Object, Scenario, kind_of, scenario_from_json
+from headwater.reading import MOST_TEXT_BYTES, as_text, read_at_most
 
 _SHAPE = 'A scenario looks like {"relations": ..., "view": ..., "transactions": ...}.'
 
@@ -21,7 +22,8 @@ def load_scenarios(path: Path) -> list[Scenario]:
 def load_objects(path: Path) -> list[tuple[Object, str]]:
     """The JSON objects of a file, each with the place to name in errors."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:  # may be a pipe: the user has named it
+            text = as_text(read_at_most(file, MOST_TEXT_BYTES))
     except OSError as error:
         raise ScenarioError(
             f"{path}: cannot be read: {error.strerror}.", "Check the path."

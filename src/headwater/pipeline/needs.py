@@ -17,7 +17,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql import parse_view
 from headwater.algebra.values import Json, parse_type
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, SourceError
+from headwater.errors import EngineError, HeadwaterError, SourceError
 from headwater.pipeline.project import Project, open_source
 from headwater.sources.contract import Source
 from headwater.warehouse.warehouse import Warehouse
@@ -86,8 +86,16 @@ def source_to_set_up(folder: str | Path, name: str) -> Source:
 
 
 def stored_view(stored: Mapping[str, Json]) -> View:
-    """The view that a table was loaded as."""
-    shape: Any = stored
+    """The view that a table was loaded as; EngineError if what was stored is damaged."""
+    try:
+        return _view_of(stored)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise EngineError(
+            "What a view was loaded with is damaged.", "Load it anew with 'headwater reload'."
+        ) from None
+
+
+def _view_of(shape: Any) -> View:
     relations = tuple(
         Relation(
             name,

@@ -19,7 +19,7 @@ from headwater.algebra.sql_names import closest_first, find_relation
 from headwater.algebra.sql_text import RefusalError, means
 from headwater.algebra.values import Json
 from headwater.check.levels import Level
-from headwater.errors import EngineError, InputError
+from headwater.errors import EngineError, InputError, SqlError
 from headwater.pipeline.choice import Choice, ForcedError, choose, resolve
 from headwater.pipeline.settings import (
     FILE,
@@ -57,8 +57,11 @@ class Project:
     """The sources of each view."""
 
     @classmethod
-    def open(cls, folder: str | Path = ".") -> Project:
-        """Read a project; InputError or ProjectError has every mistake in its files."""
+    def open(cls, folder: str | Path = ".", only: Collection[str] | None = None) -> Project:
+        """Read a project; InputError or ProjectError has every mistake in its files.
+
+        If `only` some views are wanted, and they are sound, views that are not are left out.
+        """
         folder = Path(folder)
         problems = Problems()
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
@@ -66,15 +69,19 @@ class Project:
         files = _view_files(folder / VIEWS, problems)
         needs = {}
         for name, file in files.items():
+            before = len(problems)
             with problems.collecting():
                 _check_using(file, settings)
             with problems.collecting():
                 tables = file.tables()
                 if known is not None:
-                    needs[name] = _needed(file, tables, known)
-                    _check_level(file, needs[name], known)
-        problems.raise_any()
-        return cls(folder, settings, files, needs)
+                    needed = _needed(file, tables, known)
+                    _check_level(file, needed, known)
+                    if len(problems) == before:
+                        needs[name] = needed
+        if only is None or not needs.keys() >= set(only):
+            problems.raise_any()
+        return cls(folder, settings, {name: files[name] for name in needs}, needs)
 
     @classmethod
     def without_views(cls, folder: str | Path) -> Project:
@@ -212,17 +219,19 @@ def _view_files(folder: Path, problems: Problems) -> dict[str, ViewFile]:
             InputError(f"{folder}: there is no view.", "Write one to a file that ends in .sql.")
         )
     found: dict[str, ViewFile] = {}
+    twice = set()
     for path in paths:
         with problems.collecting():
             file = read_view_file(path)
             first = found.setdefault(file.name.lower(), file)
             if first is not file:
+                twice.add(first.name)
                 raise file.error(
                     "name",
                     f"view {file.name} is defined in {first.path} already.",
                     "Names of views differ, also without regard to case.",
                 )
-    return {file.name: file for file in found.values()}
+    return {file.name: file for file in found.values() if file.name not in twice}
 
 
 def _needed(
@@ -324,11 +333,14 @@ def describe_difference(stored: Mapping[str, Json], current: Mapping[str, Json])
     """Why a view's table does not fit its definition any more, and what to do; or None."""
     before, now = cast(_Shape, stored), cast(_Shape, current)
     view = now["view"]
-    difference = (
-        _selects_differ(view, before["select"], now["select"])
-        or _relations_differ(view, before["relations"], now["relations"])
-        or _columns_differ(f"view {view}", before["columns"], now["columns"], "it")
-    )
+    try:
+        difference = (
+            _selects_differ(view, before["select"], now["select"])
+            or _relations_differ(view, before["relations"], now["relations"])
+            or _columns_differ(f"view {view}", before["columns"], now["columns"], "it")
+        )
+    except (AttributeError, KeyError, SqlError, TypeError, ValueError):
+        difference = f"What view {view} was loaded with cannot be read."
     return f"{difference} Run headwater reload {view}." if difference else None
 
 

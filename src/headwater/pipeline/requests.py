@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import ELOOP
 from pathlib import Path
 from typing import Literal, get_args
 
-from headwater.errors import HeadwaterError, InputError, SeveralError
+from headwater.errors import EngineError, HeadwaterError, InputError, SeveralError
 from headwater.pipeline.project import Project
 from headwater.warehouse.durable import make_folder
 from headwater.warehouse.lease import Lease, current_runner
+from headwater.warehouse.own_files import read_own
 from headwater.warehouse.warehouse import Warehouse
 
 Action = Literal["drop", "reload", "repair"]
+_ACTIONS: Collection[object] = get_args(Action)
 _POLL_S = 0.1
 
 
@@ -59,8 +64,16 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
         return False
     request = Request(uuid.uuid4().hex, action, name)
     path, answered = _paths(folder, request.id)
-    make_folder(path.parent, durable=False)
-    _put(path, {"action": action, "name": name})
+    try:
+        make_folder(path.parent, durable=False)
+        if path.parent.is_symlink():
+            raise OSError(ELOOP, "it is a link")
+        _put(path, {"action": action, "name": name})
+    except OSError as error:
+        raise HeadwaterError(
+            f"The runner cannot be asked to {action} {name}: {path.parent}: {error.strerror}.",
+            "See to that folder.",
+        ) from None
     try:
         while not answered.exists():
             if current_runner(folder) is None:
@@ -68,12 +81,18 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
                     f"The runner ended before it could {action} {name}.", "See 'headwater status'."
                 )
             time.sleep(_POLL_S)
-        found = json.loads(answered.read_text())
+        found = read_own(answered)
     finally:
         path.unlink(missing_ok=True)
         answered.unlink(missing_ok=True)
-    kind = InputError if found["input"] else HeadwaterError
-    failures = [kind(text) for text in found["failures"]]
+    told = found.get("failures") if found else None
+    if not isinstance(told, list):
+        raise HeadwaterError(
+            f"What the runner answered to {action} {name} cannot be read.",
+            "See 'headwater status'.",
+        )
+    kind = InputError if found and found.get("input") else HeadwaterError
+    failures = [kind(str(text)) for text in told]
     if failures:
         raise failures[0] if len(failures) == 1 else SeveralError(failures)
     return True
@@ -82,21 +101,22 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
 def waiting_requests(folder: Path) -> list[Request]:
     """The requests that have not been taken yet, oldest first; for the runner."""
     found = []
-    for path in sorted((folder / "requests").glob("*.request"), key=_age):
+    for path in sorted(_files(folder, "*.request"), key=_age):
         try:
-            told = json.loads(path.read_text())
+            told = read_own(path)
             path.rename(path.with_suffix(".taken"))
-        except (OSError, ValueError):
+        except (OSError, EngineError):
             continue  # the command has given up
-        if told.get("action") in get_args(Action):
-            found.append(Request(path.stem, told["action"], str(told["name"])))
+        if told and told.get("action") in _ACTIONS and isinstance(told.get("name"), str):
+            found.append(Request(path.stem, told["action"], told["name"]))
     return found
 
 
 def forget_requests(folder: Path) -> None:
     """Remove what an earlier runner and its commands left behind."""
-    for path in (folder / "requests").glob("*"):
-        path.unlink(missing_ok=True)
+    for path in _files(folder, "*"):
+        with suppress(OSError):  # what is no file is no request either
+            path.unlink()
 
 
 def answer(folder: Path, request: Request, *failures: HeadwaterError) -> None:
@@ -105,6 +125,12 @@ def answer(folder: Path, request: Request, *failures: HeadwaterError) -> None:
     path.with_suffix(".taken").unlink(missing_ok=True)
     mistake = all(isinstance(failure, InputError) for failure in failures)
     _put(answered, {"failures": list(dict.fromkeys(map(str, failures))), "input": mistake})
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    """Files of requests; a link may lead to what is somebody else's."""
+    requests = folder / "requests"
+    return iter(()) if requests.is_symlink() else requests.glob(pattern)
 
 
 def _paths(folder: Path, request: str) -> tuple[Path, Path]:

@@ -594,10 +594,26 @@ class Runner:
             if self.warehouse.remains(name):
                 self.warehouse.drop(name)
 
-    def _reload(self, names: Iterable[str], request: Request) -> None:
+    def _with_sound(self, names: Collection[str]) -> Project:
+        """The project with the files of these views as they are now, and of all others that can
+        be read; of one that cannot, as it was."""
+        opened = Project.open(self.project.folder, only=names)
+        paths = {file.path for file in opened.view_files.values()}
+        kept = {
+            name: file
+            for name, file in self.project.view_files.items()
+            if name not in opened.view_files and file.path not in paths and file.path.exists()
+        }
+        return replace(
+            opened,
+            settings=self.project.settings,
+            view_files={**opened.view_files, **kept},
+            needs={**opened.needs, **{name: self.project.needs[name] for name in kept}},
+        )
+
+    def _reload(self, names: Collection[str], request: Request) -> None:
         """Load views anew; what waits is answered when all of them run or have stopped."""
-        self._files = file_signature(self.project.folder)
-        self._take_up(replace(Project.open(self.project.folder), settings=self.project.settings))
+        self._take_up(self._with_sound(names))
         for name in names:
             if name not in self.views:
                 raise InputError(

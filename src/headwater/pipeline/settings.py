@@ -19,8 +19,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeInt,
-    PositiveInt,
     TypeAdapter,
     ValidationError,
 )
@@ -28,12 +26,14 @@ from pydantic_core import ErrorDetails
 
 from headwater.errors import InputError
 from headwater.pipeline.setting_values import Duration, Master, SparkOwn, did_you_mean
+from headwater.reading import as_text, read_plain
 from headwater.sources.settings import (
     KINDS,
     LocalPath,
     PostgresSettings,
     SourceSettings,
     SqliteSettings,
+    WholeNumber,
 )
 
 FILE = "headwater.toml"
@@ -85,7 +85,7 @@ class SparkSettings(_Section):
         Field(description="`auto` does small work in memory, `spark` none."),
     ] = "auto"
     threshold: Annotated[
-        NonNegativeInt | None,
+        Annotated[WholeNumber, Field(ge=0)] | None,
         Field(description="From how many rows on `auto` uses Spark; left out, a measured default."),
     ] = None
     settings: Annotated[
@@ -101,22 +101,24 @@ class RunSettings(_Section):
     """How views are maintained."""
 
     backlog: Annotated[
-        PositiveInt,
+        WholeNumber,
         Field(
+            gt=0,
             description="How many transactions may wait for a view before its sources are "
-            "slowed down."
+            "slowed down.",
         ),
     ] = 10_000
     batch: Annotated[
-        PositiveInt,
+        WholeNumber,
         Field(
+            gt=0,
             description="How many waiting transactions are taken in together where the level "
-            "allows it."
+            "allows it.",
         ),
     ] = 1000
     in_work: Annotated[
-        PositiveInt,
-        Field(description="How many transactions are in work at once for a COMPLETE view."),
+        WholeNumber,
+        Field(gt=0, description="How many transactions are in work at once for a COMPLETE view."),
     ] = 4
     gaps: Annotated[
         Literal["reload", "stop"],
@@ -150,14 +152,16 @@ Document = Mapping[str, Any]
 def read_document(path: Path) -> Document:
     """The file as tables and values, not yet looked at."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(as_text(read_plain(path)))
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read: {error.strerror}.",
             "Go to a project's folder or name it with --project; headwater init makes one.",
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: is not valid TOML: {error}.", "Correct it there.") from None
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply.", "Correct it there.") from None
 
 
 class Problems(list[InputError]):

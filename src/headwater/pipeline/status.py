@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.growth import retained
 from headwater.pipeline.project import Project
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
+from headwater.warehouse.own_files import read_own
 from headwater.warehouse.warehouse import Warehouse
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _SourceTold(_Told):
+    trouble: str | None = None
+
+
+class _ViewTold(_Told):
+    state: str
+    level: str | None = None
+    algorithm: str | None = None
+    message: str | None = None
+    note: str | None = None
+    lag: dict[str, int | None] | None = None
+    committed_at: float | None = None
+
+
+class _StatusTold(_Told):
+    trouble: str | None = None
+    views: dict[str, _ViewTold] = {}
+    sources: dict[str, _SourceTold] = {}
+
+
+_LIVE: TypeAdapter[Any] = TypeAdapter(_StatusTold)
+"""What of a runner's status is read again here."""
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
@@ -85,11 +116,9 @@ def _source(log: ChangeLog, live: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _live(warehouse: Warehouse) -> dict[str, Any]:
-    try:
-        found = json.loads((warehouse.internal / "status.json").read_text())
-    except (OSError, json.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """What a runner has told last; nothing if that is damaged."""
+    found = read_own(warehouse.internal / "status.json")
+    return found if found is not None and has_form(_LIVE, found) else {}
 
 
 def _view(

@@ -25,6 +25,7 @@ from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import InputError, SqlError
 from headwater.pipeline.setting_values import did_you_mean, parse_duration
+from headwater.reading import as_text, read_plain
 
 LEVELS = {
     "CONVERGENCE": Level.CONVERGENT,
@@ -36,6 +37,7 @@ LEVEL_WORDS = {level: word for word, level in LEVELS.items()}
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
 _CLAUSES = ("WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
+_MOST_BYTES = 1 << 20
 _T = TypeVar("_T")
 
 
@@ -118,7 +120,7 @@ def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -
 def read_view_file(path: Path) -> ViewFile:
     """The file's header; InputError says what is wrong in it, and where."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = as_text(read_plain(path, _MOST_BYTES))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.", "See to the file.") from None
     except UnicodeDecodeError:

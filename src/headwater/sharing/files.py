@@ -8,12 +8,13 @@ user named, may be reached through a link.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EFBIG, EINVAL, ELOOP, ENOTDIR
+from errno import ELOOP, ENOTDIR
 from pathlib import Path
 from typing import BinaryIO
+
+from headwater.reading import plain, read_at_most
 
 _STRICT = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -53,28 +54,14 @@ def opened(
             if error.errno == ELOOP:
                 raise OSError(ELOOP, "it is a link") from None
             raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(EINVAL, "it is not a plain file")
-    with os.fdopen(handle, "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "wb") as file:
+    with plain(handle, "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "wb") as file:
         yield file
 
 
 def read(root: Path, *parts: str, most: int | None = None) -> bytes:
     """All of a plain file that has at most so many bytes."""
     with opened(root, *parts) as file:
-        if most is None:
-            return file.read()
-        if os.fstat(file.fileno()).st_size > most:
-            raise too_large(most)
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise too_large(most)
-    return content
-
-
-def too_large(most: int) -> OSError:
-    return OSError(EFBIG, f"it has more than {most:,} bytes")
+        return file.read() if most is None else read_at_most(file, most)
 
 
 def names(root: Path, *parts: str) -> list[str]:

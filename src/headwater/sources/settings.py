@@ -12,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PositiveInt,
     SecretStr,
     ValidationInfo,
     field_validator,
@@ -56,6 +55,17 @@ def _size(value: object) -> object:
 
 Size = Annotated[int, BeforeValidator(_size)]
 """Bytes; written as a number and a unit."""
+
+
+def _no_boolean(value: object) -> object:
+    """Python takes true for 1; whoever writes it means something else."""
+    if isinstance(value, bool):
+        raise ValueError("is true or false, and should be a whole number")
+    return value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_no_boolean), Field(lt=2**31)]
+"""A number of something, without a fraction."""
 
 
 class _SourceSettings(BaseModel):
@@ -103,10 +113,11 @@ class SqliteSettings(_SourceSettings):
     path: Annotated[LocalPath, Field(description="The database file, relative to the project.")]
 
     retain: Annotated[
-        PositiveInt | None,
+        WholeNumber | None,
         Field(
+            gt=0,
             description="How many changed rows may wait in its log to be read; "
-            "'headwater trim' gives up more."
+            "'headwater trim' gives up more.",
         ),
     ] = None
 
@@ -139,7 +150,8 @@ class PostgresSettings(_SourceSettings):
         Field(description="How changes are seen; triggers where replication is not allowed."),
     ] = "replication"
     limit_s: Annotated[
-        PositiveInt, Field(description="How many seconds one statement may take.")
+        WholeNumber,
+        Field(gt=0, le=2_000_000, description="How many seconds one statement may take."),
     ] = 3600
     retain: Annotated[
         Size | None,

@@ -10,21 +10,26 @@ something that cannot be read shows that this was once whole, and is damaged.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import pyarrow
 import pyarrow.ipc
+from pydantic import TypeAdapter
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json, parse_type
 from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
+from headwater.reading import open_plain, parse_json
+from headwater.warehouse.forms import BREAK, CHANGE, PROGRESS, has_form
 
 FORMAT = 1
 _MAGIC = b"headwlog"
@@ -99,7 +104,10 @@ class Stored:
     def record(self, source: str) -> Numbered:
         if "reason" in self.header:
             return _break(self.header)
-        return _change(source, self.header, self.body)
+        try:
+            return _change(source, self.header, self.body)
+        except (KeyError, OSError, OverflowError, TypeError, ValueError, pyarrow.ArrowException):
+            raise DamageError(self.offset) from None
 
     def head(self, source: str) -> Numbered:
         """The record without changed rows."""
@@ -111,7 +119,7 @@ class FormatError(Exception):
 
 
 class DamageError(Exception):
-    """A segment cannot be read at `offset`, and there are later records behind it."""
+    """A segment cannot be read at `offset`, and not because a crash has cut it off there."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"damaged at byte {offset}")
@@ -183,9 +191,10 @@ def stored_in(path: Path, offset: int = 0) -> Iterator[Stored]:
 
     What another process appends meanwhile may be there or not.
     """
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         if not _check_start(file):
             return
+        batch = None if offset > _START.size else 0
         offset = max(offset, _START.size)
         file.seek(offset)
         while frame := file.read(_FRAME.size):
@@ -195,13 +204,19 @@ def stored_in(path: Path, offset: int = 0) -> Iterator[Stored]:
                     return
                 file.seek(offset)
                 continue
+            if found.batch != offset and found.batch != batch and batch is not None:
+                raise DamageError(offset)  # something before it is missing, or was not there
             yield found
-            offset = found.end
+            offset, batch = found.end, found.batch
 
 
 def surviving_numbers(path: Path) -> Iterator[int]:
     """The numbers of all records in a segment that can still be read, damaged or not."""
-    data = path.read_bytes()
+    try:
+        with open_plain(path) as file:
+            data = file.read()
+    except OSError:
+        data = b""
     return (found.number for found in _all_in(data, 0) if found.number is not None)
 
 
@@ -227,7 +242,7 @@ def _is_appended_to(path: Path, offset: int) -> bool:
     its owner has just cut off what a failed append left: then it differs at the second look.
     """
     for last in (False, True):
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             file.seek(offset)
             rest = file.read()
         found = next(_all_in(rest, offset), None)
@@ -245,7 +260,10 @@ def _all_in(data: bytes, start: int) -> Iterator[Stored]:
     """All whole records in a part of a segment that begins at `start`, whatever is between."""
     at = data.find(_MARK)
     while at >= 0:
-        found = _stored_at(data, at, start + at)
+        try:
+            found = _stored_at(data, at, start + at)
+        except DamageError:
+            found = None
         yield from [found] if found else []
         at = data.find(_MARK, found.end - start if found else at + 1)
 
@@ -262,25 +280,40 @@ def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
     if len(frame) < _FRAME.size or not frame.startswith(_MARK):
         return None
     _, size, _, _ = _FRAME.unpack(frame)
-    return _opened(frame, file.read(size), offset)
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    return _opened(frame, file.read(min(size, max(left, 0))), offset)
 
 
 def _opened(frame: bytes, payload: bytes, offset: int) -> Stored | None:
     mark, size, checksum, batch = _FRAME.unpack(frame)
     if mark != _MARK or len(payload) < size or _checksum(payload, batch) != checksum:
         return None
-    (length,) = _HEADER.unpack_from(payload)
-    start = _HEADER.size + length
-    header = json.loads(payload[_HEADER.size : start])
+    try:
+        (length,) = _HEADER.unpack_from(payload)
+        start = _HEADER.size + length
+        header = parse_json(payload[_HEADER.size : start])
+    except (struct.error, ValueError):
+        raise DamageError(offset) from None
+    if not has_form(_form(header), header):
+        raise DamageError(offset)
     return Stored(offset, offset + _FRAME.size + size, batch, header, payload[start:])
+
+
+def _form(header: object) -> TypeAdapter[Any]:
+    """What a record has to look like; what it is, is told by its members."""
+    if not isinstance(header, dict) or "number" not in header:
+        return PROGRESS
+    return BREAK if "reason" in header else CHANGE
 
 
 def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
     updates, at = [], 0
     for name, columns, size in header["relations"]:
-        schema = Schema.of((column, parse_type(kind)) for column, kind in columns)
+        schema = _schema(tuple(map(tuple, columns)))
         with pyarrow.ipc.open_stream(body[at : at + size]) as reader:
-            updates.append(Update(name, rows_of_table(reader.read_all(), schema)))
+            table = reader.read_all()
+        table.validate(full=True)
+        updates.append(Update(name, rows_of_table(table, schema)))
         at += size
     return Change(
         header["number"],
@@ -289,6 +322,11 @@ def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
         header["stamp"],
         tuple(header.get("others", ())),
     )
+
+
+@lru_cache(maxsize=256)
+def _schema(columns: tuple[tuple[str, str], ...]) -> Schema:
+    return Schema.of((column, parse_type(kind)) for column, kind in columns)
 
 
 def _break(header: Mapping[str, Any]) -> Break:

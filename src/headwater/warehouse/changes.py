@@ -16,15 +16,14 @@ relations is what has to survive. Rows are stored as Arrow, changes of one relat
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from headwater.errors import BrokenLogError, HeadwaterError
+from headwater.errors import BrokenLogError, EngineError, HeadwaterError
 from headwater.warehouse.change_records import (
     FORMAT,
     SEGMENT_START,
@@ -43,6 +42,7 @@ from headwater.warehouse.change_records import (
 )
 from headwater.warehouse.durable import make_folder, sync_folder
 from headwater.warehouse.pins import pinned, pins_in, releasing
+from headwater.warehouse.segments import segment_name, segment_path
 
 __all__ = ["Break", "Change", "ChangeLog", "Place", "Progress", "Record", "between", "drop_changes"]
 
@@ -112,13 +112,21 @@ class ChangeLog:
 
         BrokenLogError where one is missing, HeadwaterError where it is not kept any more.
         """
-        return (stored.record(self.source) for stored in self._numbered(after))
+        return self._opened(after, Stored.record)
 
     def heads(self, after: int) -> Iterator[Numbered]:
         """The same without the rows that were changed, which take the time to read."""
-        return (stored.head(self.source) for stored in self._numbered(after))
+        return self._opened(after, Stored.head)
 
-    def _numbered(self, after: int | None) -> Iterator[Stored]:
+    def _opened(
+        self, after: int | None, view: Callable[[Stored, str], Numbered]
+    ) -> Iterator[Numbered]:
+        for path, stored in self._numbered(after):
+            with self._telling(path):
+                opened = view(stored, self.source)
+            yield opened
+
+    def _numbered(self, after: int | None) -> Iterator[tuple[Path, Stored]]:
         segments = self._counting()
         oldest = segments[0].first if segments else 1
         expected = oldest if after is None else after + 1
@@ -136,7 +144,7 @@ class ChangeLog:
                 if number > expected:
                     raise self._hole(expected, segment.path, stored.offset)
                 self._remember(segment, number, stored.offset)
-                yield stored
+                yield segment.path, stored
                 expected += 1
             self._check_reaches(segment, expected - 1)
 
@@ -149,7 +157,7 @@ class ChangeLog:
     @property
     def byte_count(self) -> int:
         """What the log takes on disk."""
-        return sum(segment.path.stat().st_size for segment in self._segments())
+        return sum(_size(segment.path) for segment in self._segments())
 
     def pinned(self, after: int) -> AbstractContextManager[None]:
         """Keep everything behind a number while this is open, in whatever process."""
@@ -158,7 +166,7 @@ class ChangeLog:
     def _segments(self) -> tuple[_Segment, ...]:
         found = []
         limit = _NEVER
-        for epoch, first, path in sorted(map(_named, self._paths()), reverse=True):
+        for epoch, first, path in sorted(self._named(), reverse=True):
             found.append(_Segment(path, epoch, first, limit))
             limit = min(limit, first)
         return tuple(reversed(found))
@@ -167,29 +175,39 @@ class ChangeLog:
         """The segments of which something counts: each ends where the next one begins."""
         return [segment for segment in self._segments() if segment.first < segment.limit]
 
-    def _paths(self) -> list[Path]:
-        return [p for p in self._folder.glob("*.log") if re.fullmatch(r"\d+-\d+", p.stem)]
+    def _named(self) -> Iterator[tuple[int, int, Path]]:
+        for path in self._folder.glob("*.log"):
+            if name := segment_name(path):
+                yield *name, path
 
     def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[Stored]:
         try:
-            yield from stored_in(segment.path, offset)
+            with self._telling(segment.path):
+                yield from stored_in(segment.path, offset)
         except FileNotFoundError:
             raise self._not_kept(segment.first) from None
+
+    @contextmanager
+    def _telling(self, path: Path) -> Iterator[None]:
+        """What is wrong with a segment, in words; only that it is gone is left to the caller."""
+        try:
+            yield
         except FormatError as error:
-            raise BrokenLogError(
-                self.source,
-                f"the change log's file {segment.path} {error}, and this version of Headwater "
-                f"reads format {FORMAT}.",
-            ) from None
+            how = f"file {path} {error}, and this version of Headwater reads format {FORMAT}."
+            raise BrokenLogError(self.source, f"the change log's {how}") from None
         except DamageError as error:
-            raise BrokenLogError(
-                self.source, f"the change log is damaged: {segment.path} at byte {error.offset}."
-            ) from None
+            how = f"{path} at byte {error.offset}."
+            raise BrokenLogError(self.source, f"the change log is damaged: {how}") from None
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            how = f"{path}: {error.strerror}."
+            raise BrokenLogError(self.source, f"the change log cannot be read: {how}") from None
 
     def _check_reaches(self, segment: _Segment, number: int) -> None:
         """A later segment says how far this one reached when that was begun."""
         if segment.limit < _NEVER and number + 1 < segment.limit:
-            raise self._hole(number + 1, segment.path, segment.path.stat().st_size)
+            raise self._hole(number + 1, segment.path, _size(segment.path))
 
     def _hole(self, number: int, path: Path, offset: int) -> BrokenLogError:
         return BrokenLogError(
@@ -243,7 +261,7 @@ class ChangeLog:
         self._epoch = epoch
         self._roll()
         for segment in old:
-            segment.path.unlink(missing_ok=True)
+            _remove(segment.path)
         self._index.clear()
 
     def append(self, records: Sequence[Record]) -> None:
@@ -281,7 +299,7 @@ class ChangeLog:
             for segment in self._segments()[:-1]:
                 if segment.limit - 1 > upto or _age_s(segment.path) < older_than_s:
                     break
-                segment.path.unlink(missing_ok=True)
+                _remove(segment.path)
                 self._index.pop(segment.path, None)
                 gone += 1
         return gone
@@ -290,7 +308,7 @@ class ChangeLog:
         """Begin a new segment; what it starts with is where the last one ended."""
         self._shut()
         self._begun = self.end + 1
-        path = self._folder / f"{self._epoch:08d}-{self._begun:020d}.log"
+        path = segment_path(self._folder, self._epoch, self._begun)
         self._file = path.open("ab", buffering=0)
         # It is there already if this runner has opened the log before, and may have failed.
         present = self._stored(_Segment(path, self._epoch, self._begun))
@@ -327,7 +345,7 @@ class ChangeLog:
 def drop_changes(folder: Path, source: str) -> None:
     """Remove a source's whole log, the oldest first, so that what is left has no hole."""
     for path in sorted((folder / source).glob("*-*.log")):
-        path.unlink(missing_ok=True)
+        _remove(path)
 
 
 def between(log: ChangeLog, after: int, upto: int) -> Iterator[Numbered]:
@@ -346,14 +364,30 @@ def between(log: ChangeLog, after: int, upto: int) -> Iterator[Numbered]:
         )
 
 
-def _named(path: Path) -> tuple[int, int, Path]:
-    epoch, first = path.stem.split("-")
-    return int(epoch), int(first), path
-
-
 def _highest(segment: _Segment) -> int:
     return max((n for n in surviving_numbers(segment.path)), default=0)
 
 
+def _size(path: Path) -> int:
+    """0 if it is gone: a runner may let it go at any moment."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise EngineError(
+            f"The file {path} of the change log cannot be removed: {error.strerror}.",
+            "Remove it by hand, if it is not a file at all, and run the command again.",
+        ) from None
+
+
 def _age_s(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
+    try:
+        return time.time() - path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -93,7 +93,7 @@ def _added_after(log: DeltaLog, version: int) -> set[str]:
 
 
 def _clean_staging(staging: Path, moment: float) -> None:
-    for folder in staging.glob("*"):
+    for folder in () if staging.is_symlink() else staging.glob("*"):
         newest = max((path.stat().st_mtime for path in [folder, *folder.rglob("*")]), default=0.0)
         if newest < moment:
             shutil.rmtree(folder, ignore_errors=True)

@@ -139,7 +139,7 @@ def commit_of(entry: list[Action], version: int) -> Commit | None:
     metadata = metadata_of(entry)
     if metadata is None or "number" not in metadata:
         return None
-    timestamp = next(a["commitInfo"]["timestamp"] for a in entry if "commitInfo" in a)
+    timestamp = next(a["commitInfo"].get("timestamp", 0) for a in entry if "commitInfo" in a)
     return Commit(
         metadata["view"],
         metadata["number"],

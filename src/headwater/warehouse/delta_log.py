@@ -26,8 +26,11 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from headwater.errors import EngineError, FencedError
+from headwater.reading import parse_json
 from headwater.warehouse.commits import Action
 from headwater.warehouse.durable import as_folder, sync_file, sync_folder, write_file
+from headwater.warehouse.forms import ACTIONS, has_form
+from headwater.warehouse.own_files import read_own, read_own_bytes
 from headwater.warehouse.snapshots import Snapshot, from_checkpoint
 
 OLDEST = "_oldest_version"
@@ -37,6 +40,7 @@ _logger = logging.getLogger(__name__)
 
 _HINT = "_last_checkpoint"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_VERSION = re.compile(r"[0-9]{20}(?![0-9])")
 _TRIES = 20
 _PAUSE_S = 0.05
 
@@ -132,15 +136,14 @@ class DeltaLog:
     def entry(self, version: int) -> list[Action] | None:
         """The actions of a commit; None when there is none or it has been cleaned away."""
         path = self._entry(version)
-        try:
-            text = path.read_text()
-        except FileNotFoundError:
+        content = read_own_bytes(path)
+        if content is None:
             return None
         try:
-            found = [json.loads(line) for line in text.splitlines() if line]
+            found = [parse_json(line) for line in content.split(b"\n") if line.strip()]
         except ValueError:
             found = []
-        if not found or not all(isinstance(action, dict) for action in found):
+        if not found or not has_form(ACTIONS, found):
             raise self._damaged(f"{path} cannot be read")
         return found
 
@@ -153,12 +156,13 @@ class DeltaLog:
 
     def oldest(self) -> int:
         """No log entry at or above this version has been cleaned away."""
-        try:
-            return int((self.folder / OLDEST).read_text())
-        except FileNotFoundError:
+        content = read_own_bytes(self.folder / OLDEST)
+        if content is None:
             return 0
-        except ValueError:  # emptied by a power loss, if commits are not durable
+        if not re.fullmatch(rb"[0-9]{1,20}", content.strip()):
+            # emptied by a power loss, if commits are not durable
             return min(self.entry_times(), default=0)
+        return int(content)
 
     def entry_times(self) -> dict[int, float]:
         """When each entry that is still there was written, in seconds since 1970."""
@@ -172,7 +176,7 @@ class DeltaLog:
     def _names(self) -> list[str]:
         """The log's files that belong to a version."""
         with os.scandir(self._entries) as found:
-            return [item.name for item in found if item.name[:20].isdigit()]
+            return [item.name for item in found if _VERSION.match(item.name)]
 
     # Writing
 
@@ -275,11 +279,7 @@ class DeltaLog:
 
     def _hinted(self) -> int | None:
         """The checkpoint at which other readers begin."""
-        try:
-            found = json.loads((self._entries / _HINT).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return None
-        version = found.get("version") if isinstance(found, dict) else None
+        version = (read_own(self._entries / _HINT) or {}).get("version")
         return version if isinstance(version, int) else None
 
     def _create_checkpoint(self, version: int) -> None:

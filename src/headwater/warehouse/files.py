@@ -18,6 +18,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
+from headwater.reading import open_plain
 from headwater.warehouse.durable import as_folder, sync_file, sync_folder, write_file
 from headwater.warehouse.netting import repeated
 from headwater.warehouse.snapshots import DataFile
@@ -25,6 +26,10 @@ from headwater.warehouse.snapshots import DataFile
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+
+_DAMAGED = (None, errno.ENOENT, errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP)
+"""What tells that a file is lost; after other errors it may be whole."""
 
 
 class UnreadableFileError(EngineError):
@@ -84,10 +89,11 @@ def read_arrow(
 
 def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
     try:
+        open_plain(path).close()  # Arrow would wait for a FIFO
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT, errno.EIO):
+        if isinstance(error, OSError) and error.errno not in _DAMAGED:
             raise  # the file may be whole
         raise UnreadableFileError(path) from None
 

@@ -8,13 +8,14 @@ lease repeats it: where one of the two files is lost, the other still tells.
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from pathlib import Path
-from typing import Any
 
 from headwater.errors import InputError
 from headwater.warehouse.durable import make_folder, put_if_absent, replace_file
+from headwater.warehouse.own_files import read_own
 
 FORMAT = 1
 FILE = "warehouse.json"
@@ -23,7 +24,7 @@ FILE = "warehouse.json"
 def owner_of(internal: Path) -> str:
     """The warehouse's identity, 8 lower-case hexadecimal digits; made if there is none yet."""
     path = internal / FILE
-    found = _read(path)
+    found = read_own(path)
     if found is not None and (owner := _digits(found.get("id"))):
         if found.get("format") != FORMAT:
             raise InputError(
@@ -32,8 +33,9 @@ def owner_of(internal: Path) -> str:
                 "Use the version of Headwater that wrote it, or another folder as the warehouse.",
             )
         return owner
-    known = _digits((_read(internal / "lease.json") or {}).get("warehouse"))
-    if path.exists() and not known:
+    known = _digits((read_own(internal / "lease.json") or {}).get("warehouse"))
+    present = os.path.lexists(path)  # a link that leads nowhere is there too
+    if present and not known:
         raise InputError(
             f"The file {path} is damaged, so it is not known which warehouse this is.",
             "Restore it from a backup. If there is none, remove it, then run "
@@ -41,19 +43,11 @@ def owner_of(internal: Path) -> str:
         )
     content = json.dumps({"format": FORMAT, "id": known or uuid.uuid4().hex[:8]}).encode()
     make_folder(internal)
-    if path.exists():
+    if present:
         replace_file(path, content)
     else:
         put_if_absent(path, content)
     return owner_of(internal)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _digits(value: object) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -21,11 +22,14 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
 from headwater.warehouse.durable import make_folder, replace_file
+from headwater.warehouse.forms import LEASE, has_form
 from headwater.warehouse.identity import owner_of
+from headwater.warehouse.own_files import open_lock, read_own, read_own_bytes
+from headwater.warehouse.segments import segment_name
 
 RENEW_S = 2.0
 STALE_S = 15.0
@@ -119,26 +123,20 @@ class Lease:
 
     def _highest_epoch(self) -> int:
         """The highest epoch that anything in the warehouse carries."""
-        names = self._folder.glob("changes/*/*-*.log")
-        segments = [int(path.name.split("-")[0]) for path in names]
+        segments = filter(None, map(segment_name, self._folder.glob("changes/*/*.log")))
         leased: int = self._read().get("epoch", 0)
-        return max(self._stored_epoch(), leased, *segments)
+        return max(self._stored_epoch(), leased, *(epoch for epoch, _ in segments))
 
     def _stored_epoch(self) -> int:
-        try:
-            return int(self._epoch_file.read_bytes())
-        except (FileNotFoundError, ValueError):
-            return 0
+        found = re.fullmatch(rb"\s*([0-9]{1,18})\s*", read_own_bytes(self._epoch_file) or b"")
+        return int(found[1]) if found else 0
 
     # The files
 
     def _read(self) -> dict[str, Any]:
         """What the lease file says; nothing if it is missing, empty or damaged."""
-        try:
-            found = json.loads(self._file.read_bytes())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return found if _is_whole(found) else {}
+        found = read_own(self._file)
+        return found if found is not None and has_form(LEASE, found) else {}
 
     def _write(self, released: bool) -> None:
         data = {
@@ -168,10 +166,10 @@ class Lease:
         with file:
             yield
 
-    def _try_lock(self) -> IO[str] | None:
+    def _try_lock(self) -> BinaryIO | None:
         """The lock file, locked; None while another holds it, or somebody deletes it."""
         with self._present():
-            file = self._lock_file.open("a")
+            file = open_lock(self._lock_file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), self._lock_file.stat()):
@@ -207,13 +205,6 @@ def current_runner(folder: Path) -> dict[str, Any] | None:
     """Who runs now, if anybody does."""
     found = Lease(folder)._read()
     return found if found and not _is_over(found) else None
-
-
-def _is_whole(lease: object) -> bool:
-    expected = {"epoch": int, "runner": str, "host": str, "pid": int, "renewed": int | float}
-    return isinstance(lease, dict) and all(
-        isinstance(lease.get(name), kind) for name, kind in expected.items()
-    )
 
 
 def _is_over(lease: dict[str, Any]) -> bool:

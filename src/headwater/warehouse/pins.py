@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from headwater.reading import open_plain
 from headwater.warehouse.durable import make_folder
+from headwater.warehouse.own_files import open_lock
 
 _LOCK = "pins.lock"
 
@@ -33,7 +35,7 @@ def pinned(folder: Path, after: int) -> Iterator[None]:
 @contextmanager
 def releasing(folder: Path) -> Iterator[None]:
     """No pin comes about while this is open, and no other process has it open."""
-    with (folder / _LOCK).open("a") as file:
+    with open_lock(folder / _LOCK) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -41,8 +43,8 @@ def releasing(folder: Path) -> Iterator[None]:
 def pins_in(folder: Path) -> list[int]:
     """The numbers behind which something is needed; to be asked while `releasing`."""
     found = []
-    for path in folder.glob("*.pin"):
-        with suppress(FileNotFoundError), path.open() as file:
+    for path in folder.glob("[0-9]*-*.pin"):
+        with suppress(FileNotFoundError), open_plain(path) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

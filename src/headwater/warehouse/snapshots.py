@@ -20,7 +20,9 @@ import pyarrow
 import pyarrow.parquet
 
 from headwater.errors import EngineError
+from headwater.reading import open_plain
 from headwater.warehouse.commits import APP, Action
+from headwater.warehouse.forms import ACTIONS, has_form
 
 _CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol", "sidecar")
 _READ_FEATURES = frozenset({"timestampNtz"})
@@ -142,15 +144,16 @@ def from_checkpoint(folder: Path, version: int, parts: Sequence[Path]) -> Snapsh
     """The table as a checkpoint has it; None if that cannot be read."""
     try:
         actions = [action for part in parts for action in _actions(part)]
-    except (OSError, pyarrow.ArrowException):
+    except (AttributeError, OSError, TypeError, ValueError, pyarrow.ArrowException):
         return None
-    if any("sidecar" in action for action in actions):
+    if any("sidecar" in action for action in actions) or not has_form(ACTIONS, actions):
         return None
     found = Snapshot(folder, version - 1).after([actions])
     return found if found.metadata and found.protocol else None
 
 
 def _actions(part: Path) -> list[Action]:
+    open_plain(part).close()  # Arrow would wait for a FIFO
     with pyarrow.parquet.ParquetFile(part) as file:
         names = set(file.schema_arrow.names)
         table = file.read([name for name in _CHECKPOINT_COLUMNS if name in names])

@@ -14,9 +14,12 @@ from deltalake import Schema as DeltaSchema
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
+from headwater.errors import EngineError
 from headwater.frames.arrow import arrow_schema
+from headwater.reading import parse_json
 from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
 from headwater.warehouse.commits import Action
+from headwater.warehouse.forms import DESCRIPTION, has_form
 from headwater.warehouse.snapshots import Snapshot
 
 
@@ -45,22 +48,35 @@ def schema_of(snapshot: Snapshot) -> Schema:
 
 
 def definition_of(log: Snapshot) -> dict[str, Json]:
-    return dict(_described(log.description)["definition"])
+    return dict(_described(log)["definition"])
 
 
 def sources_of(log: Snapshot) -> tuple[str, ...]:
-    return tuple(_described(log.description)["sources"])
+    return tuple(_described(log)["sources"])
 
 
 def key_of(log: Snapshot) -> tuple[str, ...]:
     """The columns that identify every row; none if rows may occur twice."""
-    return tuple(_described(log.description).get("key", ()))
+    return tuple(_described(log).get("key", ()))
+
+
+def _described(log: Snapshot) -> dict[str, Any]:
+    found = _description(log.description)
+    if found is None:
+        raise EngineError(
+            f"The metadata of the table {log.folder} is damaged: it does not describe a view.",
+            f"Load the view anew with 'headwater reload {log.folder.name}'.",
+        )
+    return found
 
 
 @lru_cache(maxsize=256)
-def _described(description: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(description)
-    return found
+def _description(text: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = parse_json(text)
+    except ValueError:
+        return None
+    return found if has_form(DESCRIPTION, found) else None
 
 
 def _table(

@@ -22,6 +22,7 @@ from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.durable import OWN, make_folder, mode_of, set_modes
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.own_files import open_lock
 from headwater.warehouse.remaking import move, write_table
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
@@ -95,7 +96,7 @@ class Warehouse:
     def remove_leftovers(self, older_than_s: float = 3600.0) -> None:
         """Remove what processes that were killed have left behind, and nobody has touched since."""
         for folder in (self._staging, self._trash, self.scratch("")):
-            for item in folder.glob("*"):
+            for item in () if folder.is_symlink() else folder.glob("*"):
                 paths = [item, *item.rglob("*")] if item.is_dir() else [item]
                 if time.time() - max(_touched(path) for path in paths) > older_than_s:
                     shutil.rmtree(item, ignore_errors=True)
@@ -265,7 +266,7 @@ class Warehouse:
     def _locked(self) -> Iterator[None]:
         """Folders are moved by one process at a time."""
         make_folder(self._staging, durable=self.durable)
-        with (self.path / OWN / "lock").open("a") as file:
+        with open_lock(self.path / OWN / "lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -21,7 +21,8 @@ SELECT DISTINCT ON (r.n)
        c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
        c.relreplident::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
        pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
-       current_user::text, r.n - 1
+       ARRAY(SELECT i.inhrelid::pg_catalog.regclass::text FROM pg_catalog.pg_inherits i
+             WHERE i.inhparent = c.oid ORDER BY i.inhrelid), current_user::text, r.n - 1
 FROM unnest(%(schemas)s::text[], %(names)s::text[]) WITH ORDINALITY AS r(schema, name, n)
 JOIN pg_catalog.pg_namespace n
   ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
@@ -140,7 +141,8 @@ def served_columns(
 def _table(
     access: Access, row: Sequence[Any], columns: Sequence[Sequence[Any]], key: Sequence[str]
 ) -> Table:
-    oid, schema, name, kind, persistence, identity, entered, readable, hidden, role, _ = row
+    oid, schema, name, kind, persistence, identity, *may, children, role, _ = row
+    entered, readable, hidden = may
     label = f"Source {access.source}: {schema}.{name}"
     if kind != "r":
         raise SourceError(f"{label} is a {_KINDS.get(kind, 'different object')}, not a table.")
@@ -148,6 +150,12 @@ def _table(
         raise SourceError(
             f"{label} is unlogged or temporary, so its changes are not in the log.",
             f"Run: ALTER TABLE {schema}.{name} SET LOGGED;",
+        )
+    if children:
+        raise SourceError(
+            f"{label} has tables that inherit from it ({', '.join(children)}): SQL counts their "
+            "rows as its own, and its log does not hold them.",
+            "List those tables instead, and join them with UNION ALL in the view.",
         )
     if not entered or not readable:
         parts = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}

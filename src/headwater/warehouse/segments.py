@@ -1,0 +1,18 @@
+"""The names of a change log's segments: the epoch of their runner and the first number in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_NAME = re.compile(r"([0-9]{1,18})-([0-9]{1,20})\.log")
+
+
+def segment_path(folder: Path, epoch: int, first: int) -> Path:
+    return folder / f"{epoch:08d}-{first:020d}.log"
+
+
+def segment_name(path: Path) -> tuple[int, int] | None:
+    """Epoch and first number; None if a file is named otherwise, and so is no segment."""
+    found = _NAME.fullmatch(path.name)
+    return (int(found[1]), int(found[2])) if found else None
