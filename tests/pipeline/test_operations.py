@@ -100,6 +100,9 @@ class Supervised:
         maintainer = self.runner.views[view].maintainer
         return maintainer.counters.commits if maintainer is not None else 0
 
+    def message(self, view: str) -> str:
+        return self.runner.views[view].message
+
     def state(self, view: str) -> str:
         return self.runner.views[view].state
 
@@ -196,6 +199,7 @@ def test_a_source_that_dies_stops_only_the_views_that_need_it(
             stock.execute("INSERT INTO lines SELECT id, 97, 2, 7.5 FROM generate_series(0, 29) id")
         running.wait_for_the_end()
         assert not trouble(running, "stock")
+        assert {name: running.message(name) for name in VIEWS} == dict.fromkeys(VIEWS, "")
         assert [running.state(name) for name in VIEWS] == ["running"] * len(VIEWS)
     load(shop, spark)
     check(shop)
