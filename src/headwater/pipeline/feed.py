@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from headwater.errors import HeadwaterError
-from headwater.sources.channel import Channel, Numbered, Stamps, stamps_of
+from headwater.sources.channel import Channel
 from headwater.sources.contract import (
     Broken,
     Committed,
@@ -26,6 +26,7 @@ from headwater.sources.contract import (
     Source,
     as_it_is,
 )
+from headwater.sources.order import Numbered, Stamps, stamps_of
 from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, Record
 from headwater.warehouse.lease import Lease
 

@@ -36,8 +36,8 @@ from headwater.protocol.effects import Add, Apply, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
-from headwater.sources.channel import Deliver, Delivery, Subscription
 from headwater.sources.contract import Broken
+from headwater.sources.subscription import Delivery, Receive, Subscription
 from headwater.warehouse.commits import Kind
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -74,7 +74,7 @@ class Obtained:
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
 
 
-Obtain: TypeAlias = Callable[[Deliver], Obtained]
+Obtain: TypeAlias = Callable[[Receive], Obtained]
 """Opens a view's table, or loads it; what is kept meanwhile is delivered as given."""
 
 

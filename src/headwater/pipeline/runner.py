@@ -51,8 +51,8 @@ from headwater.pipeline.repair import begin_anew, repair_source
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.settings import FILE
 from headwater.pipeline.upkeep import Upkeep, Upkept, reached
-from headwater.sources.channel import Deliver
 from headwater.sources.contract import Reader, Source
+from headwater.sources.subscription import Receive
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
@@ -367,7 +367,7 @@ class Runner:
         )
         status.maintainer.start()
 
-    def _obtain(self, plan: Plan, status: ViewStatus, deliver: Deliver) -> Obtained:
+    def _obtain(self, plan: Plan, status: ViewStatus, deliver: Receive) -> Obtained:
         """A view's table; loaded first where there is none, or loaded anew. In its own thread."""
         name = plan.view.name
         if name in self.warehouse.view_names() and not status.anew:
