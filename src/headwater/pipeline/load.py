@@ -35,7 +35,8 @@ from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintain import Obtained, Plan
+from headwater.pipeline.maintain import Obtained
+from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position
 from headwater.sources.subscription import Receive, Subscription
 from headwater.warehouse.vectors import Reached
