@@ -18,16 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from headwater.algebra.rows import Rows
 from headwater.errors import BrokenLogError, EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.gaps import GapError
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, identity
+from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken
 from headwater.sources.subscription import Delivery, Receive, Subscription
 from headwater.warehouse.vectors import Vector
@@ -102,7 +100,6 @@ class Maintainer:
         self._asked: dict[str, float] = {}
         self._stopping = False
         self._failure: HeadwaterError | None = None
-        self._schemas = {relation.name: relation.schema for relation in plan.view.relations}
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
         self._thread = threading.Thread(
@@ -155,32 +152,12 @@ class Maintainer:
         match delivery.event:
             case TransactionArrived(transaction):
                 self._wait_for_room(delivery.source)
-                relevant = self._relevant(transaction, delivery)
-                delivery = replace(delivery, event=TransactionArrived(relevant))
+                concerning = relevant(self.plan.view, transaction, delivery, self._engine.lift)
+                delivery = replace(delivery, event=TransactionArrived(concerning))
             case AnswerArrived(source, label, results):
                 settled = tuple(map(self._engine.settle, results))
                 delivery = replace(delivery, event=AnswerArrived(source, label, settled))
         self._inbox.put(delivery)
-
-    def _relevant(self, transaction: Transaction, delivery: Delivery) -> Transaction:
-        updates = []
-        for name, delta in transaction.deltas.items():
-            if name in self._schemas:
-                self._check_columns(name, delta, delivery)
-                if found := delta.only(self._schemas[name]):
-                    updates.append(Update(name, self._engine.lift(found)))
-        called = identity(delivery.source, delivery.number)
-        return replace(transaction, id=called, updates=tuple(updates))
-
-    def _check_columns(self, relation: str, delta: Rows, delivery: Delivery) -> None:
-        """What was logged before a column was needed does not have it."""
-        lacking = [n for n in self._schemas[relation].names if n not in delta.schema.positions]
-        if lacking:
-            raise HeadwaterError(
-                f"View {self.name} needs {', '.join(lacking)} of {relation}, which transaction "
-                f"{delivery.number} of {delivery.source} was logged without.",
-                f"Load it anew: headwater reload {self.name}.",
-            )
 
     def _wait_for_room(self, source: str) -> None:
         with self._room:

@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
-from headwater.errors import EngineError
+from headwater.errors import EngineError, HeadwaterError
 from headwater.pipeline.gaps import GapError, concerns
 from headwater.pipeline.progress import Progress, has_reached, ranges
 from headwater.protocol.effects import Add, Apply, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager
-from headwater.sources.contract import Broken, Position
+from headwater.protocol.transactions import Transaction, Update
+from headwater.sources.contract import Broken, Lift, Position
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
 from headwater.warehouse.vectors import Vector
@@ -74,6 +75,31 @@ class Received:
 def identity(source: str, number: int) -> str:
     """What a transaction is called towards the manager: no two of all sources are alike."""
     return f"{source}:{number}"
+
+
+def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lift) -> Transaction:
+    """What a transaction means to a view, under the name by which its manager knows it."""
+    schemas = {relation.name: relation.schema for relation in view.relations}
+    updates = []
+    for name, delta in transaction.deltas.items():
+        if name in schemas:
+            _check_columns(view, name, delta, delivery)
+            if found := delta.only(schemas[name]):
+                updates.append(Update(name, lift(found)))
+    called = identity(delivery.source, delivery.number)
+    return replace(transaction, id=called, updates=tuple(updates))
+
+
+def _check_columns(view: View, relation: str, delta: Rows, delivery: Delivery) -> None:
+    """What was logged before a column was needed does not have it."""
+    needed = next(r.schema.names for r in view.relations if r.name == relation)
+    lacking = [name for name in needed if name not in delta.schema.positions]
+    if lacking:
+        raise HeadwaterError(
+            f"View {view.name} needs {', '.join(lacking)} of {relation}, which transaction "
+            f"{delivery.number} of {delivery.source} was logged without.",
+            f"Load it anew: headwater reload {view.name}.",
+        )
 
 
 @dataclass(frozen=True)
