@@ -184,14 +184,17 @@ def _settings(dsns: Mapping[str, str], engine: str, by_triggers: Sequence[str]) 
 
 
 class Writer(threading.Thread):
-    """Changes one database, a transaction at a time, until it is told to stop."""
+    """Changes one database, a transaction at a time, until it is told to stop, or `most` times."""
 
-    def __init__(self, shop: Shop, source: str, seed: int, pause_s: float) -> None:
+    def __init__(
+        self, shop: Shop, source: str, seed: int, pause_s: float, most: int = 1_000_000
+    ) -> None:
         super().__init__(name=f"writer of {source}", daemon=True)
         self.shop = shop
         self.source = source
         self.random = Random(seed)
         self.pause_s = pause_s
+        self.most = most
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
         self.next_order = ORDERS + seed * 1_000_000
@@ -211,9 +214,13 @@ class Writer(threading.Thread):
         if self.failure is not None:
             raise self.failure
 
+    def _goes_on(self) -> bool:
+        self.most -= 1
+        return self.most >= 0 and not self.stopping.wait(self.pause_s)
+
     def _write_sqlite(self) -> None:
         connection = sqlite3.connect(self.shop.file, timeout=30, isolation_level=None)
-        while not self.stopping.wait(self.pause_s):
+        while self._goes_on():
             connection.execute("BEGIN IMMEDIATE")
             for _ in range(self.random.randint(1, 2)):
                 connection.execute(*self._customer())
@@ -235,7 +242,7 @@ class Writer(threading.Thread):
 
     def _write_postgres(self) -> None:
         with psycopg.connect(self.shop.dsns[self.source], autocommit=True) as connection:
-            while not self.stopping.wait(self.pause_s):
+            while self._goes_on():
                 with connection.transaction():
                     for _ in range(self.random.randint(1, 3)):
                         statement, values = self._order() if self.source == "shop" else self._line()
@@ -268,9 +275,9 @@ class Writer(threading.Thread):
                 return statement, (order, item, self.random.choice([1, 2, 3]))
 
 
-def start_writers(shop: Shop, pause_s: float, seed: int = 1) -> list[Writer]:
+def start_writers(shop: Shop, pause_s: float, seed: int = 1, most: int = 1_000_000) -> list[Writer]:
     writers = [
-        Writer(shop, source, seed + at, pause_s)
+        Writer(shop, source, seed + at, pause_s, most)
         for at, source in enumerate(("crm", "shop", "stock", "stock"))
     ]
     for writer in writers:

@@ -67,6 +67,14 @@ class Oracle:
         assert not self.errors, self.errors
         assert done, f"only {self.answers} of {count} answers came"
 
+    def wait_for_transactions(self, count: int, timeout_s: float = 300.0) -> None:
+        with self.changed:
+            done = self.changed.wait_for(
+                lambda: len(self.transactions) >= count or bool(self.errors), timeout_s
+            )
+        assert not self.errors, self.errors
+        assert done, f"only {len(self.transactions)} of {count} transactions came"
+
     def wait_for_state(self, wanted: Mapping[str, Rows], timeout_s: float = 300.0) -> None:
         """Wait until the replayed relations are what the database holds."""
         with self.changed:
