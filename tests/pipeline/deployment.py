@@ -23,12 +23,14 @@ from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
 from headwater.pipeline.choice import choose
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, identity, relevant
+from headwater.pipeline.recording import Recording, numbered_of
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.transactions import Transaction
 from headwater.sources.contract import Committed, Logged, Marked, Reply, as_it_is
-from headwater.sources.order import Answer, Deliver, Held, Inquire, Order, Place
+from headwater.sources.order import Answer, Deliver, Inquire, Order, Place, stamps_of
 from headwater.sources.subscription import Delivery
+from headwater.warehouse.changes import Change, Record
 from headwater.warehouse.vectors import Reached, Vector
 
 
@@ -100,44 +102,73 @@ class Follower:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.recorded: list[Committed] = []
-        self.synced = 0
-        self.read_to = 0
+        self.disk: list[Change] = []
+        """What a crash leaves of the change log."""
+        self.forgotten = 0
+        """What the source does not have any more."""
         self.start()
 
     def start(self) -> None:
         """A runner begins: it has what was synced, and reads on behind it."""
-        del self.recorded[self.synced :]
+        assert len(self.disk) >= self.forgotten, "a transaction is neither here nor there"
+        end = len(self.disk)
         at = [n for n, item in enumerate(self.database.log) if isinstance(item, Committed)]
-        self.read_to = at[self.synced - 1] + 1 if self.synced else 0
-        self.order = Order(self.synced, None, lambda number: number <= self.synced)
-        self.inquiring: dict[str, Ask] = {}
+        self.read_to = at[end - 1] + 1 if end else 0
+        self.recording = Recording(end, {"at": end})
+        self.order = Order(end, None, lambda number: number <= self.recording.end)
+        self.written: list[Record] = []
 
     def steps(self) -> Iterator[Callable[[Random], None]]:
         if self.read_to < len(self.database.log):
             yield self._read
-        if self.synced < len(self.recorded):
+        if self.written:
             yield self._sync
+        elif self.recording.is_due:
+            yield self._write
+        if self.recording.to_acknowledge(0.0, at_once=True) is not None:
+            yield self._acknowledge
 
     def _read(self, random: Random) -> None:
         until = random.randint(self.read_to + 1, len(self.database.log))
         logged = self.database.log[self.read_to : until]
-        self.recorded += [item for item in logged if isinstance(item, Committed)]
+        kept = [item for item in logged if isinstance(item, Committed)]
+        self.recording.record(self.order.end + 1, kept)
         self.order.take(logged)
         self.read_to = until
 
-    def _sync(self, random: Random) -> None:
-        self.synced = random.randint(self.synced + 1, len(self.recorded))
+    def _write(self, random: Random) -> None:
+        self.written = list(self.recording.batch())
 
-    def next_of(self, place: Place) -> Held:
+    def _sync(self, random: Random) -> None:
+        self.disk += [record for record in self.written if isinstance(record, Change)]
+        self.written = []
+        end = len(self.disk)
+        assert [record.number for record in self.disk] == list(range(1, end + 1))
+        self.recording.synced(end, {"at": end})
+
+    def _acknowledge(self, random: Random) -> None:
+        position = self.recording.to_acknowledge(0.0, at_once=True)
+        assert position is not None
+        self.forgotten = int(str(position["at"]))
+        self.recording.acknowledged(position, 0.0)
+
+    def make_durable(self, number: int, random: Random) -> None:
+        while self.recording.end < number:
+            (self._sync if self.written else self._write)(random)
+
+    def next_of(self, place: Place) -> Committed:
         held = self.order.held(place.cursor, 1)
-        return held[0] if held else Held(self.recorded[place.cursor - 1], 0.0)
+        item = held[0].item if held else numbered_of(self.disk[place.cursor - 1])
+        assert isinstance(item, Committed)
+        return item
 
     def place(self, after: int) -> Place:
+        """A place behind a number, as a channel makes it."""
         place = Place(self.order, after + 1)
         self.order.places.append(place)
-        self.order.recall(after, [item.stamps for item in self.recorded[after : self.synced]])
-        place.received([item.stamps for item in self.recorded[:after]])
+        stamps = [stamps_of(numbered_of(record)) for record in self.disk]
+        self.order.recall(after, stamps[after:])
+        place.received(stamps[:after])
         return place
 
 
@@ -234,8 +265,7 @@ class Deployment:
             case Inquire(ask):
                 place.replied(follower.database.answer(ask))
             case Deliver():
-                item = follower.next_of(place).item
-                assert isinstance(item, Committed)
+                item = follower.next_of(place)
                 delivery = Delivery(source, None, item.position, number=place.cursor)
                 event = relevant(view.plan.view, item.transaction, delivery, as_it_is)
                 view.inbox.append(replace(delivery, event=TransactionArrived(event)))
@@ -261,8 +291,7 @@ class Deployment:
     def write(self, view: MaintainedView, commits: Sequence[Commit]) -> None:
         for commit in commits:
             for source, reached in commit.vector.items():
-                follower = self.followers[source]
-                follower.synced = max(follower.synced, reached.number)
+                self.followers[source].make_durable(reached.number, self.random)
             view.contents = view.contents + commit.delta
             view.claims.append(Claim(view.contents, tuple(_taken_in(view.vector, commit))))
             view.vector = commit.vector
