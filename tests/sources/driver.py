@@ -17,8 +17,9 @@ from headwater.protocol.effects import Apply, Ask, apply_actions
 from headwater.protocol.events import TransactionArrived
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction
-from headwater.sources.channel import Channel, Delivery
+from headwater.sources.channel import Channel
 from headwater.sources.contract import Source
+from headwater.sources.subscription import Delivery
 
 
 class Driver:

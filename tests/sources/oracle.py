@@ -11,8 +11,8 @@ from headwater.algebra.rows import Rows
 from headwater.errors import HeadwaterError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.sources.channel import Delivery
 from headwater.sources.contract import Position
+from headwater.sources.subscription import Delivery
 
 
 @dataclass

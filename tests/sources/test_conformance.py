@@ -21,8 +21,9 @@ from headwater.algebra.sql import parse_view
 from headwater.algebra.terms import Query, bind_delta, query_of
 from headwater.algebra.values import INT, TEXT
 from headwater.protocol.effects import Ask
-from headwater.sources.channel import Channel, Delivery, Subscription
+from headwater.sources.channel import Channel
 from headwater.sources.contract import Position, Source
+from headwater.sources.subscription import Delivery, Subscription
 from tests.sources.harness import Harness, Writer
 from tests.sources.kinds import HARNESSES
 from tests.sources.oracle import Oracle

@@ -23,10 +23,11 @@ from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.sources.channel import Channel, Delivery
+from headwater.sources.channel import Channel
 from headwater.sources.contract import Committed, Marked, Position
 from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite.monitor import SqliteMonitor
+from headwater.sources.subscription import Delivery
 from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter
 from tests.sources.sqlite_reading import committed, drain

@@ -28,11 +28,12 @@ from headwater.algebra.terms import Query, bind_delta, query_of
 from headwater.algebra.values import INT
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.sources.channel import Channel, Delivery
+from headwater.sources.channel import Channel
 from headwater.sources.contract import Source
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres.embedded import PostgresServer
 from headwater.sources.sqlite import SqliteSource
+from headwater.sources.subscription import Delivery
 
 _TABLE = "CREATE TABLE items (id BIGINT PRIMARY KEY, grp BIGINT, name VARCHAR(40))"
 _KEYS = Relation("elsewhere.keys", "elsewhere", Schema.of([("id", INT)]))

@@ -10,28 +10,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
 from headwater.errors import HeadwaterError
-from headwater.sources.channel import Channel, Numbered, Stamps, stamps_of
-from headwater.sources.contract import (
-    Broken,
-    Committed,
-    Lift,
-    Position,
-    Progressed,
-    Reader,
-    Source,
-    as_it_is,
-)
-from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, Record
+from headwater.pipeline.recording import Recording, numbered_of
+from headwater.sources.channel import Channel
+from headwater.sources.contract import Lift, Progressed, Reader, Source, as_it_is
+from headwater.sources.order import Numbered, Stamps, stamps_of
+from headwater.warehouse.changes import ChangeLog, Record
 from headwater.warehouse.lease import Lease
 
 _PROGRESS_S = 0.5
-_ACKNOWLEDGE_S = 0.25
-_MOST_ROWS_WAITING = 500_000
 
 
 class Feed:
@@ -41,14 +31,10 @@ class Feed:
         self.log = log
         self._lease = lease
         self._changed = threading.Condition()
-        self._waiting: deque[Record] = deque()
-        self._waiting_rows = 0
         self._stopping = False
         self._failure: HeadwaterError | None = None
-        self._acknowledged: Position | None = None
-        self._acknowledge_at = 0.0
-        self._progress_at = 0.0
         log.open(lease.epoch, lease.check)
+        self._recording = Recording(log.end, log.position)
         self.channel = Channel(
             source,
             log.position or None,
@@ -108,27 +94,18 @@ class Feed:
     # The channel's history
 
     def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
-        records: list[Record] = []
-        for item in logged:
-            records.append(_record(first, item))
-            first += not isinstance(item, Progressed)
         with self._changed:
             self._changed.wait_for(
-                lambda: (
-                    self._waiting_rows < _MOST_ROWS_WAITING
-                    or self._failure is not None
-                    or self._stopping
-                )
+                lambda: self._recording.has_room or self._failure is not None or self._stopping
             )
-            self._waiting += records
-            self._waiting_rows += sum(map(_rows, records))
+            self._recording.record(first, logged)
             self._changed.notify_all()
 
     def recall(self, after: int, most: int) -> Sequence[Numbered]:
-        return [_numbered(record) for record in islice(self.log.read(after), most)]
+        return [numbered_of(record) for record in islice(self.log.read(after), most)]
 
     def stamps(self, after: int, most: int) -> Sequence[Stamps]:
-        return [stamps_of(_numbered(record)) for record in islice(self.log.heads(after), most)]
+        return [stamps_of(numbered_of(record)) for record in islice(self.log.heads(after), most)]
 
     def holds(self, number: int) -> bool:
         return self.log.end >= number
@@ -143,12 +120,12 @@ class Feed:
         try:
             while True:
                 with self._changed:
-                    self._changed.wait_for(self._is_due, _PROGRESS_S)
-                    records = list(self._waiting)
-                    self._waiting.clear()
-                    self._waiting_rows = 0
+                    self._changed.wait_for(
+                        lambda: self._stopping or self._recording.is_due, _PROGRESS_S
+                    )
+                    records = self._recording.batch()
                     stopping = self._stopping
-                self._store(_condensed(records))
+                self._store(records)
                 self._acknowledge(at_once=stopping)
                 if stopping:
                     return
@@ -162,27 +139,22 @@ class Feed:
             failure.__cause__ = error
             self._fail(failure)
 
-    def _is_due(self) -> bool:
-        return self._stopping or any(not isinstance(r, Progress) for r in self._waiting)
-
     def _store(self, records: Sequence[Record]) -> None:
         if not records:
             return
         self.log.append(records)
         with self._changed:
+            self._recording.synced(self.log.end, self.log.position)
             self._changed.notify_all()
 
     def _acknowledge(self, at_once: bool) -> None:
-        position = self.log.position
         now = time.monotonic()
-        if not position or position == self._acknowledged:
-            return
-        if now < self._acknowledge_at and not at_once:
+        position = self._recording.to_acknowledge(now, at_once)
+        if position is None:
             return
         with self._lease.guard():
             self.channel.acknowledge(position)
-        self._acknowledged = position
-        self._acknowledge_at = now + _ACKNOWLEDGE_S
+        self._recording.acknowledged(position, now)
 
     def _fail(self, error: HeadwaterError | OSError) -> None:
         if isinstance(error, OSError):
@@ -193,32 +165,3 @@ class Feed:
         with self._changed:
             self._failure = error
             self._changed.notify_all()
-
-
-def _condensed(records: Sequence[Record]) -> list[Record]:
-    """Without progress that something later contains."""
-    return [r for r in records[:-1] if not isinstance(r, Progress)] + list(records[-1:])
-
-
-def _rows(record: Record) -> int:
-    if not isinstance(record, Change):
-        return 1
-    return sum(len(update.delta) for update in record.transaction.updates)
-
-
-def _record(number: int, item: Numbered | Progressed) -> Record:
-    match item:
-        case Committed(transaction, position, stamp, others):
-            return Change(number, transaction, position, stamp, others)
-        case Broken(columns, reason, position, broken_stamp):
-            return Break(number, columns, reason, position, broken_stamp)
-        case Progressed(position):
-            return Progress(position)
-
-
-def _numbered(record: Change | Break) -> Numbered:
-    match record:
-        case Change(_, transaction, position, stamp, others):
-            return Committed(transaction, position, stamp, others)
-        case Break(_, columns, reason, position, broken_stamp):
-            return Broken(columns, reason, position, broken_stamp)

@@ -35,9 +35,10 @@ from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintain import Obtained, Plan
-from headwater.sources.channel import Deliver, Subscription
+from headwater.pipeline.maintain import Obtained
+from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position
+from headwater.sources.subscription import Receive, Subscription
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -60,7 +61,7 @@ def load_view(
     warehouse: Warehouse,
     spark: Spark,
     runner: str,
-    deliver: Deliver,
+    deliver: Receive,
     described: Mapping[str, Relation],
     report: Report = lambda tally: None,
 ) -> Obtained:
@@ -89,7 +90,7 @@ class _LostSnapshotError(HeadwaterError):
     """A source cannot show the snapshot any more."""
 
 
-def _hold(feed: Feed, deliver: Deliver) -> Subscription:
+def _hold(feed: Feed, deliver: Receive) -> Subscription:
     """A place in the channel far enough back that a snapshot taken now begins behind it."""
     channel = feed.channel
     after = max(feed.log.first - 1, channel.end - _LOOK_BACK, 0)

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql import normalised
 from headwater.algebra.views import View
-from headwater.check.levels import Level, parse_level
 from headwater.errors import (
     EngineError,
     FencedError,
@@ -39,7 +38,8 @@ from headwater.pipeline.describe import describe_feed, describe_view
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.gaps import GapError
 from headwater.pipeline.load import load_view
-from headwater.pipeline.maintain import Maintainer, Obtained, Plan
+from headwater.pipeline.maintain import Maintainer, Obtained
+from headwater.pipeline.maintenance import Plan
 from headwater.pipeline.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.pipeline.project import (
     Project,
@@ -51,8 +51,8 @@ from headwater.pipeline.repair import begin_anew, repair_source
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.settings import FILE
 from headwater.pipeline.upkeep import Upkeep, Upkept, reached
-from headwater.sources.channel import Deliver
 from headwater.sources.contract import Reader, Source
+from headwater.sources.subscription import Receive
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
@@ -368,7 +368,7 @@ class Runner:
         )
         status.maintainer.start()
 
-    def _obtain(self, plan: Plan, status: ViewStatus, deliver: Deliver) -> Obtained:
+    def _obtain(self, plan: Plan, status: ViewStatus, deliver: Receive) -> Obtained:
         """A view's table; loaded first where there is none, or loaded anew. In its own thread."""
         name = plan.view.name
         if name in self.warehouse.view_names() and not status.anew:
@@ -432,7 +432,7 @@ class Runner:
     def _may_load_anew(self, gap: GapError, plan: Plan) -> bool:
         """Whether a view goes on behind a gap by itself; one that shows every state does not."""
         by_itself = self.project.settings.run.gaps == "reload"
-        return gap.is_repair or (by_itself and parse_level(plan.level) < Level.COMPLETE)
+        return gap.is_repair or (by_itself and not plan.shows_each_state)
 
     def _load_unsound(self) -> None:
         """Load views anew that hold rows with a count below zero.

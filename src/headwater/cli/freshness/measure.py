@@ -150,7 +150,7 @@ class Running:
         status = self.runner.views[VIEW]
         if status.state == "stopped":
             raise HeadwaterError(status.message)
-        return status.maintainer is not None and status.maintainer.progress is not None
+        return status.maintainer is not None and status.maintainer.vector is not None
 
     def wait(self, condition: Callable[[], bool], pause_s: float = 0.05) -> None:
         deadline = time.monotonic() + _LIMIT_S

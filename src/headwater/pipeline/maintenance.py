@@ -1,0 +1,310 @@
+"""The maintenance of one view as a machine: deliveries and time in, questions and commits out.
+
+It feeds the view's manager one event at a time, gathers what the manager wants applied, and says
+when that is to be committed and with which version vector. Threads, tables and clocks are its
+driver's (see `maintain`), which tells it the time.
+
+A transaction is known to the manager by its source and its number there: what a source calls it
+need not be unique. Unless every state is to be shown, what is ready while more has arrived
+is committed together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.values import Json
+from headwater.algebra.views import View
+from headwater.check.levels import Level, parse_level
+from headwater.errors import EngineError, HeadwaterError
+from headwater.pipeline.gaps import GapError, concerns
+from headwater.pipeline.progress import Progress, has_reached, ranges
+from headwater.protocol.effects import Add, Apply, Ask
+from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.protocol.managers import ViewManager
+from headwater.protocol.transactions import Transaction, Update
+from headwater.sources.contract import Broken, Lift, Position
+from headwater.sources.subscription import Delivery
+from headwater.warehouse.commits import Kind
+from headwater.warehouse.vectors import Vector
+
+NOTE_S = 5.0
+"""After how long a quiet view notes how far it has come."""
+POLL_S = 0.2
+_MOST_UNNOTED = 5000
+_MOST_TOGETHER = 1000
+_LONGEST_TOGETHER_S = 0.2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one view is to be maintained; its relations have only the columns that it uses."""
+
+    view: View
+    manager: ViewManager[Any]
+    algorithm: str
+    level: str
+    reason: str
+    definition: Mapping[str, Json]
+    refresh_s: float | None = None
+    publish_s: float = 60.0
+
+    @property
+    def shows_each_state(self) -> bool:
+        return parse_level(self.level) >= Level.COMPLETE
+
+
+@dataclass(frozen=True)
+class Received:
+    """A transaction on its way through the manager."""
+
+    source: str
+    number: int
+    position: Position | None
+    read_at: float
+
+    @property
+    def id(self) -> str:
+        return identity(self.source, self.number)
+
+
+def identity(source: str, number: int) -> str:
+    """What a transaction is called towards the manager: no two of all sources are alike."""
+    return f"{source}:{number}"
+
+
+def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lift) -> Transaction:
+    """What a transaction means to a view, under the name by which its manager knows it."""
+    schemas = {relation.name: relation.schema for relation in view.relations}
+    updates = []
+    for name, delta in transaction.deltas.items():
+        if name in schemas:
+            _check_columns(view, name, delta, delivery)
+            if found := delta.only(schemas[name]):
+                updates.append(Update(name, lift(found)))
+    called = identity(delivery.source, delivery.number)
+    return replace(transaction, id=called, updates=tuple(updates))
+
+
+def _check_columns(view: View, relation: str, delta: Rows, delivery: Delivery) -> None:
+    """What was logged before a column was needed does not have it."""
+    needed = next(r.schema.names for r in view.relations if r.name == relation)
+    lacking = [name for name in needed if name not in delta.schema.positions]
+    if lacking:
+        raise HeadwaterError(
+            f"View {view.name} needs {', '.join(lacking)} of {relation}, which transaction "
+            f"{delivery.number} of {delivery.source} was logged without.",
+            f"Load it anew: headwater reload {view.name}.",
+        )
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Make a change of the view visible, in one step, with the vector that it stands for."""
+
+    delta: Rows
+    vector: Vector
+    received: Sequence[Received] = ()
+    kind: Kind = "change"
+
+    @property
+    def added(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """The numbers of the transactions that it takes in."""
+        numbers: dict[str, list[int]] = {}
+        for received in self.received:
+            numbers.setdefault(received.source, []).append(received.number)
+        return {source: ranges(found) for source, found in numbers.items()}
+
+
+@dataclass
+class Pending:
+    """What the next commit makes visible."""
+
+    delta: list[Rows] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+    since: float = 0.0
+
+
+class Maintenance:
+    """One view, from the vector that its table has.
+
+    `settle` brings a relation to where the table is written from, and merges its counts.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        vector: Vector,
+        settle: Callable[[Rows], Rows] = lambda rows: rows,
+    ) -> None:
+        self.visible = vector
+        """What a reader of the view sees is the view at this vector."""
+        self._plan = plan
+        self._settle = settle
+        self._progress = Progress(vector)
+        self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
+        self._known: dict[str, Received] = {}
+        self._pending = Pending()
+        self._unnoted = 0
+        self._written_at = -math.inf  # the first change is due at once
+        self._hurries = False
+        self._owed = dict.fromkeys(plan.view.sources, 0)
+
+    @property
+    def vector(self) -> Vector:
+        """What the view reflects, visible or not yet."""
+        return self._progress.vector
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions were received and are not reflected yet."""
+        return len(self._known)
+
+    def owes(self, source: str) -> bool:
+        """Whether an answer of a source is waited for."""
+        return self._owed[source] > 0
+
+    def reach(self, targets: Mapping[str, int]) -> bool:
+        """Show everything up to these numbers as soon as it is there; whether readers see it."""
+        if not has_reached(self.vector, targets):
+            return False
+        self._hurries = True
+        return has_reached(self.visible, targets)
+
+    # Deliveries
+
+    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit]:
+        """One delivery; what is to be asked and written because of it, in this order."""
+        if delivery.broken is not None:
+            self._pass(delivery, delivery.broken)
+            return ()
+        event = delivery.event
+        match event:
+            case TransactionArrived(transaction):
+                received = Received(
+                    delivery.source, delivery.number, delivery.position, delivery.read_at
+                )
+                self._known[received.id] = received
+                if not transaction.updates:
+                    self._reflect(transaction.id, concerns=False)
+                    return ()
+            case AnswerArrived(source):
+                self._owed[source] -= 1
+            case _:
+                raise AssertionError(f"no view is delivered {event}")
+        self._state, effects = self._plan.manager.handle(self._state, event)
+        found: list[Ask | Commit] = []
+        for effect in effects:
+            match effect:
+                case Ask(source=source):
+                    self._owed[source] += 1
+                    found.append(effect)
+                case Apply():
+                    found += self._apply(effect, now)
+                case _:
+                    raise AssertionError(f"chosen algorithms give no {effect}")
+        return found
+
+    def _pass(self, delivery: Delivery, broken: Broken) -> None:
+        """Pass a gap in a source's log, if it is none of this view's."""
+        if concerns(broken, self._plan.view):
+            raise GapError(self._plan.view.name, broken)
+        self._progress.reflect(delivery.source, delivery.number, delivery.position, concerns=False)
+        self._unnoted += 1
+
+    def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
+        if not self._is_in(apply.transactions):
+            for action in apply.actions:
+                assert isinstance(action, Add), "chosen algorithms only add signed rows"
+                if settled := self._settle(action.rows):
+                    self._pending.since = self._pending.since or now
+                    self._pending.delta.append(settled)
+        for name in apply.transactions:
+            self._reflect(name)
+        if self._plan.shows_each_state and self._is_due(now):
+            return self._gathered()
+        return ()
+
+    def _is_in(self, transactions: Sequence[str]) -> bool:
+        """Whether the view showed these before it was stopped: an algorithm may commit early."""
+        received = [self._known[name] for name in transactions]
+        early = {self._progress.was_early(one.source, one.number) for one in received}
+        if len(early) == 2:
+            name = self._plan.view.name
+            raise EngineError(
+                f"View {name} shows some of the transactions that are taken together now.",
+                f"Load it anew: headwater reload {name}.",
+            )
+        return early == {True}
+
+    def _reflect(self, name: str, concerns: bool = True) -> None:
+        received = self._known.pop(name)
+        self._progress.reflect(received.source, received.number, received.position, concerns)
+        if concerns:
+            self._pending.received.append(received)
+        self._unnoted += 1
+
+    # Time
+
+    def tick(self, now: float, more: bool) -> Sequence[Commit]:
+        """What is to be written now; `more` says whether something else has arrived already."""
+        found: list[Commit] = []
+        if self._is_due(now) and (not more or self._has_waited(now)):
+            found += self._gathered()
+        if not self._pending.delta and not found:
+            self.visible = self.vector
+            is_quiet = not more and now > self._written_at + NOTE_S
+            if self._unnoted > _MOST_UNNOTED or (self._unnoted and is_quiet):
+                found.append(self._note())
+        return found
+
+    def finish(self) -> Sequence[Commit]:
+        """What is to be written at the end: all that is ready, and how far the view has come."""
+        found = self._gathered()
+        return found or ([self._note()] if self._unnoted else [])
+
+    def written(self, commit: Commit, now: float) -> None:
+        """A commit is in the table."""
+        self.visible = commit.vector
+        self._written_at = now
+
+    def patience(self, now: float) -> float:
+        """How long it may be left alone if nothing arrives."""
+        if not self._pending.delta:
+            return POLL_S
+        return min(POLL_S, max(0.0, self._due_at() - now))
+
+    def _gathered(self) -> list[Commit]:
+        """The commit of everything that is pending, if that changes the view."""
+        pending, self._pending = self._pending, Pending()
+        delta = self._settle(Rows.sum(self._plan.view.schema, pending.delta))
+        if not delta:
+            self._pending.received = pending.received
+            return []
+        self._unnoted = 0
+        return [Commit(delta, self.vector, pending.received)]
+
+    def _note(self) -> Commit:
+        """How far the view has come although it did not change."""
+        pending, self._pending = self._pending, Pending()
+        self._unnoted = 0
+        return Commit(Rows.empty(self._plan.view.schema), self.vector, pending.received, "vector")
+
+    def _is_due(self, now: float) -> bool:
+        return bool(self._pending.delta) and now >= self._due_at()
+
+    def _due_at(self) -> float:
+        if self._hurries or self._plan.refresh_s is None:
+            return self._written_at
+        return self._written_at + self._plan.refresh_s
+
+    def _has_waited(self, now: float) -> bool:
+        """Whether what is ready goes before what else has arrived."""
+        return (
+            len(self._pending.received) >= _MOST_TOGETHER
+            or now > self._pending.since + _LONGEST_TOGETHER_S
+        )

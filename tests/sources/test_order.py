@@ -1,0 +1,270 @@
+"""Where an answer belongs in a source's order, over every schedule of small sources.
+
+A source writes a transaction to its log, and makes it visible some time afterwards: in another
+order, if it likes. A marker that is written with an answer comes behind everything that is visible.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwater.protocol.effects import Ask
+from headwater.protocol.transactions import Transaction
+from headwater.sources.contract import Broken, Committed, Logged, Marked, Reply, Snapshot
+from headwater.sources.order import Answer, Deliver, Inquire, Order, Place, stamps_of
+
+Unit = tuple[int, ...]
+"""Transactions that the log reports as one."""
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A snapshot: what was visible when it was taken."""
+
+    stamps: frozenset[int]
+
+    def includes(self, stamp: int) -> bool:
+        return stamp in self.stamps
+
+
+@dataclass
+class Source:
+    """What it will log, in this order, and the order in which its transactions become visible."""
+
+    units: tuple[Unit, ...]
+    appear: tuple[int, ...]
+    log: list[Logged] = field(default_factory=list)
+    logged: int = 0
+    visible: int = 0
+
+    def steps(self) -> Iterator[str]:
+        if self.logged < len(self.units):
+            yield "log"
+        if self.visible < len(self.appear):
+            written = {stamp for unit in self.units[: self.logged] for stamp in unit}
+            if self.appear[self.visible] in written:
+                yield "appear"
+
+    def step(self, name: str) -> None:
+        if name == "appear":
+            self.visible += 1
+            return
+        *others, stamp = self.units[self.logged]
+        self.logged += 1
+        self.log.append(
+            Committed(Transaction(f"T{stamp}", (), ("s",), ("s",)), {}, stamp, tuple(others))
+        )
+
+    def reply(self) -> Reply:
+        marker = f"m{len(self.log)}"
+        self.log.append(Marked(marker))
+        return Reply((), Visible(frozenset(self.appear[: self.visible])), marker)
+
+
+@dataclass
+class World:
+    """A source, its order as it is read, one place in it and its questions."""
+
+    source: Source
+    order: Order
+    place: Place
+    questions: int
+    read: int = 0
+    inquiring: bool = False
+    delivered: list[Unit] = field(default_factory=list)
+    answers: int = 0
+
+    def steps(self) -> Iterator[str]:
+        yield from self.source.steps()
+        if self.read < len(self.source.log):
+            yield "read"
+        if self.questions:
+            yield "ask"
+        if self.inquiring:
+            yield "reply"
+        elif self.place.has_work and not self.is_awaiting:
+            yield "work"
+
+    @property
+    def is_awaiting(self) -> bool:
+        reply = self.place._reply
+        return reply is not None and not self.order.has_passed(reply.marker) and not self.is_placed
+
+    @property
+    def is_placed(self) -> bool:
+        return self.place._upto is not None
+
+    def step(self, name: str) -> None:
+        match name:
+            case "log" | "appear":
+                self.source.step(name)
+            case "read":
+                self.order.take(self.source.log[self.read : self.read + 1])
+                self.read += 1
+            case "ask":
+                self.questions -= 1
+                self.place.ask(Ask("s", f"q{self.questions}", ()))
+            case "reply":
+                self.inquiring = False
+                self.place.replied(self.source.reply())
+            case "work":
+                self.work()
+
+    def work(self) -> None:
+        match self.place.next():
+            case Inquire():
+                self.inquiring = True
+            case Deliver():
+                found = self.order.held(self.place.cursor, 1)
+                assert found
+                assert isinstance(found[0].item, Committed)
+                self.place.delivered(found[0].item)
+                self.delivered.append(found[0].item.stamps)
+            case Answer(_, reply):
+                assert isinstance(reply.snapshot, Visible)
+                reflected = {stamp for unit in self.delivered for stamp in unit}
+                assert reply.snapshot.stamps == reflected
+                self.place.answered()
+                self.answers += 1
+
+    @property
+    def key(self) -> Hashable:
+        place = {k: repr(v) for k, v in vars(self.place).items() if k not in ("_order", "retries")}
+        markers = tuple(i if isinstance(i, Marked) else None for i in self.source.log)
+        return (
+            *(self.source.logged, self.source.visible, markers, self.questions, self.read),
+            *(self.inquiring, tuple(place.items()), self.order.end),
+        )
+
+
+def explore(units: tuple[Unit, ...], appear: tuple[int, ...], kind: type[Place], log: int) -> int:
+    """Go every way to every end, where all must have been delivered and answered; how many ends.
+
+    A question that is asked again writes one more marker each time: beyond `log` entries the
+    source has settled before it answers.
+    """
+    order = Order()
+    place = kind(order, 1)
+    order.places.append(place)
+    waiting, known, ends = [World(Source(units, appear), order, place, questions=2)], set(), 0
+    while waiting:
+        world = waiting.pop()
+        if world.key in known:
+            continue
+        known.add(world.key)
+        steps = list(world.steps())
+        if not steps:
+            ends += 1
+            assert world.delivered == list(units)
+            assert world.answers == 2
+        if len(world.source.log) >= log and len(steps) > 1:
+            steps = [step for step in steps if step != "reply"]
+        kept = pickle.dumps(world, pickle.HIGHEST_PROTOCOL)
+        for step in steps:
+            following: World = pickle.loads(kept)
+            following.step(step)
+            waiting.append(following)
+    return ends
+
+
+CASES = {
+    "visible as logged": (((1,), (2,)), (1, 2)),
+    "visible the other way round": (((1,), (2,)), (2, 1)),
+    "the last is visible first": (((1,), (2,), (3,)), (3, 1, 2)),
+    "two reported as one": (((1, 2), (3,)), (1, 2, 3)),
+    "two reported as one, another between": (((1, 3), (2,)), (1, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_answer_reflects_exactly_what_was_delivered_before_it(case: str) -> None:
+    units, appear = CASES[case]
+    assert explore(units, appear, Place, log=6) > 0
+
+
+class Forgetful(Place):
+    """Takes an answer although it lacks what was received."""
+
+    def _holds_received(self, snapshot: Snapshot) -> bool:
+        return True
+
+
+class Counting(Place):
+    """Takes the number of transactions in a snapshot for the place where it lies."""
+
+    def split(self, snapshot: Snapshot, known: int) -> int | None:
+        stamps = self._order.stamps(self.cursor)
+        inside = [all(map(snapshot.includes, item or ())) for item in stamps]
+        return self.cursor + sum(inside) - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        (Forgetful, "visible the other way round"),
+        (Counting, "visible the other way round"),
+        (Counting, "two reported as one"),
+    ],
+)
+def test_a_weaker_rule_gives_an_answer_a_wrong_place(kind: type[Place], case: str) -> None:
+    units, appear = CASES[case]
+    with pytest.raises(AssertionError):
+        explore(units, appear, kind, log=6)
+
+
+# What is kept
+
+
+def committed(number: int) -> Committed:
+    return Committed(Transaction(f"T{number}", (), ("s",), ("s",)), {"at": number}, number)
+
+
+def test_what_every_place_is_past_is_dropped() -> None:
+    order = Order()
+    place = Place(order, 1)
+    order.places.append(place)
+    order.take([committed(1), committed(2)])
+    assert order.held(1, 9)
+    place.delivered(committed(1))
+    order.trim()
+    assert order.held(1, 9) is None
+    assert [held.item for held in order.held(2, 9) or ()] == [committed(2)]
+
+
+def test_what_is_not_kept_elsewhere_is_not_dropped() -> None:
+    kept: set[int] = set()
+    order = Order(is_kept=kept.__contains__)
+    order.take([committed(1)])
+    assert order.held(1, 1)
+    kept.add(1)
+    order.trim()
+    assert order.held(1, 1) is None
+
+
+def test_stamps_that_were_dropped_are_known_again() -> None:
+    order = Order(end=3)
+    order.take([committed(4)])
+    order.recall(1, [(2,), (3,), (4,)])
+    assert order.first_known == 2
+    assert order.stamps(2) == [(2,), (3,), (4,)]
+
+
+def test_stamps_before_a_source_began_anew_mean_nothing() -> None:
+    order = Order()
+    place = Place(order, 1)
+    order.places.append(place)
+    gap = Broken(None, "it was restored", {})
+    assert stamps_of(gap) is None
+    order.take([committed(7), gap])
+    snapshot = Visible(frozenset())
+    assert place.split(snapshot, known=2) == 2
+    place.delivered(committed(7))
+    place.delivered(gap)
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    place.replied(Reply((), snapshot))
+    assert isinstance(place.next(), Answer)
