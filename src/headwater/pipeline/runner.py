@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql import normalised
-from headwater.algebra.views import View
 from headwater.errors import (
     EngineError,
     FencedError,
@@ -35,25 +34,21 @@ from headwater.errors import (
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.describe import describe_feed, describe_view
-from headwater.pipeline.feed import Feed
+from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.gaps import GapError
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
-from headwater.pipeline.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.pipeline.project import (
     Project,
     definition_json,
     describe_difference,
     file_signature,
 )
-from headwater.pipeline.repair import begin_anew, repair_source
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.settings import FILE
-from headwater.pipeline.upkeep import Upkeep, Upkept, reached
-from headwater.sources.contract import Reader, Source
+from headwater.pipeline.upkeep import Upkeep, Upkept
 from headwater.sources.subscription import Receive
-from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
 
@@ -121,7 +116,6 @@ class Runner:
         self._all = only is None
         wanted = project.view_files if only is None else only
         self.views = {name: ViewStatus(name, anew=name in anew) for name in wanted}
-        self.feeds: dict[str, Feed] = {}
         self.lease = Lease(self.warehouse.internal)
         settings = project.settings.spark
         self._jobs = f"headwater-{uuid.uuid4().hex[:12]}"
@@ -129,11 +123,8 @@ class Runner:
         self._session: SparkSession | None = None
         self.engine = Engine(self._spark, settings.engine, settings.threshold or THRESHOLD)
         self._watch = watch or (lambda view, step, seconds: None)
-        self._relations: dict[str, dict[str, Relation]] = {}
-        self._needed: dict[str, Columns] | None = None
-        self._columns: dict[str, Columns] = {}
-        """Which columns of each source are read now."""
-        self._described: dict[str, dict[str, Relation]] = {}
+        self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
+        self.feeds = self._followed.feeds
         self._upkeep: Upkeep | None = None
         self._files = file_signature(project.folder)
         self._files_trouble = ""
@@ -150,7 +141,7 @@ class Runner:
             self.warehouse.remove_leftovers()
             forget_requests(self.warehouse.internal)
             if self._to_repair is not None:
-                self._set_up_again(self._to_repair)
+                self._followed.set_up_again(self._to_repair)
             for status in self.views.values():
                 self._bring_up(status)
         except BaseException:
@@ -331,23 +322,13 @@ class Runner:
 
     def _relations_of(self, view: str) -> list[Relation]:
         """What the sources of a view say about their relations."""
-        return [r for source in self.project.needs[view] for r in self._ask(source).values()]
-
-    def _ask(self, source: str) -> Mapping[str, Relation]:
-        if source not in self._relations:
-            self._relations[source] = dict(self.project.sources[source].relations())
-        return self._relations[source]
-
-    def _forget_relations(self) -> None:
-        """Ask the sources again, and find out anew what is needed of them."""
-        self._relations.clear()
-        self._needed = None
+        return [r for s in self.project.needs[view] for r in self._followed.relations(s).values()]
 
     def _bring_up(self, status: ViewStatus) -> None:
         try:
             plan = self._plan(status)
             for source in plan.view.sources:
-                self._read(source, plan.view)
+                self._followed.read(source, plan.view)
         except LostConnectionError as error:
             status.wait(error, _RETRY_S)
             return
@@ -384,7 +365,7 @@ class Runner:
             replace(self.engine, start=self._tagged(name)).for_small,
             self.lease.runner,
             deliver,
-            {n: r for source in plan.view.sources for n, r in self._described[source].items()},
+            self._followed.described(plan.view.sources),
             report,
         )
         status.state, status.tally, status.anew = "running", None, False
@@ -424,7 +405,7 @@ class Runner:
             case GapError() if self._may_load_anew(failure, maintainer.plan):
                 status.anew = True
                 status.note = f"It was loaded anew at {time.strftime('%F %T')}: {failure.reason}"
-                self._forget_relations()
+                self._followed.ask_again()
                 status.wait(None, 0.0)
             case _:
                 status.stop(failure)
@@ -452,93 +433,6 @@ class Runner:
             )
             status.wait(None, 0.0)
 
-    # Sources
-
-    def _read(self, source: str, view: View) -> None:
-        """Have a source read, with the columns of a view and of all the others."""
-        wanted = {
-            relation.short_name: set(view.used_columns[relation.name])
-            for relation in view.relations
-            if relation.source == source
-        }
-        feed = self.feeds.get(source)
-        if feed is not None and feed.channel.is_over:
-            feed.close()
-            del self.feeds[source]
-            feed = None
-        if feed is None:
-            feed = self._open_feed(source)
-        read = self._columns[source]
-        lacks = read and any(needed - read.get(name, set()) for name, needed in wanted.items())
-        if lacks or self._is_altered(source, view):
-            self._needed = None  # a source may have been down when it was found out
-            columns = self._all_columns(source)
-            narrow = narrowed(self.project.sources[source], columns)
-            described = {r.name: r for r in narrow.relations().values()}
-            narrow.open_load(sorted(wanted), 1).close()  # says so if the log lacks a column
-            feed.channel.widen(narrow)
-            self._columns[source], self._described[source] = columns, described
-
-    def _is_altered(self, source: str, view: View) -> bool:
-        """Whether a view's columns are of other types than when the source was last described."""
-        described = self._described[source]
-        return any(
-            relation.source == source
-            and relation.name in described
-            and not set(relation.schema.columns) <= set(described[relation.name].schema.columns)
-            for relation in view.relations
-        )
-
-    def _open_feed(self, source: str) -> Feed:
-        log = ChangeLog(self.warehouse.changes, source)
-        columns = self._logged_columns(source)
-        narrow = narrowed(self.project.sources[source], columns)
-        described = {r.name: r for r in narrow.relations().values()}
-        log.scan()
-        if log.position and not reached(self.warehouse, source):
-            self._begin_anew_if_useless(narrow, log)
-        feed = Feed(narrow, log, self.lease, self.engine.lift)
-        feed.start()
-        self.feeds[source], self._columns[source] = feed, columns
-        self._described[source] = described
-        return feed
-
-    def _logged_columns(self, source: str) -> Columns:
-        """What all views need; without the new ones, if the source is not set up for them yet."""
-        columns = self._all_columns(source)
-        loaded = loaded_columns(self.warehouse, source)
-        new = any(found - loaded.get(name, frozenset()) for name, found in columns.items())
-        if not loaded or not new:
-            return columns
-        try:
-            narrow = narrowed(self.project.sources[source], columns)
-            narrow.open_load(sorted(narrow.relations()), 1).close()
-        except LostConnectionError:
-            raise
-        except SourceError:
-            return loaded
-        return columns
-
-    def _all_columns(self, source: str) -> Columns:
-        if self._needed is None:
-            asked = {}
-            for name in dict.fromkeys(s for needs in self.project.needs.values() for s in needs):
-                with suppress(SourceError):
-                    asked[name] = self._ask(name).values()
-            self._needed = needed_columns(self.project, self.warehouse, asked)
-        return self._needed.get(source, {})
-
-    def _begin_anew_if_useless(self, source: Source, log: ChangeLog) -> None:
-        """A log that its source cannot go on from, and that no view needs, is no obstacle."""
-        try:
-            source.open_monitor(
-                log.position, Reader(self.lease.warehouse, self.lease.epoch)
-            ).close()
-        except LostConnectionError:
-            raise
-        except SourceError as error:
-            begin_anew(log, self.lease, error.message)
-
     # What is asked of it
 
     def _look_at_files(self) -> None:
@@ -560,7 +454,7 @@ class Runner:
 
     def _take_up(self, project: Project) -> None:
         before, self.project = self.project, project
-        self._forget_relations()
+        self._followed.ask_again(project)
         for name in [name for name in self.views if name not in project.view_files]:
             self._stop_view(self.views[name])
             del self.views[name]
@@ -632,19 +526,12 @@ class Runner:
         views = [name for name in self.views if source in self.project.needs[name]]
         for name in views:
             self._stop_view(self.views[name])
-        feed = self.feeds.pop(source, None)
-        if feed is not None:
-            feed.close()
-        self._forget_relations()
-        self._set_up_again(source)
+        self._followed.close(source)
+        self._followed.ask_again()
+        self._followed.set_up_again(source)
         self._reload(views, request)
         if not views:
             answer(self.warehouse.internal, request)
-
-    def _set_up_again(self, source: str) -> None:
-        narrow = narrowed(self.project.sources[source], self._all_columns(source))
-        after = max(reached(self.warehouse, source), default=0)
-        repair_source(narrow, ChangeLog(self.warehouse.changes, source), self.lease, after)
 
     def _report(self, status: ViewStatus) -> None:
         """Answer who waits for a view's load, once no other view is waited for."""
