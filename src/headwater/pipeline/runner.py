@@ -59,6 +59,8 @@ _SUPERVISE_S = 0.5
 _RETRY_S = 5.0
 _STOP_S = 5.0
 """How long a stop waits for what is under way, and once more when it has been cancelled."""
+_STOP_VIEW_S = 60.0
+"""How long for one view, while the others go on: a busy machine is no reason to give up."""
 
 
 @dataclass
@@ -381,6 +383,10 @@ class Runner:
             self._cancel_jobs(status.name)
         maintainer.join(_STOP_S)
         if maintainer.is_running:
+            self._cancel_jobs(status.name)
+            maintainer.join(_STOP_VIEW_S)
+        if maintainer.is_running:
+            status.maintainer = maintainer
             raise HeadwaterError(
                 f"View {status.name}: what is under way does not end.", "Restart 'headwater run'."
             )
