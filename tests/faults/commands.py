@@ -22,11 +22,14 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from types import FrameType
 
+import typer.main
 from typer.testing import CliRunner
 
 from headwater.cli import main as entry
 from headwater.errors import HeadwaterError
 
+COMMAND = typer.main.get_command(entry.app)
+"""Made once: that takes as long as many a command does."""
 LIMIT_S = 180.0
 """Longer than any command takes on a busy machine: who reaches it hangs."""
 
@@ -56,18 +59,21 @@ def headwater(folder: Path, *arguments: str) -> Outcome:
     """Run a command in this process."""
     command = " ".join(("headwater", *arguments))
     threads: list[str] = []
-    with _limited(command), _watched_threads(threads):
-        done = CliRunner().invoke(entry.app, [*arguments, "--project", str(folder)])
-    code, said = done.exit_code, done.output
-    match done.exception:
-        case None | SystemExit():
-            pass
-        case HeadwaterError() as error:
-            code, said = error.exit_code, f"{said}\nheadwater: {error}"
-        case FaultError() as fault:
-            raise fault
-        case error:
-            said += "".join(traceback.format_exception(error))
+    code, said = 0, ""
+    with _limited(command), _watched_threads(threads), CliRunner().isolation() as (*_, output):
+        try:
+            COMMAND.main([*arguments, "--project", str(folder)], prog_name="headwater")
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 0
+        except HeadwaterError as error:
+            code, said = error.exit_code, f"\nheadwater: {error}"
+        except FaultError:
+            raise
+        except Exception as error:
+            code, said = 1, "".join(traceback.format_exception(error))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        said = output.getvalue().decode(errors="replace") + said
     return Outcome(command, code, "\n".join([said, *threads])).check()
 
 
