@@ -104,6 +104,24 @@ def test_a_view_stops_at_a_gap_until_it_is_loaded_anew(
     assert small.rows("amounts") == {(1, 11), (2, 20)}
 
 
+def test_a_value_that_does_not_fit_stops_only_views_that_use_it_until_it_is_corrected(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path)
+    with running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        small.write("shop", "UPDATE orders SET amount = 'oops', note = 'odd' WHERE id = 1")
+        wait_until(lambda: runner.views["amounts"].state == "stopped", runner.describe)
+        assert "'oops' does not fit" in runner.views["amounts"].message
+        small.write("shop", "UPDATE orders SET amount = 11, note = 'even' WHERE id = 1")
+        wait_until(lambda: (1, "even") in small.rows("notes"), runner.describe)
+        assert runner.views["notes"].state == "running"
+        assert quick("reload", "amounts", *small.arguments).code == 0
+        assert small.rows("amounts") == {(1, 11), (2, 20)}
+        small.write("shop", "UPDATE orders SET amount = 12 WHERE id = 1")
+        wait_until(lambda: small.rows("amounts") == {(1, 12), (2, 20)}, runner.describe)
+
+
 # Repair
 
 

@@ -203,10 +203,12 @@ class Table:
             raise self.misfit(place, self.columns, self.relation.schema.types, values) from None
         for at in self.relation.key_positions:
             if row[at] is None:
-                raise place.error(
+                raise UnreadableError(
+                    place,
+                    self.columns[at],
                     f"table {self.name}, column {self.columns[at]}: NULL in the key of row "
                     f"{show_row(values)}.",
-                    "Give the row a key, or declare another one.",
+                    "Give the row a key, or declare another one",
                 )
         return row
 
@@ -216,18 +218,31 @@ class Table:
         columns: Sequence[str],
         types: Sequence[Type],
         values: Sequence[Stored],
-    ) -> SourceError:
+    ) -> UnreadableError:
         """The error for the first value that does not fit its type."""
         for column, kind, value in zip(columns, types, values, strict=True):
             try:
                 reader(kind)(value)
             except ValueError as error:
-                return place.error(
+                return UnreadableError(
+                    place,
+                    column,
                     f"table {self.name}, column {column} ({kind}): {shown(value)} does not fit, "
                     f"{error}; row {show_row(values)}.",
-                    "Correct it in the database, or declare the column as what it holds.",
+                    "Correct it in the database, or declare the column as what it holds",
                 )
         raise AssertionError("every value fits")
+
+
+class UnreadableError(SourceError):
+    """A value has no equal here."""
+
+    def __init__(self, place: Place, column: str, reason: str, hint: str) -> None:
+        super().__init__(
+            f"Source {place.name}: {reason}", f"{hint}; then run 'headwater reload VIEW'."
+        )
+        self.column = column
+        self.reason = f"{reason} {hint}."
 
 
 def shown(value: Stored) -> str:

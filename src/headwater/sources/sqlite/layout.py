@@ -6,7 +6,7 @@ columns: these are read as rows of fewer columns, never as rows with a NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -39,23 +39,31 @@ class Layouts:
             for number, entry in self.followed.items()
         }
 
-    def of(self, number: Stored, seq: Stored) -> Layout | None:
-        """How a row of the log is read; None if nobody wants it or nothing in it is sound."""
+    def of(self, number: Stored, seq: Stored, lost: Collection[str] = ()) -> Layout | None:
+        """How a row of the log is read; None if nobody wants it or nothing in it is sound.
+
+        Columns that are `lost` are left out.
+        """
         assert isinstance(number, int)
         assert isinstance(seq, int)
         found = self._latest.get(number)
         if found is None:
             return None
         since, layout = found
-        return layout if seq > since else self._made(self.followed[number], seq)
+        if seq > since and not lost:
+            return layout
+        return self._made(self.followed[number], seq, lost)
 
-    def _made(self, entry: Followed, seq: int | None = None) -> Layout | None:
+    def _made(
+        self, entry: Followed, seq: int | None = None, lost: Collection[str] = ()
+    ) -> Layout | None:
         if entry.trouble is not None and entry.trouble.columns is None:
             return None
         lacking = entry.broken | {
             column
             for column in entry.table.columns
-            if column not in entry.columns
+            if column in lost
+            or column not in entry.columns
             or (seq is not None and entry.columns[column].since >= seq)
         }
         key = entry.number, frozenset(lacking)

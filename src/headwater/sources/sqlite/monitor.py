@@ -29,7 +29,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
@@ -45,7 +45,7 @@ from headwater.sources.contract import (
     Progressed,
     Reader,
 )
-from headwater.sources.sqlite.catalog import Connection, Place, Table, has_table
+from headwater.sources.sqlite.catalog import Connection, Place, Table, UnreadableError, has_table
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
@@ -351,7 +351,7 @@ class SqliteMonitor:
         row = rows.fetchone()
         while self._borders and count < _ROWS_PER_READ:
             border = self._borders[0]
-            updates: list[Update] = []
+            changes: list[tuple[Stored, ...]] = []
             gaps: list[tuple[int, int]] = []
             nonce = None
             while row is not None and row[0] <= border:
@@ -359,7 +359,7 @@ class SqliteMonitor:
                 if action == GAP:
                     gaps.append((row[0], relation))
                 else:
-                    updates += self._update(row)
+                    changes.append(row)
                 count += 1
                 row = rows.fetchone()
             if nonce is None:
@@ -367,6 +367,8 @@ class SqliteMonitor:
             position: Position = {"seq": border, "log": self._state.log, "nonce": nonce}
             for seq, relation in gaps:
                 logged += self._gap(seq, relation)
+            updates, unreadable = self._readable(changes)
+            logged += unreadable
             logged += self._unit(border, position, updates)
             self._borders.popleft()
             self._at, self._at_nonce = border, nonce
@@ -381,10 +383,36 @@ class SqliteMonitor:
         first = (self._at + 1,) if self._at + 1 < border else ()
         return [Committed(transaction, position, border, first)]
 
-    def _update(self, logged: tuple[Stored, ...]) -> list[Update]:
+    def _readable(
+        self, changes: Sequence[tuple[Stored, ...]]
+    ) -> tuple[list[Update], Sequence[Broken]]:
+        """What a transaction changes, in the columns of which every value can be read.
+
+        All others have a gap: whatever a view would make of such a value would not be the view.
+        """
+        lost: dict[Stored, dict[str, Broken]] = {}
+        while True:
+            updates: list[Update] = []
+            for change in changes:
+                seq, _, relation, _ = change[:4]
+                unread = lost.setdefault(relation, {})
+                try:
+                    updates += self._update(change, unread)
+                except UnreadableError as error:
+                    assert isinstance(relation, int)
+                    assert isinstance(seq, int)
+                    name, columns = self._layouts.followed[relation].table.name, {error.column}
+                    unread[error.column] = self._broken(
+                        name, frozenset(columns), error.reason, self._position, seq
+                    )
+                    break
+            else:
+                return updates, [gap for found in lost.values() for gap in found.values()]
+
+    def _update(self, logged: tuple[Stored, ...], lost: Collection[str]) -> list[Update]:
         """The change in one row of the log: none if it is of no interest."""
         seq, _, relation, action = logged[:4]
-        layout = self._layouts.of(relation, seq)
+        layout = self._layouts.of(relation, seq, lost)
         if layout is None:
             return []
         table = layout.table
