@@ -12,7 +12,7 @@ from headwater.pipeline.runner import Runner
 from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
 from headwater.sources.sqlite import SqliteSource
 from tests.cli.commands import quick
-from tests.pipeline.small import AMOUNTS, NOTES, Small, running, wait_until
+from tests.pipeline.small import AMOUNTS, Small, running, wait_until
 
 COMPLETE = AMOUNTS.replace("amounts AS", "amounts WITH COMPLETE CONSISTENCY AS")
 
@@ -31,7 +31,8 @@ class Gapped:
         position = next((i.position for i in found if hasattr(i, "position")), None)
         if position is None or self._gap is not None:
             return logged
-        self._gap = Broken(self._columns, "orders was emptied.", position)
+        columns = None if "everything" in self._columns else self._columns
+        self._gap = Broken(columns, "orders was emptied", position)
         return [self._gap, *logged]
 
     def acknowledge(self, position: Position) -> None:
@@ -78,6 +79,7 @@ def test_a_view_is_loaded_anew_behind_a_gap_and_others_pass_it(
     assert "load" not in kinds["notes"]
 
 
+@pytest.mark.parametrize("where", ["shop.orders", "everything"])
 @pytest.mark.parametrize(
     ("view", "setting"), [(AMOUNTS, "gaps = 'stop'"), (COMPLETE, "")], ids=["as told", "complete"]
 )
@@ -87,15 +89,15 @@ def test_a_view_stops_at_a_gap_until_it_is_loaded_anew(
     gap: dict[str, frozenset[str] | None],
     view: str,
     setting: str,
+    where: str,
 ) -> None:
-    small = Small(tmp_path, {"amounts": view, "notes": NOTES}, setting)
+    small = Small(tmp_path, {"amounts": view}, setting)
     small.run(spark)
-    gap["shop.orders"] = frozenset({"amount"})
+    gap[where] = frozenset({"amount"})
     small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
     with pytest.raises(HeadwaterError, match=r"orders was emptied. Load it anew: headwater reload"):
         small.run(spark)
     assert small.rows("amounts") == {(1, 10), (2, 20)}
-    assert small.rows("notes") == {(1, "later"), (2, "b")}
     gap.clear()
     with pytest.raises(HeadwaterError, match="orders was emptied"):  # it is in the change log
         small.run(spark)
@@ -120,6 +122,18 @@ def test_a_value_that_does_not_fit_stops_only_views_that_use_it_until_it_is_corr
         assert small.rows("amounts") == {(1, 11), (2, 20)}
         small.write("shop", "UPDATE orders SET amount = 12 WHERE id = 1")
         wait_until(lambda: small.rows("amounts") == {(1, 12), (2, 20)}, runner.describe)
+
+
+def test_a_load_that_fails_behind_a_gap_is_not_said_to_have_been_made(
+    tmp_path: Path, spark: SparkSession, gap: dict[str, frozenset[str] | None]
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    small.run(spark)
+    gap["shop.orders"] = frozenset({"amount"})
+    small.write("shop", "INSERT INTO orders VALUES (3, 'oops', '', '')")
+    with running(small, spark) as runner:
+        wait_until(lambda: runner.views["amounts"].state == "stopped", runner.describe)
+        assert runner.views["amounts"].note == ""
 
 
 # Repair

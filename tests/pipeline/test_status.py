@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.cli.commands import quick
-from tests.pipeline.small import Small, running, wait_until
+from tests.pipeline.small import AMOUNTS, Small, running, wait_until
 
 
 def test_without_a_runner_it_is_not_known_how_far_behind_views_are(
@@ -49,3 +49,18 @@ def test_a_damaged_change_log_is_told(tmp_path: Path, spark: SparkSession) -> No
     found = quick("status", *small.arguments)
     assert found.code == 1
     assert "headwater repair shop" in found.out.replace("\n", " ")
+
+
+def test_a_database_that_is_damaged_is_told_also_if_the_runner_has_not_noticed(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    with running(small, spark) as runner:
+        wait_until(lambda: runner.views["amounts"].state == "running")
+        small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+        wait_until(lambda: (1, 11) in small.rows("amounts"))
+        file = small.folder / "shop.db"
+        file.write_bytes(b"x" * len(file.read_bytes()))
+        done = quick("status", *small.arguments)
+    assert done.code == 1
+    assert "shop" in done.out

@@ -190,7 +190,7 @@ def _retained(kept: Mapping[str, Any] | None) -> str:
     shown = [f"{count:,} {unit}" for unit, count in parts if count is not None]
     if kept["left_bytes"] is not None:
         shown.append(f"lost after {kept['left_bytes']:,} more")
-    return ", ".join(shown)
+    return ", ".join(shown) or "unknown"
 
 
 def trim(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:

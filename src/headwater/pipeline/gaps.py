@@ -12,12 +12,13 @@ class GapError(HeadwaterError):
     """A source's log has a gap that this view may not pass; it is to be loaded anew behind it."""
 
     def __init__(self, view: str, broken: Broken) -> None:
+        self.reason = broken.reason if broken.reason.endswith(".") else f"{broken.reason}."
+        self.is_repair = broken.columns is None and not broken.position
+        """Whether somebody has repaired the source, so that all of its views are to follow."""
         super().__init__(
-            f"View {view} cannot go on: {broken.reason}",
+            f"View {view} cannot go on: {self.reason}",
             f"Load it anew: headwater reload {view}; until then readers keep its last state.",
         )
-        self.reason = broken.reason
-        self.is_repair = broken.columns is None
 
 
 def concerns(gap: Broken | Break, view: View) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
-from headwater.errors import HeadwaterError, SeveralError, SourceError
+from headwater.errors import HeadwaterError, LostConnectionError, SeveralError, SourceError
 from headwater.pipeline.needs import narrowed_sources
 from headwater.pipeline.project import Project
 from headwater.pipeline.repair import repair_source
@@ -30,12 +29,17 @@ def retained(project: Project) -> dict[str, dict[str, Any] | None]:
 
     A source that is down is no reason to wait.
     """
-    found: dict[str, Retained] = {}
+    found: dict[str, Retained | SourceError] = {}
 
     def look(source: Source) -> None:
-        with suppress(SourceError):
-            if (kept := source.retained()) is not None:
-                found[source.name] = kept
+        try:
+            kept: Retained | SourceError | None = source.retained()
+        except LostConnectionError:
+            return
+        except SourceError as error:
+            kept = error
+        if kept is not None:
+            found[source.name] = kept
 
     threads = [
         threading.Thread(target=look, args=[source], daemon=True)
@@ -50,9 +54,13 @@ def retained(project: Project) -> dict[str, dict[str, Any] | None]:
     return {name: _described(project, name, known.get(name)) for name in project.sources}
 
 
-def _described(project: Project, name: str, kept: Retained | None) -> dict[str, Any] | None:
+def _described(
+    project: Project, name: str, kept: Retained | SourceError | None
+) -> dict[str, Any] | None:
     if kept is None:
         return None
+    if isinstance(kept, SourceError):
+        return {"bytes": None, "rows": None, "left_bytes": None, "trouble": str(kept)}
     excess = project.settings.sources[name].excess(kept)
     trouble = (
         f"Source {name}: {excess}. Start 'headwater run', which reads it; or give it up with "

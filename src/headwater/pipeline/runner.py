@@ -77,6 +77,8 @@ class ViewStatus:
     maintainer: Maintainer | None = None
     anew: bool = False
     """Whether its table is to be replaced by a new load."""
+    because: str = ""
+    """Why, if nobody has asked for it."""
     requests: list[Request] = field(default_factory=list)
     """Who waits for its load."""
     tally: Tally | None = None
@@ -90,6 +92,16 @@ class ViewStatus:
 
     def stop(self, failure: HeadwaterError) -> None:
         self.state, self.failure, self.tally = "stopped", failure, None
+
+    def load_anew(self, because: str) -> None:
+        self.anew, self.because = True, because
+        self.wait(None, 0.0)
+
+    def loaded(self) -> None:
+        self.state, self.tally, self.anew = "running", None, False
+        if self.because:
+            self.note = f"It was loaded anew at {time.strftime('%F %T')}: {self.because}"
+            self.because = ""
 
     def wait(self, failure: HeadwaterError | None, seconds: float) -> None:
         self.state, self.failure, self.tally = "waiting", failure, None
@@ -227,9 +239,13 @@ class Runner:
         return all(self._reach(status, targets) for status in self.views.values())
 
     def _reach(self, status: ViewStatus, targets: Mapping[str, int]) -> bool:
-        if status.maintainer is None:
+        maintainer = status.maintainer
+        if maintainer is None:
             return status.failure is not None
-        return status.maintainer.reach(targets)
+        sources = maintainer.plan.view.sources
+        if any(s in self.feeds and self.feeds[s].channel.is_over for s in sources):
+            return False  # it is about to be told why
+        return maintainer.reach(targets)
 
     def _note_end(self, status: ViewStatus, failure: HeadwaterError) -> None:
         """A view that ended badly while everything was being stopped."""
@@ -370,7 +386,7 @@ class Runner:
             self._followed.described(plan.view.sources),
             report,
         )
-        status.state, status.tally, status.anew = "running", None, False
+        status.loaded()
         return obtained
 
     def _stop_view(self, status: ViewStatus) -> None:
@@ -409,10 +425,8 @@ class Runner:
             case LostConnectionError():
                 status.wait(failure, _RETRY_S)
             case GapError() if self._may_load_anew(failure, maintainer.plan):
-                status.anew = True
-                status.note = f"It was loaded anew at {time.strftime('%F %T')}: {failure.reason}"
+                status.load_anew(failure.reason)
                 self._followed.ask_again()
-                status.wait(None, 0.0)
             case _:
                 status.stop(failure)
 
@@ -432,12 +446,10 @@ class Runner:
             if status is None or status.state != "running":
                 continue
             self._stop_view(status)
-            status.anew = True
-            status.note = (
-                f"It was loaded anew at {time.strftime('%F %T')}: it had rows that were taken away "
-                "more often than they were there, so a source has reported what was not so."
+            status.load_anew(
+                "it had rows that were taken away more often than they were there, so a source "
+                "has reported what was not so."
             )
-            status.wait(None, 0.0)
 
     # What is asked of it
 
@@ -524,7 +536,7 @@ class Runner:
             with status.lock:
                 status.anew = name in self.warehouse.view_names()
             status.requests.append(request)
-            status.note = ""
+            status.note = status.because = ""
             status.wait(None, 0.0)
 
     def _repair(self, request: Request) -> None:
