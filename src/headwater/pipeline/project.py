@@ -66,7 +66,7 @@ class Project:
         problems = Problems()
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
         known = None if problems else settings.sources
-        files = _view_files(folder / VIEWS, problems)
+        files, twice = _view_files(folder / VIEWS, problems)
         needs = {}
         for name, file in files.items():
             before = len(problems)
@@ -77,7 +77,7 @@ class Project:
                 if known is not None:
                     needed = _needed(file, tables, known)
                     _check_level(file, needed, known)
-                    if len(problems) == before:
+                    if len(problems) == before and name not in twice:
                         needs[name] = needed
         if only is None or not needs.keys() >= set(only):
             problems.raise_any()
@@ -212,14 +212,15 @@ def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
 # Reading
 
 
-def _view_files(folder: Path, problems: Problems) -> dict[str, ViewFile]:
+def _view_files(folder: Path, problems: Problems) -> tuple[dict[str, ViewFile], set[str]]:
+    """The files by the names of their views, and the names that several files define."""
     paths = sorted(folder.glob("*.sql"))
     if not paths:
         problems.append(
             InputError(f"{folder}: there is no view.", "Write one to a file that ends in .sql.")
         )
     found: dict[str, ViewFile] = {}
-    twice = set()
+    twice: set[str] = set()
     for path in paths:
         with problems.collecting():
             file = read_view_file(path)
@@ -231,7 +232,7 @@ def _view_files(folder: Path, problems: Problems) -> dict[str, ViewFile]:
                     f"view {file.name} is defined in {first.path} already.",
                     "Names of views differ, also without regard to case.",
                 )
-    return {file.name: file for file in found.values() if file.name not in twice}
+    return {file.name: file for file in found.values()}, twice
 
 
 def _needed(
