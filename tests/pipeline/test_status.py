@@ -1,6 +1,7 @@
 """What `status` says, and its exit code, when not all is well."""
 
 import json
+import shutil
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -64,3 +65,17 @@ def test_a_database_that_is_damaged_is_told_also_if_the_runner_has_not_noticed(
         done = quick("status", *small.arguments)
     assert done.code == 1
     assert "shop" in done.out
+
+
+def test_check_says_that_views_cannot_go_on_from_what_lies_in_the_warehouse(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    small.run(spark)
+    small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+    small.run(spark)
+    assert quick("check", *small.arguments).code == 0
+    shutil.rmtree(small.warehouse.changes)
+    found = quick("check", *small.arguments)
+    assert found.code == 2
+    assert "headwater repair shop" in found.err.replace("\n", " ")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError
+from headwater.errors import BrokenLogError, HeadwaterError
 from headwater.sources.contract import Broken
-from headwater.warehouse.changes import Break
+from headwater.warehouse.changes import Break, ChangeLog
 
 
 class GapError(HeadwaterError):
@@ -31,3 +31,16 @@ def concerns(gap: Broken | Break, view: View) -> bool:
         ):
             return True
     return False
+
+
+def check_goes_on(view: str, source: str, number: int, log: ChangeLog) -> None:
+    """Whether a view that has come to a number finds in a change log what follows it."""
+    if number > log.end:
+        raise BrokenLogError(
+            source,
+            f"its change log ends at transaction {log.end}, and view {view} has come to {number}: "
+            "the log, or the warehouse, is not the one it was.",
+        )
+    if number < log.first - 1:
+        reason = f"the change log of {source} begins behind transaction {number}"
+        raise GapError(view, Broken(None, f"{reason}, to which it has come.", {}))

@@ -87,6 +87,7 @@ def inspect(folder: Path) -> Inspection:
         check_java()
     with _noting(found.problems):
         _check_warehouse(project.warehouse, found.warnings)
+        _look_at_warehouse(project, found.problems)
     sources = project.open_sources(known_owner(project.warehouse))
     found.sources = [_source(source, found.problems) for source in sources.values()]
     _look_at_logs(project, sources, found)
@@ -98,6 +99,28 @@ def inspect(folder: Path) -> Inspection:
                 source.missing_indexes = tuple(missing)
     found.problems = list({str(problem): problem for problem in found.problems}.values())
     return found
+
+
+def _look_at_warehouse(project: Project, problems: list[HeadwaterError]) -> None:
+    """Whether views that were loaded can go on from what lies there."""
+    from headwater.pipeline.gaps import check_goes_on
+    from headwater.warehouse.changes import ChangeLog
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    warehouse = Warehouse(project.warehouse)
+    logs = {}
+    for source in project.settings.sources:
+        with _noting(problems):
+            log = ChangeLog(warehouse.changes, source)
+            log.scan()
+            logs[source] = log
+    for name in warehouse.view_names():
+        with _noting(problems):
+            table = warehouse.view(name)
+            table.tail()
+            for source, reached in table.latest().vector.items():
+                if source in logs and name in project.view_files:
+                    check_goes_on(name, source, reached.number, logs[source])
 
 
 def _look_at_logs(project: Project, sources: Mapping[str, Source], found: Inspection) -> None:

@@ -18,15 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from headwater.errors import BrokenLogError, EngineError, HeadwaterError
+from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.gaps import GapError
+from headwater.pipeline.gaps import check_goes_on
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.sources.contract import Broken
 from headwater.sources.subscription import Delivery, Receive, Subscription
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -64,11 +63,6 @@ class Counters:
     def note_freshness(self, seconds: float) -> None:
         self.freshness_s.append(seconds)
         del self.freshness_s[:-_RECENT]
-
-
-def _begun_anew(source: str, after: int) -> Broken:
-    reason = f"the change log of {source} begins behind transaction {after}, to which it has come."
-    return Broken(None, reason, {})
 
 
 class Maintainer:
@@ -208,14 +202,7 @@ class Maintainer:
         self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number
-            if after > feed.log.end:
-                raise BrokenLogError(
-                    source,
-                    f"its change log ends at transaction {feed.log.end}, and view {self.name} "
-                    f"has come to {after}: the log, or the warehouse, is not the one it was.",
-                )
-            if after < feed.log.first - 1:
-                raise GapError(self.name, _begun_anew(source, after))
+            check_goes_on(self.name, source, after, feed.log)
             if source in self._subscriptions:
                 self._subscriptions[source].resume(after)
             else:

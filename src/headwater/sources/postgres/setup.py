@@ -193,10 +193,11 @@ class Installation:
     def check_tables(self, connection: Connection, tables: Iterable[Table]) -> None:
         """See that the log tells all about some tables."""
         tables = list(tables)
-        if self._publication_statements(connection, tables):
+        lacking = [t.label for t in tables if self._publication_statements(connection, [t])]
+        if lacking:
             raise SourceError(
                 f"Source {self.access.source}: the publication {self.publication} does not "
-                f"publish {', '.join(table.label for table in tables)}.",
+                f"publish {', '.join(lacking)}.",
                 f"Run 'headwater setup {self.access.source}', then load its views.",
             )
         for table in tables:

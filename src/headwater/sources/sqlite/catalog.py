@@ -108,7 +108,10 @@ class Place:
         if "decode to UTF-8" in str(error):
             return self.error(f"a stored text is not UTF-8 ({error}).",
                               "Correct it in the database.")  # fmt: skip
-        return self.error(f"SQLite says: {error}.", "See whether the file can be read.")
+        return self.error(
+            f"SQLite says: {error}.",
+            f"See whether the file can be read; if so, run: headwater repair {self.name}.",
+        )
 
 
 Connection = sqlite3.Connection
