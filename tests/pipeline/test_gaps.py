@@ -115,6 +115,7 @@ def test_a_value_that_does_not_fit_stops_only_views_that_use_it_until_it_is_corr
         small.write("shop", "UPDATE orders SET amount = 'oops', note = 'odd' WHERE id = 1")
         wait_until(lambda: runner.views["amounts"].state == "stopped", runner.describe)
         assert "'oops' does not fit" in runner.views["amounts"].message
+        assert quick("reload", "notes", *small.arguments).code == 0
         small.write("shop", "UPDATE orders SET amount = 11, note = 'even' WHERE id = 1")
         wait_until(lambda: (1, "even") in small.rows("notes"), runner.describe)
         assert runner.views["notes"].state == "running"

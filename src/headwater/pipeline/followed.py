@@ -7,7 +7,7 @@ view needs them, and a source is described anew when its tables have changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from headwater.algebra.schema import Relation
@@ -45,10 +45,6 @@ class FollowedSources:
         if source not in self._relations:
             self._relations[source] = dict(self._project.sources[source].relations())
         return self._relations[source]
-
-    def described(self, sources: Iterable[str]) -> dict[str, Relation]:
-        """The relations of sources that are read, as they are read."""
-        return {name: r for source in sources for name, r in self._described[source].items()}
 
     def ask_again(self, project: Project | None = None) -> None:
         """Ask the sources again, and find out anew what is needed of them."""

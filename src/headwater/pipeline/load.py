@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
+from headwater.algebra.views import View
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError, TooManyRowsError
 from headwater.frames import small
 from headwater.frames.frame import Frame
@@ -37,7 +38,7 @@ from headwater.pipeline.bulk_read import Small, Tally, read_relation
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.maintenance import Plan
-from headwater.sources.contract import Load, Position
+from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Receive, Subscription
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -62,14 +63,13 @@ def load_view(
     spark: Spark,
     runner: str,
     deliver: Receive,
-    described: Mapping[str, Relation],
     report: Report = lambda tally: None,
 ) -> Obtained:
     """Load a view, whether it has a table already or not."""
     for left in reversed(range(_TRIES)):
         subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
         try:
-            load = partial(_load, plan, feeds, warehouse, runner, subscriptions, described, report)
+            load = partial(_load, plan, feeds, warehouse, runner, subscriptions, report)
             if callable(spark):
                 with suppress(TooManyRowsError):
                     return Obtained(load(None), subscriptions)
@@ -103,7 +103,6 @@ def _load(
     warehouse: Warehouse,
     runner: str,
     subscriptions: Mapping[str, Subscription],
-    described: Mapping[str, Relation],
     report: Report,
     spark: SparkSession | None,
 ) -> ViewTable:
@@ -115,9 +114,14 @@ def _load(
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         loads: dict[str, Load] = {}
         vector: dict[str, Reached] = {}
+        described: dict[str, Relation] = {}
         for source in view.sources:
+            narrow = _of_view(feeds[source].channel.source, view)
+            described |= _described(narrow, view)
             names = [r.short_name for r in view.relations if r.source == source]
-            load, number = open_fitting(feeds[source], subscriptions[source], names, readers)
+            load, number = open_fitting(
+                feeds[source], subscriptions[source], narrow, names, readers
+            )
             stack.callback(load.close)
             loads[source] = load
             vector[source] = Reached(number, _position(feeds[source], number))
@@ -148,6 +152,28 @@ def _load(
             raise failure_of(view.name, error) from error
 
 
+def _of_view(source: Source, view: View) -> Source:
+    """A source with the columns that one view uses: what is in others is of no concern."""
+    return source.narrowed(
+        {r.short_name: r.schema.names for r in view.relations if r.source == source.name}
+    )
+
+
+def _described(source: Source, view: View) -> dict[str, Relation]:
+    """The relations of a view as its source describes them now, if that is as it was planned."""
+    found = {relation.name: relation for relation in source.relations().values()}
+    for planned in view.relations:
+        if planned.source != source.name:
+            continue
+        now = found.get(planned.name)
+        if now is None or not set(planned.schema.columns) <= set(now.schema.columns):
+            raise LostConnectionError(
+                f"Source {source.name}: {planned.short_name} has been altered just now.",
+                "It is tried again.",
+            )
+    return found
+
+
 Read: TypeAlias = Callable[[Load, Relation], Rows]
 """Reads a relation with the columns that a view uses."""
 
@@ -169,12 +195,12 @@ def reader(
 
 
 def open_fitting(
-    feed: Feed, subscription: Subscription, names: list[str], readers: int
+    feed: Feed, subscription: Subscription, source: Source, names: list[str], readers: int
 ) -> tuple[Load, int]:
     """A load whose snapshot splits the channel's order, and the last number that is in it."""
     for _ in range(_FITTING_TRIES):
         known = feed.channel.end
-        load = feed.channel.source.open_load(names, readers)
+        load = source.open_load(names, readers)
         try:
             feed.channel.catch_up()
             number = subscription.split(load.snapshot, known)

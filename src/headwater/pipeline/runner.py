@@ -383,7 +383,6 @@ class Runner:
             replace(self.engine, start=self._tagged(name)).for_small,
             self.lease.runner,
             deliver,
-            self._followed.described(plan.view.sources),
             report,
         )
         status.loaded()
