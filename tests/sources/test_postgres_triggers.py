@@ -672,6 +672,48 @@ def test_a_tables_owner_cannot_slip_a_cast_into_the_trigger(
     admin.execute("ALTER TABLE b OWNER TO postgres")
 
 
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_a_column_that_is_gone_is_not_called_as_a_function(
+    harness: PostgresHarness, intruder: psycopg.Connection, isolation: str
+) -> None:
+    harness.writer().execute("CREATE TABLE c (id int PRIMARY KEY, t text, to_json text)")
+    source = harness.source(["c"])
+    source.setup()
+    admin = harness.writer()
+    admin.execute("ALTER TABLE c OWNER TO intruder; GRANT CREATE ON SCHEMA public TO intruder")
+    for statement in (
+        "CREATE TYPE public.evil AS ENUM ('x')",
+        "CREATE FUNCTION public.become(public.evil) RETURNS json LANGUAGE plpgsql AS $$ BEGIN "
+        "EXECUTE 'ALTER ROLE intruder SUPERUSER'; RETURN 'null'; "
+        "EXCEPTION WHEN insufficient_privilege THEN RETURN 'null'; END $$",
+        "CREATE CAST (public.evil AS json) WITH FUNCTION public.become(public.evil)",
+    ):
+        intruder.execute(statement.encode())
+    with psycopg.connect(harness.server.dsn(harness.name, "intruder")) as writer:
+        writer.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}".encode())
+        writer.execute("SELECT")  # a snapshot in which the column is still there
+        intruder.execute("ALTER TABLE c DROP COLUMN to_json; ALTER TABLE c ADD COLUMN e evil")
+        writer.execute("INSERT INTO c VALUES (2, 'kept', 'x')")
+    assert not is_superuser(harness)
+    log = admin.connection.execute(f"SELECT new FROM {harness.name}.log".encode())
+    assert (["2", "kept", None],) in log.fetchall()
+    source.teardown()
+    admin.execute("ALTER TABLE c OWNER TO postgres")
+
+
+def test_setup_renews_the_function_of_an_earlier_version(
+    harness: PostgresHarness, source: PostgresSource
+) -> None:
+    writer = harness.writer()
+    writer.execute(
+        f"CREATE OR REPLACE FUNCTION {harness.name}.values_left(whole anyelement, names text[]) "
+        "RETURNS text[] LANGUAGE plpgsql AS 'BEGIN RETURN names; END'"
+    )
+    assert source.setup_statements() != []
+    source.setup()
+    assert source.setup_statements() == []
+
+
 def test_a_writer_can_neither_read_nor_forge_the_log_nor_call_its_functions(
     harness: PostgresHarness, source: PostgresSource, intruder: psycopg.Connection
 ) -> None:

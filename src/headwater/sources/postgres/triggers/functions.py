@@ -50,6 +50,8 @@ BEGIN
   RETURN NULL;
 END
 """
+# A name alone is a column or an error. Behind a dot, `($1).name`, one that is gone would be called
+# as a function of the row, and some of the catalog's call casts.
 _LEFT = """-- {version}
 DECLARE
   found pg_catalog.text[];
@@ -59,8 +61,9 @@ BEGIN
   FOREACH name IN ARRAY names LOOP
     BEGIN
       EXECUTE pg_catalog.format(
-        'SELECT CASE WHEN ($1).%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', ($1).%1$I) END',
-        name) INTO value USING whole;
+        'SELECT CASE WHEN %1$I IS NOT NULL THEN pg_catalog.format(''%%s'', %1$I) END'
+        ' FROM (SELECT ($1).*) AS %2$I',
+        name, CASE name WHEN 't' THEN 'u' ELSE 't' END) INTO value USING whole;
     EXCEPTION WHEN undefined_column THEN value := NULL;
     END;
     found := pg_catalog.array_append(found, value);
@@ -152,6 +155,8 @@ class Logging:
 
 LEFT = "values_left"
 """The function that takes what is left of a row whose table was altered."""
+VALUES_LEFT = sql.SQL(_LEFT).format(version=sql.SQL(str(VERSION))).as_string(None)
+"""Its source."""
 
 
 def create_function(schema: str, name: str, body: str) -> list[sql.Composed]:
@@ -169,11 +174,10 @@ def create_values_left(schema: str) -> list[sql.Composed]:
     function = sql.SQL("{}(whole anyelement, names pg_catalog.text[])").format(
         sql.Identifier(schema, LEFT)
     )
-    body = sql.SQL(_LEFT).format(version=sql.SQL(str(VERSION))).as_string(None)
     return [
         sql.SQL(
             "CREATE OR REPLACE FUNCTION {} RETURNS pg_catalog.text[] LANGUAGE plpgsql {} AS {}"
-        ).format(function, sql.SQL(_SETTINGS), sql.Literal(body)),
+        ).format(function, sql.SQL(_SETTINGS), sql.Literal(VALUES_LEFT)),
         sql.SQL("REVOKE ALL ON FUNCTION {}(anyelement, pg_catalog.text[]) FROM PUBLIC").format(
             sql.Identifier(schema, LEFT)
         ),

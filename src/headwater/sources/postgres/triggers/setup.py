@@ -29,6 +29,8 @@ from headwater.sources.postgres.privileges import (
 )
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
+    LEFT,
+    VALUES_LEFT,
     VERSION,
     Logging,
     array,
@@ -324,6 +326,8 @@ class TriggerInstallation:
         with self.access.errors("read the catalog"):
             functions = dict(connection.execute(_FUNCTIONS, [self.name]).fetchall())
             seen = read_seen(connection, self.name, tables)
+        if state is not None and functions.get(LEFT) != VALUES_LEFT:
+            steps.append([part.as_string(None) for part in create_values_left(self.name)])
         for table in tables:
             here = seen[table.schema, table.name]
             steps.append(self._watching(table, here, functions, state))
