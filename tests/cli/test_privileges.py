@@ -52,6 +52,14 @@ class Shop:
             self.as_role(role, *arguments)
         return str(caught.value)
 
+    def told(self, role: str, *arguments: str) -> str:
+        """All that a command says, whether it fails or not."""
+        try:
+            result = self.as_role(role, *arguments)
+        except HeadwaterError as error:
+            return str(error)
+        return result.out + result.err
+
     def sql(self, role: str, *statements: str) -> None:
         with psycopg.connect(self.server.dsn("shop", role), autocommit=True) as connection:
             for statement in statements:
@@ -245,3 +253,42 @@ def test_check_says_that_sessions_which_may_only_read_cannot_follow_triggers(sho
             shop.as_role("reader", "run", "--once")
     finally:
         shop.superuser("ALTER ROLE reader RESET default_transaction_read_only")
+
+
+@only_triggers
+@pytest.mark.parametrize("command", [("check",), ("setup", "shop"), ("status",), ("run", "--once")])
+@pytest.mark.parametrize("disguise", ["a view", "a table with an index"])
+def test_nothing_is_read_of_a_log_that_somebody_else_has_put_there(
+    shop: Shop, command: tuple[str, ...], disguise: str
+) -> None:
+    shop.superuser("DROP ROLE IF EXISTS eve", "CREATE ROLE eve LOGIN")
+    shop.superuser("GRANT CREATE ON DATABASE shop TO eve")
+    assert shop.as_role("owner", "setup", "shop").code == 0
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        found = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname ~ '^headwater_'"
+        ).fetchone()
+    assert found is not None
+    (name,) = found
+    assert shop.as_role("owner", "teardown", "shop").code == 0
+    shop.sql(
+        "eve",
+        f"CREATE SCHEMA {name} CREATE TABLE loot (who text)",
+        f"GRANT ALL ON SCHEMA {name} TO PUBLIC; GRANT ALL ON {name}.loot TO PUBLIC",
+        f"CREATE FUNCTION {name}.evil(int) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "
+        f"IF current_user <> 'eve' THEN EXECUTE 'INSERT INTO {name}.loot VALUES (current_user)'; "
+        "END IF; RETURN 'x'; END $$",
+        f"CREATE VIEW {name}.state AS SELECT 2 AS version, {name}.evil(1) AS owner, 1 AS log, "
+        "1 AS acknowledged"
+        if disguise == "a view"
+        else f"CREATE TABLE {name}.state (version int, owner text, log oid, acknowledged text)",
+        f"GRANT ALL ON {name}.state TO PUBLIC",
+    )
+    if disguise != "a view":
+        shop.sql("eve", f"CREATE INDEX ON {name}.state (owner) WHERE {name}.evil(1) = 'x'")
+    told = shop.told("owner", *command)
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        assert connection.execute(f"SELECT * FROM {name}.loot".encode()).fetchall() == []
+    shop.sql("eve", f"DROP SCHEMA {name} CASCADE")
+    shop.superuser("REVOKE ALL ON DATABASE shop FROM eve", "DROP ROLE eve")
+    assert "eve owns the schema" in told or command == ("status",)

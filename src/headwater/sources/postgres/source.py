@@ -103,7 +103,7 @@ class PostgresSource:
         self._is_asked = threading.Event()
         """That the catalog is looked at before the next marker is passed on."""
         self._replication = Installation(self._access, publication or default, slot, owner)
-        self._trigger_logs = TriggerInstallation(self._access, slot, owner)
+        self._trigger_logs = TriggerInstallation(self._access, slot, owner, self._names)
         self._triggers = None if replication else self._trigger_logs
 
     def __repr__(self) -> str:

@@ -37,6 +37,7 @@ from headwater.sources.postgres.triggers.functions import (
     create_function,
     create_values_left,
 )
+from headwater.sources.postgres.triggers.trust import check_trusted
 from headwater.sources.postgres.triggers.watch import ALWAYS, SEEN, Seen, is_watched, read_seen
 from headwater.sources.postgres.types import Table
 
@@ -121,11 +122,15 @@ class State:
 
 @dataclass(frozen=True)
 class TriggerInstallation:
-    """The log in a schema called `name`, which belongs to the warehouse `owner`."""
+    """The log in a schema called `name`, which belongs to the warehouse `owner`.
+
+    `relations` are the names of the tables that it is about.
+    """
 
     access: Access
     name: str
     owner: str = ""
+    relations: tuple[str, ...] = ()
 
     def table(self, name: str) -> sql.Identifier:
         return sql.Identifier(self.name, name)
@@ -273,6 +278,7 @@ class TriggerInstallation:
     def _owner(self, connection: Connection) -> str | None:
         """Whose log is here; None where there is none."""
         state = self.table("state")
+        check_trusted(self.access, connection, self.name, self.relations)
         with self.access.errors("read the log's state"):
             if connection.execute(_IS_THERE, [self.name]).fetchone() is None:
                 return None
@@ -313,6 +319,7 @@ class TriggerInstallation:
     def _steps(self, connection: Connection, tables: Iterable[Table]) -> list[list[str]]:
         """What is still to be run; each step is one transaction."""
         role = current_role(self.access, connection)
+        check_trusted(self.access, connection, self.name, self.relations)
         if not may_use_log(self.access, connection, self.name):
             return [grants(self.name, role)]  # until then it cannot be told what else is missing
         steps = [self._earlier(connection)]
