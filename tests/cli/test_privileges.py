@@ -292,3 +292,70 @@ def test_nothing_is_read_of_a_log_that_somebody_else_has_put_there(
     shop.sql("eve", f"DROP SCHEMA {name} CASCADE")
     shop.superuser("REVOKE ALL ON DATABASE shop FROM eve", "DROP ROLE eve")
     assert "eve owns the schema" in told or command == ("status",)
+
+
+EXPRESSIONS = {
+    "predicate": "CREATE INDEX odd ON orders (customer) WHERE {f}(1)",
+    "expression": "CREATE INDEX odd ON orders ((customer IS NULL OR {f}(1)))",
+    "operator": "CREATE INDEX odd ON orders (customer) WHERE 1 OPERATOR(evil.%) 1",
+    "statistics": "CREATE STATISTICS odd ON (customer IS NULL OR {f}(1)), id FROM orders",
+}
+
+
+def plant(shop: Shop, kind: str) -> None:
+    """The owner of a table lets the server run a function of hers to plan a question."""
+    shop.sql("owner", EXPRESSIONS[kind].format(f="evil.f"))
+
+
+def loot(shop: Shop) -> list[tuple[str]]:
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        return connection.execute("SELECT who FROM evil.loot").fetchall()
+
+
+@pytest.fixture
+def deed(shop: Shop) -> None:
+    """A function of the tables' owner that writes down for whom it ran."""
+    shop.sql(
+        "owner",
+        "CREATE SCHEMA evil CREATE TABLE loot (who text)",
+        "GRANT USAGE ON SCHEMA evil TO PUBLIC; GRANT ALL ON evil.loot TO PUBLIC",
+        "CREATE FUNCTION evil.f(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "
+        "IF current_user <> 'owner' THEN EXECUTE 'INSERT INTO evil.loot VALUES (current_user)'; "
+        "END IF; RETURN true; END $$",
+        "CREATE FUNCTION evil.g(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS "
+        "'SELECT evil.f($1)'",
+        "CREATE OPERATOR evil.% (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.g)",
+    )
+
+
+@pytest.mark.parametrize("kind", EXPRESSIONS)
+def test_a_table_whose_planning_runs_a_function_of_its_owner_is_refused(
+    shop: Shop, deed: None, kind: str
+) -> None:
+    set_up(shop)
+    plant(shop, kind)
+    for command in (("check",), ("setup", "shop"), ("run", "--once")):
+        told = " ".join(shop.told("reader", *command).split())
+        assert "odd, an index or statistics of public.orders" in told
+    assert loot(shop) == []
+    assert "statistics of" not in shop.told("owner", "check")  # it is the owner's own
+    shop.superuser("ALTER FUNCTION evil.f(int) OWNER TO postgres")
+    shop.superuser("ALTER FUNCTION evil.g(int, int) OWNER TO postgres")
+    assert shop.as_role("reader", "check").code == 0
+
+
+@only_triggers
+@pytest.mark.parametrize("kind", EXPRESSIONS)
+def test_truncate_runs_no_function_of_a_tables_owner_with_the_rights_of_setup(
+    shop: Shop, deed: None, kind: str
+) -> None:
+    assert shop.as_role("postgres", "setup", "shop").code == 0
+    plant(shop, kind)
+    shop.sql("owner", "SET constraint_exclusion = on", "TRUNCATE orders")
+    assert loot(shop) == []
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        (log,) = connection.execute(
+            "SELECT oid::regclass::text FROM pg_class WHERE relname = 'log'"
+        ).fetchone() or ("",)
+        notes = connection.execute(f"SELECT note FROM {log}".encode()).fetchall()
+    assert notes == [("odd uses what belongs to another role",)]  # a gap

@@ -23,6 +23,7 @@ OLDEST = 14
 _SETTINGS = """
 SET search_path = ''; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
 SET bytea_output = 'hex'; SET extra_float_digits = 3; SET row_security = off;
+SET constraint_exclusion = off;
 SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0
 """
 _DEFAULTS = {

@@ -27,6 +27,7 @@ from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.log import PREFIX
+from headwater.sources.postgres.planned import PLANNED
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
@@ -34,9 +35,11 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; EXECUTE headwater_begin"
 _PREPARE = """
 PREPARE headwater_begin AS SELECT pg_catalog.pg_current_snapshot()::text || ' ' || coalesce((
   SELECT pg_catalog.sum((xmin::text::int8 + attrelid::int8) * attnum)
-  FROM pg_catalog.pg_attribute WHERE attrelid = ANY({}) AND attnum > 0), 0)
-"""
-"""A question's snapshot, and a number that changes whenever a column of the tables does."""
+  FROM pg_catalog.pg_attribute WHERE attrelid = ANY({tables}) AND attnum > 0), 0)
+  || ' ' || ({planned})
+""".replace("{planned}", PLANNED)
+"""A question's snapshot, and numbers that change whenever a column of the tables does, or what is
+evaluated to plan a question about them."""
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
@@ -60,7 +63,7 @@ def watched_columns(access: Access, connection: Connection, tables: Iterable[Tab
     """Let every question see whether the tables' columns are as they are now."""
     oids = ",".join(str(table.oid) for table in tables)
     with access.errors(_DOING):
-        connection.execute(_PREPARE.format(f"'{{{oids}}}'::oid[]").encode())
+        connection.execute(_PREPARE.format(tables=f"'{{{oids}}}'::oid[]").encode())
         row = connection.execute(b"EXECUTE headwater_begin").fetchone()
     assert row is not None
     return str(row[0]).partition(" ")[2]

@@ -4,7 +4,8 @@ They run inside the application's transactions, whoever writes, with the rights 
 that ran setup; the log could otherwise be forged by everybody who may write. So nothing in them
 depends on the writer: types, functions and operators are those of `pg_catalog`, temporary
 objects come last, and values become text by their types' output functions, never by casts, which
-a table's owner could define.
+a table's owner could define. Where planning a question would run a function of the table's
+owner, TRUNCATE is a gap.
 
 They never fail because a column was dropped or altered: each value that is left is logged, a
 lost one as NULL, and the watch over the catalog says which columns still mean something.
@@ -21,12 +22,14 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from headwater.sources.postgres.planned import foreign_expression
 from headwater.sources.postgres.types import Table
 
 VERSION = 2
 _SETTINGS = """
 SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO' SET TimeZone = 'UTC'
 SET bytea_output = 'hex' SET extra_float_digits = 3 SET row_security = off
+SET constraint_exclusion = off
 """
 _CREATE = """
 CREATE OR REPLACE FUNCTION {function}() RETURNS pg_catalog.trigger LANGUAGE plpgsql
@@ -74,9 +77,11 @@ END
 _TRUNCATED = """-- {version}
 DECLARE
   listed pg_catalog.text;
-  problem pg_catalog.text := 'its snapshot may be older than the rows that it removed';
+  problem pg_catalog.text := {foreign};
 BEGIN
-  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.~~) 'read%' THEN
+  IF problem IS NOT NULL THEN
+    problem := pg_catalog.concat(problem, ' uses what belongs to another role');
+  ELSIF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.~~) 'read%' THEN
     BEGIN
       SELECT pg_catalog.string_agg(CASE WHEN a.attname IS NULL THEN 'NULL' ELSE pg_catalog.format(
           'CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', t.%1$I) END', w.name) END,
@@ -93,6 +98,8 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
       problem := SQLERRM;
     END;
+  ELSE
+    problem := 'its snapshot may be older than the rows that it removed';
   END IF;
   INSERT INTO {log} (relation, note) VALUES (TG_RELID, problem);
   RETURN NULL;
@@ -140,6 +147,7 @@ class Logging:
             "shape": sql.Literal(self.shape),
             "old": _values("OLD", self.columns),
             "new": _values("NEW", self.columns),
+            "foreign": sql.SQL(foreign_expression("TG_RELID").strip()),
             "left": sql.Identifier(self.schema, LEFT),
         }
         texts = {self.rows: _ROWS, self.truncated: _TRUNCATED}
