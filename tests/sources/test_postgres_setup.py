@@ -10,6 +10,7 @@ import pytest
 
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres import connect as connecting
 from headwater.sources.postgres import setup as installing
 from headwater.sources.postgres.connect import Access
 from headwater.sources.postgres.embedded import shared_server
@@ -331,3 +332,103 @@ def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarne
     assert list(inserted.transaction.deltas[heir].items()) == [((1, "x", 2), 1)]
     assert dict(updated.transaction.deltas[heir].items()) == {(1, "x", 2): -1, (1, "y", 2): 1}
     monitor.close()
+
+
+# Somebody puts something else under a table's name
+
+
+@pytest.fixture(params=[True, False], ids=["replication", "triggers"])
+def swapped(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
+    harness = PostgresHarness(replication=request.param)
+    harness.create_table("a", LINES, ["id"])
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    harness.writer().execute("CREATE SEQUENCE ran")  # counts even in what is rolled back
+    harness.writer().execute(
+        "CREATE FUNCTION evil() RETURNS text LANGUAGE sql AS "
+        "$$ SELECT pg_logical_emit_message(false, 'evil', 'x')::text $$"
+    )
+    yield harness
+    harness.close()
+
+
+SWAP = (
+    "ALTER TABLE a RENAME TO b",
+    "CREATE VIEW a AS SELECT id, public.evil() || nextval('public.ran')::text AS part FROM b",
+)
+
+
+def behind_a_lock(harness: PostgresHarness, step: Any, *statements: str) -> BaseException | None:
+    """Take the table's place while a step waits for the table; what the step raised."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            step()
+        except BaseException as error:
+            raised.append(error)
+
+    writer = harness.writer()
+    with writer.transaction():
+        writer.execute("LOCK TABLE a IN ACCESS EXCLUSIVE MODE")
+        thread = threading.Thread(target=run)
+        thread.start()
+        with psycopg.connect(harness.dsn, autocommit=True) as connection:
+            waiting = b"SELECT FROM pg_locks WHERE NOT granted AND relation = 'a'::regclass::oid"
+            while connection.execute(waiting).fetchone() is None and thread.is_alive():
+                pass
+        for statement in statements:
+            writer.execute(statement)
+    thread.join(60)
+    assert not thread.is_alive()
+    return raised[0] if raised else None
+
+
+def has_run(harness: PostgresHarness) -> bool:
+    with psycopg.connect(harness.dsn) as connection:
+        row = connection.execute("SELECT is_called FROM ran").fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+@pytest.mark.parametrize("is_restricted", [True, False])
+def test_a_view_that_takes_a_tables_place_is_never_asked(
+    swapped: PostgresHarness, is_restricted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unrestrict(monkeypatch, is_restricted)
+    source = swapped.source(["a"])
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    error = behind_a_lock(swapped, lambda: wrapper.ask([query]), *SWAP)
+    wrapper.close()
+    assert isinstance(error, LostConnectionError)
+    assert not has_run(swapped)
+    with pytest.raises(SourceError, match="is a view, not a table"):
+        source.open_wrapper()
+
+
+@pytest.mark.parametrize("is_restricted", [True, False])
+def test_a_view_that_takes_a_tables_place_is_never_loaded(
+    swapped: PostgresHarness, is_restricted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unrestrict(monkeypatch, is_restricted)
+    source = swapped.source(["a"])
+    source.setup()
+    load = source.open_load(["a"], 1)
+    error = behind_a_lock(swapped, lambda: list(load.read("a", 0)), *SWAP)
+    load.close()
+    assert isinstance(error, LostConnectionError)
+    assert not has_run(swapped)
+
+
+def unrestrict(monkeypatch: pytest.MonkeyPatch, is_restricted: bool) -> None:
+    """As servers are that do not know restrict_nonsystem_relation_kind."""
+    if not is_restricted:
+        settings = connecting._SETTINGS.replace("view, foreign-table", "")
+        monkeypatch.setattr(connecting, "_SETTINGS", settings)
+
+
+def test_a_view_is_never_read_by_a_session_of_ours(harness: PostgresHarness) -> None:
+    harness.writer().execute("CREATE VIEW v AS SELECT 1 AS n")
+    with Access("pg", harness.dsn).connect() as connection, pytest.raises(psycopg.Error):
+        connection.execute("SELECT * FROM public.v")

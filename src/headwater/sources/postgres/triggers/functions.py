@@ -78,6 +78,7 @@ _TRUNCATED = """-- {version}
 DECLARE
   listed pg_catalog.text;
   problem pg_catalog.text := {foreign};
+  kinds pg_catalog.text := pg_catalog.current_setting('restrict_nonsystem_relation_kind', true);
 BEGIN
   IF problem IS NOT NULL THEN
     problem := pg_catalog.concat(problem, ' uses what belongs to another role');
@@ -90,10 +91,17 @@ BEGIN
         LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) TG_RELID
           AND a.attname::pg_catalog.text OPERATOR(pg_catalog.=) w.name
           AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped;
+      IF kinds IS NOT NULL THEN
+        PERFORM pg_catalog.set_config(
+          'restrict_nonsystem_relation_kind', 'view, foreign-table', true);
+      END IF;
       EXECUTE pg_catalog.format(
         'INSERT INTO %s (relation, shape, old) SELECT $1, $2, ARRAY[%s]::pg_catalog.text[]'
         ' FROM ONLY %s AS t', {quoted_log}, listed, TG_RELID::pg_catalog.regclass)
         USING TG_RELID, {shape}::pg_catalog.int8;
+      IF kinds IS NOT NULL THEN
+        PERFORM pg_catalog.set_config('restrict_nonsystem_relation_kind', kinds, true);
+      END IF;
       RETURN NULL;
     EXCEPTION WHEN OTHERS THEN
       problem := SQLERRM;
