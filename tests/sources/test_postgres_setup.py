@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres import PostgresSource
@@ -14,6 +15,7 @@ from headwater.sources.postgres import connect as connecting
 from headwater.sources.postgres import setup as installing
 from headwater.sources.postgres.connect import Access
 from headwater.sources.postgres.embedded import shared_server
+from headwater.sources.postgres.ownership import Note
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, read_log, whole
 
@@ -432,3 +434,70 @@ def test_a_view_is_never_read_by_a_session_of_ours(harness: PostgresHarness) -> 
     harness.writer().execute("CREATE VIEW v AS SELECT 1 AS n")
     with Access("pg", harness.dsn).connect() as connection, pytest.raises(psycopg.Error):
         connection.execute("SELECT * FROM public.v")
+
+
+# What somebody else writes about publications
+
+
+@pytest.fixture
+def eve(harness: PostgresHarness) -> Iterator[psycopg.Connection[Any]]:
+    """A session of a role that may make objects in the database, and no more."""
+    admin = harness.writer()
+    admin.execute("DROP ROLE IF EXISTS eve; CREATE ROLE eve LOGIN")
+    admin.execute(f'GRANT CREATE ON DATABASE "{harness.name}" TO eve')
+    with psycopg.connect(harness.server.dsn(harness.name, "eve"), autocommit=True) as session:
+        yield session
+    admin.execute("DROP OWNED BY eve CASCADE; DROP ROLE eve")
+
+
+def comment_on(session: psycopg.Connection[Any], publication: str, comment: str) -> None:
+    session.execute(
+        sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(sql.Identifier(publication), comment)
+    )
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "[" * 100_000,
+        '{"owner": 7, "slot": "s", "made": true, "identities": {}}',
+        '{"owner": "ffffffff", "slot": "s", "made": true, "identities": {"x": "d"}}',
+        '{"owner": "ffffffff", "slot": "s", "made": true, "identities": {"99999999999": "d"}}',
+        '{"owner": "x; rm", "slot": "s", "made": true, "identities": {}}',
+        "1" * 5000,
+    ],
+    ids=["deep", "a number", "no number", "too large", "no owner", "digits"],
+)
+def test_a_note_that_cannot_be_ours_is_nobodys(
+    harness: PostgresHarness, eve: psycopg.Connection[Any], note: str
+) -> None:
+    eve.execute("CREATE PUBLICATION hers")
+    comment_on(eve, "hers", f"headwater: {note}")
+    mine = owned(harness, MINE)
+    mine.setup()
+    assert mine.other_logs() == []
+    mine.remove_log(OTHER)
+    mine.open_monitor(None).close()
+    mine.teardown()
+
+
+def test_nobody_has_the_slot_or_the_tables_of_others_removed_by_a_note(
+    harness: PostgresHarness, eve: psycopg.Connection[Any]
+) -> None:
+    mine, others = owned(harness, MINE), f"billing_{harness.name}"
+    mine.setup()
+    writer = harness.writer()
+    writer.execute("ALTER TABLE a REPLICA IDENTITY FULL")
+    writer.execute(f"SELECT pg_create_logical_replication_slot('{others}', 'pgoutput')")
+    row = writer.connection.execute("SELECT 'a'::regclass::oid::text").fetchone()
+    assert row is not None
+    eve.execute("CREATE PUBLICATION hers; CREATE PUBLICATION also_hers")
+    comment_on(eve, "hers", str(Note(OTHER, others, True, {row[0]: "n"})))
+    taken = f"headwater_x_{OTHER}"
+    comment_on(eve, "also_hers", str(Note(OTHER, taken, True, {row[0]: "n"})))
+    assert mine.other_logs() == []
+    mine.remove_log(OTHER)
+    assert identity(harness) == "f"
+    slots = writer.connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall()
+    assert (others,) in slots
+    mine.teardown()

@@ -65,6 +65,14 @@ SELECT c.oid::text, CASE c.relreplident WHEN 'i' THEN
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY(%(oids)s::oid[])
 """
+_LISTED = """
+SELECT w.oid::text FROM unnest(%(oids)s::oid[]) AS w(oid)
+JOIN pg_catalog.pg_publication p ON p.pubname = %(publication)s
+WHERE p.puballtables OR pg_catalog.pg_has_role(p.pubowner, current_user, 'MEMBER') OR EXISTS (
+  SELECT FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND (r.prrelid = w.oid
+    OR r.prrelid IN (SELECT a.relid FROM pg_catalog.pg_partition_ancestors(w.oid) a)))
+"""
+"""The tables of which a publication's note is believed: who published them owns them."""
 _LOCKERS = """
 SELECT DISTINCT a.pid, a.application_name FROM pg_catalog.pg_locks l
 JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
@@ -276,8 +284,9 @@ class Installation:
         """For each table the statement that gives back its identity, or why it stays as it is."""
         found: list[tuple[int, str, str]] = []
         kinds = {} if note is None else note.identities
+        believed = self._listed(connection, kinds)
         for oid, now, schema, name, others in self._identities(connection, map(int, kinds)):
-            if now != "f":
+            if now != "f" or oid not in believed or kinds[oid] == "f":
                 continue
             restored = {"d": sql.SQL("DEFAULT"), "n": sql.SQL("NOTHING")}.get(
                 kinds[oid],
@@ -295,6 +304,11 @@ class Installation:
             )
             found.append((int(oid), text, stays))
         return found
+
+    def _listed(self, connection: Connection, oids: Iterable[str]) -> set[str]:
+        with self.access.errors("read the catalog"):
+            wanted = {"oids": list(map(int, oids)), "publication": self.publication}
+            return {oid for (oid,) in connection.execute(_LISTED, wanted)}
 
     def _identities(
         self, connection: Connection, oids: Iterable[int]
