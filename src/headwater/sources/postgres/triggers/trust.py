@@ -15,7 +15,7 @@ from headwater.sources.postgres.catalog import search_path, split_name
 from headwater.sources.postgres.connect import Access, Connection
 
 _OWNER = """
-SELECT pg_catalog.pg_get_userbyid(n.nspowner)::text,
+SELECT n.nspname::text, pg_catalog.pg_get_userbyid(n.nspowner)::text,
   pg_catalog.pg_has_role(n.nspowner, current_user, 'MEMBER') OR (
     SELECT count(*) > 0 AND pg_catalog.bool_and(
         pg_catalog.pg_has_role(n.nspowner, f.relowner, 'MEMBER'))
@@ -25,7 +25,7 @@ SELECT pg_catalog.pg_get_userbyid(n.nspowner)::text,
             ON s.nspname = r.schema OR r.schema IS NULL AND s.nspname = ANY(%(path)s)
           JOIN pg_catalog.pg_class c ON c.relnamespace = s.oid AND c.relname = r.name
           ORDER BY r.at, pg_catalog.array_position(%(path)s::text[], s.nspname::text)) f)
-FROM pg_catalog.pg_namespace n WHERE n.nspname = %(log)s
+FROM pg_catalog.pg_namespace n WHERE n.nspname = ANY(%(logs)s)
 """
 _ODD = """
 SELECT c.relname::text
@@ -46,23 +46,32 @@ WHERE n.nspname = %s AND c.relname IN ('log', 'state', 'tables', 'shapes', 'bodi
 """Tables of the log that are not what setup makes: reading or writing them may run something."""
 
 
-def check_trusted(
-    access: Access, connection: Connection, schema: str, relations: Sequence[str]
-) -> None:
-    """See that nobody else has put a log into this schema; SourceError says who."""
+def owners(
+    access: Access, connection: Connection, schemas: Sequence[str], relations: Sequence[str]
+) -> dict[str, tuple[str, bool]]:
+    """Who owns some schemas, as far as they are there, and whether setup may have made them."""
     split = [split_name(name) for name in relations]
     with access.errors("read the catalog"):
         wanted = {
             "schemas": [schema for schema, _ in split],
             "names": [name for _, name in split],
             "path": search_path(connection),
-            "log": schema,
+            "logs": list(schemas),
         }
-        row = connection.execute(_OWNER, wanted).fetchone()
-        if row is None:
-            return
+        rows = connection.execute(_OWNER, wanted).fetchall()
+    return {schema: (owner, bool(is_trusted)) for schema, owner, is_trusted in rows}
+
+
+def check_trusted(
+    access: Access, connection: Connection, schema: str, relations: Sequence[str]
+) -> None:
+    """See that nobody else has put a log into this schema; SourceError says who."""
+    found = owners(access, connection, [schema], relations).get(schema)
+    if found is None:
+        return
+    with access.errors("read the catalog"):
         odd = connection.execute(_ODD, [schema]).fetchall()
-    owner, is_trusted = row
+    owner, is_trusted = found
     if not is_trusted:
         raise SourceError(
             f"Source {access.source}: the role {owner} owns the schema {schema}, and neither is "
