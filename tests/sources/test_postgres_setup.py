@@ -10,6 +10,7 @@ import pytest
 from psycopg import sql
 
 from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.order import Order
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres import connect as connecting
 from headwater.sources.postgres import setup as installing
@@ -501,3 +502,27 @@ def test_nobody_has_the_slot_or_the_tables_of_others_removed_by_a_note(
     slots = writer.connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall()
     assert (others,) in slots
     mine.teardown()
+
+
+def test_forged_marks_do_not_hold_up_an_answer(
+    harness: PostgresHarness, eve: psycopg.Connection[Any]
+) -> None:
+    source = owned(harness, MINE)
+    source.setup()
+    query = whole(source.relations(), "a")
+    monitor = source.open_monitor(None)
+    wrapper = source.open_wrapper()
+    reply = wrapper.ask([query])
+    eve.execute(
+        "SELECT pg_logical_emit_message(true, 'headwater', %s || n) "
+        "FROM generate_series(1, 20000) n",
+        [f"{source._slot}/"],
+    )
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    order = Order()
+    while order.end == 0:
+        order.take(monitor.read(0.2))
+    assert order.has_passed(reply.marker)
+    assert not order.has_passed(f"{source._slot}/20000")
+    wrapper.close()
+    monitor.close()

@@ -47,6 +47,7 @@ from headwater.sources.postgres.retention import (
     retained,
 )
 from headwater.sources.postgres.setup import Installation, altered, application_name
+from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers import (
     MERGED,
     TriggerInstallation,
@@ -58,6 +59,7 @@ from headwater.sources.postgres.watch import CatalogWatch
 from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message, watched_columns
 
 _LONGEST_NAME = 63
+_MOST_AWAITED = 10_000
 
 
 class PostgresSource:
@@ -102,6 +104,8 @@ class PostgresSource:
         self._slot = slot
         self._is_asked = threading.Event()
         """That the catalog is looked at before the next marker is passed on."""
+        self._awaited: dict[str, None] = {}
+        """The markers that our questions have written, the last ones."""
         self._replication = Installation(self._access, publication or default, slot, owner)
         self._trigger_logs = TriggerInstallation(self._access, slot, owner, self._names)
         self._triggers = None if replication else self._trigger_logs
@@ -229,7 +233,7 @@ class PostgresSource:
             missing = sorted({relation for relation, _, _ in absent})
             near_xid = sight.snapshot.xmax
             interpreter = Interpreter(
-                self.name, tables, missing, self._slot, at, near_xid, watch.look
+                self.name, tables, missing, self._awaited, at, near_xid, watch.look
             )
             first: list[Logged] = [*interpreter.compare(sight)]
             if after is None:
@@ -250,7 +254,7 @@ class PostgresSource:
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         triggers = self._triggers
-        mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
+        mark: Mark = self._message if triggers is None else partial(marker_statement, triggers)
         with self._kept() as connection:
             columns = watched_columns(self._access, connection, self._tables(connection).values())
             tables = self._unaltered(self._tables(connection))
@@ -274,6 +278,14 @@ class PostgresSource:
             locate = self._locator(connection, chosen)
             self._is_asked.set()
             return PostgresLoad(self._access, connection, chosen, readers, locate)
+
+    def _message(self, marker: str, snapshot: XidSnapshot) -> bytes:
+        """A marker for the log, of which the monitor is told before it can come by."""
+        self._awaited[marker] = None
+        if len(self._awaited) > 2 * _MOST_AWAITED:
+            for old in list(self._awaited)[:-_MOST_AWAITED]:
+                self._awaited.pop(old, None)
+        return log_message(marker, snapshot)
 
     @property
     def _installation(self) -> Installation | TriggerInstallation:
