@@ -526,3 +526,22 @@ def test_forged_marks_do_not_hold_up_an_answer(
     assert not order.has_passed(f"{source._slot}/20000")
     wrapper.close()
     monitor.close()
+
+
+@pytest.mark.parametrize("replication", [True, False])
+def test_a_database_without_an_encoding_is_refused_in_words(
+    harness: PostgresHarness, replication: bool
+) -> None:
+    name = f"{harness.name}_ascii"
+    harness.server.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    )
+    dsn = harness.server.dsn(name)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a (id int PRIMARY KEY, part text)")
+    source = harness.source(["a"], dsn=dsn, slot=name, replication=replication)
+    for step in (source.relations, source.setup, source.setup_statements):
+        with pytest.raises(SourceError, match=r"SQL_ASCII.* ENCODING 'UTF8'"):
+            step()
+    source.teardown()
+    harness.server.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -91,6 +91,7 @@ def read_tables(
     A table that cannot be used is an error; with `missing_are_left_out` one that is not there is
     none.
     """
+    _check_encoding(access, connection)
     split = [split_name(name) for name in names]
     with access.errors("read the catalog"):
         wanted = {
@@ -125,6 +126,16 @@ def read_tables(
             )
         tables[table.name] = table
     return tables
+
+
+def _check_encoding(access: Access, connection: Connection) -> None:
+    """In a database without an encoding any bytes are text, and one bad value would end the log."""
+    if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
+        raise SourceError(
+            f"Source {access.source}: the database has no encoding (SQL_ASCII), so its texts may "
+            "be any bytes, and the log could not be read past one that is not UTF-8.",
+            "Move the tables to a database that was created with ENCODING 'UTF8'.",
+        )
 
 
 def served_columns(
