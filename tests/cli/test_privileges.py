@@ -359,3 +359,20 @@ def test_truncate_runs_no_function_of_a_tables_owner_with_the_rights_of_setup(
         ).fetchone() or ("",)
         notes = connection.execute(f"SELECT note FROM {log}".encode()).fetchall()
     assert notes == [("odd uses what belongs to another role",)]  # a gap
+
+
+@only_triggers
+def test_a_role_that_may_not_set_up_is_told_who_may_and_how_to_see_the_statements(
+    shop: Shop,
+) -> None:
+    shop.superuser("GRANT CREATE ON DATABASE shop TO reader")
+    shop.sql("owner", "GRANT TRIGGER ON orders, sales.lines TO reader")
+    told = " ".join(shop.told("reader", "check").split())
+    assert "setup needs a role that owns public.orders, sales.lines" in told
+    told = shop.refused("reader", "setup", "shop")
+    assert "'headwater setup shop --print' shows the statements" in told
+    assert len(told) < 2000
+    assert "\n" not in told
+    shop.superuser("REVOKE CREATE ON DATABASE shop FROM reader")
+    set_up(shop)  # nothing was begun
+    assert "setup needs" not in shop.told("reader", "check")

@@ -20,6 +20,7 @@ from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.ownership import Note, Publication, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
+from headwater.sources.postgres.privileges import left_to_run, shown
 from headwater.sources.postgres.types import Table
 
 # Not from pg_publication_tables, which waits for whoever has locked one of the tables.
@@ -327,8 +328,8 @@ class Installation:
             except SourceError as error:
                 if "no privilege" not in error.message:
                     raise
-                left = "; ".join(text for text, _ in statements[at:])
-                raise SourceError(error.message, f"As a role that may, run: {left};") from None
+                left = left_to_run(self.access.source, [text for text, _ in statements[at:]])
+                raise SourceError(error.message, left) from None
 
     def _run(self, connection: Connection, statement: str, tables: Sequence[int]) -> None:
         """Run a statement; where it needs a lock that others hold, try a few times."""
@@ -336,7 +337,7 @@ class Installation:
         limit = _LOCK_LIMIT_MS if waits_for_lock else 0
         for left in reversed(range(_LOCK_TRIES)):
             try:
-                with self.access.errors(f"run {statement}"):
+                with self.access.errors(f"run {shown(statement)}"):
                     connection.execute(f"SET lock_timeout = {limit}".encode())
                     try:
                         connection.execute(statement.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -39,7 +39,11 @@ from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
-from headwater.sources.postgres.privileges import lacking_for_replication, lacking_for_triggers
+from headwater.sources.postgres.privileges import (
+    lacking_for_replication,
+    lacking_for_triggers,
+    not_owned,
+)
 from headwater.sources.postgres.retention import (
     is_unbounded,
     other_logs,
@@ -174,14 +178,27 @@ class PostgresSource:
                 "may be neither encrypted nor checked; use sslmode=verify-full."
             )
         with self._access.connect() as connection:
-            for table in self._tables(connection).values():
+            tables = self._tables(connection)
+            for table in tables.values():
                 told += table.left_out
+            told += self._unowned(connection, tables.values())
             if self._triggers is None and is_unbounded(self._access, connection):
                 told.append(
                     f"Source {self.name}: while nobody reads, the server keeps its log without a "
                     "limit; max_slot_wal_keep_size would keep its disk from filling."
                 )
         return told
+
+    def _unowned(self, connection: Connection, tables: Iterable[Table]) -> Iterator[str]:
+        """That triggers can be made by the tables' owner only, until they are."""
+        if self._triggers is None or self._triggers.state(connection) is not None:
+            return
+        names = not_owned(self._access, connection, [table.oid for table in tables])
+        if names:
+            yield (
+                f"Source {self.name}: setup needs a role that owns {', '.join(names)}, which this "
+                f"one does not; 'headwater setup {self.name} --print' shows what it is to run."
+            )
 
     def lacking(self) -> Sequence[SourceError]:
         if self._triggers is None:

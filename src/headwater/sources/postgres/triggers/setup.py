@@ -25,7 +25,10 @@ from headwater.sources.postgres.privileges import (
     check_log_granted,
     current_role,
     grants,
+    left_to_run,
     may_use_log,
+    not_owned,
+    shown,
 )
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
@@ -160,6 +163,7 @@ class TriggerInstallation:
         steps = self._steps(connection, tables)
         if steps:
             self._check_role(connection)
+            self._check_owned(connection, tables, steps)
         self._run_all(connection, steps, [table.oid for table in tables])
 
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
@@ -202,12 +206,13 @@ class TriggerInstallation:
             except SourceError as error:
                 if "no privilege" not in error.message:
                     raise
-                left = "; ".join(statement for step in steps[at:] for statement in step)
-                raise SourceError(error.message, f"As a role that may, run: {left};") from None
+                left = [statement for step in steps[at:] for statement in step]
+                hint = left_to_run(self.access.source, left)
+                raise SourceError(error.message, hint) from None
 
     def _run(self, connection: Connection, statements: Iterable[str]) -> None:
         for statement in statements:
-            with self.access.errors(f"run {statement}"), locks_apart():
+            with self.access.errors(f"run {shown(statement)}"), locks_apart():
                 connection.execute(statement.encode())
 
     def remove(self, connection: Connection) -> None:
@@ -324,6 +329,18 @@ class TriggerInstallation:
             raise SourceError(
                 f"Source {self.access.source}: the role {row[0]} owns the schema {self.name}.",
                 f"Run setup as {row[0]}, or give the source another slot in headwater.toml.",
+            )
+
+    def _check_owned(
+        self, connection: Connection, tables: Iterable[Table], steps: Sequence[Sequence[str]]
+    ) -> None:
+        """Nothing is begun that only the tables' owner can end."""
+        names = not_owned(self.access, connection, [table.oid for table in tables])
+        if names and self._owner(connection) is None:
+            raise SourceError(
+                f"Source {self.access.source}: this role does not own {', '.join(names)}, and only "
+                "a table's owner may make triggers that run in every session.",
+                left_to_run(self.access.source, [text for step in steps for text in step]),
             )
 
     # The statements
