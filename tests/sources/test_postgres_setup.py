@@ -545,3 +545,23 @@ def test_a_database_without_an_encoding_is_refused_in_words(
             step()
     source.teardown()
     harness.server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_question_notices_an_index_that_would_run_somebody_elses_function(
+    harness: PostgresHarness, eve: psycopg.Connection[Any]
+) -> None:
+    source = owned(harness, MINE)
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    wrapper.ask([query])
+    eve.execute("CREATE SCHEMA hers")
+    eve.execute("CREATE FUNCTION hers.f(int) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT true'")
+    harness.writer().execute("CREATE INDEX odd ON a (part) WHERE hers.f(1)")
+    with pytest.raises(LostConnectionError, match="altered"):
+        wrapper.ask([query])
+    wrapper.close()
+    with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.a"):
+        source.open_wrapper()
+    harness.writer().execute("DROP INDEX odd")
+    source.open_wrapper().close()
