@@ -52,6 +52,14 @@ class Shop:
             self.as_role(role, *arguments)
         return str(caught.value)
 
+    def told(self, role: str, *arguments: str) -> str:
+        """All that a command says, whether it fails or not."""
+        try:
+            result = self.as_role(role, *arguments)
+        except HeadwaterError as error:
+            return str(error)
+        return result.out + result.err
+
     def sql(self, role: str, *statements: str) -> None:
         with psycopg.connect(self.server.dsn("shop", role), autocommit=True) as connection:
             for statement in statements:
@@ -245,3 +253,126 @@ def test_check_says_that_sessions_which_may_only_read_cannot_follow_triggers(sho
             shop.as_role("reader", "run", "--once")
     finally:
         shop.superuser("ALTER ROLE reader RESET default_transaction_read_only")
+
+
+@only_triggers
+@pytest.mark.parametrize("command", [("check",), ("setup", "shop"), ("status",), ("run", "--once")])
+@pytest.mark.parametrize("disguise", ["a view", "a table with an index"])
+def test_nothing_is_read_of_a_log_that_somebody_else_has_put_there(
+    shop: Shop, command: tuple[str, ...], disguise: str
+) -> None:
+    shop.superuser("DROP ROLE IF EXISTS eve", "CREATE ROLE eve LOGIN")
+    shop.superuser("GRANT CREATE ON DATABASE shop TO eve")
+    assert shop.as_role("owner", "setup", "shop").code == 0
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        found = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname ~ '^headwater_'"
+        ).fetchone()
+    assert found is not None
+    (name,) = found
+    assert shop.as_role("owner", "teardown", "shop").code == 0
+    shop.sql(
+        "eve",
+        f"CREATE SCHEMA {name} CREATE TABLE loot (who text)",
+        f"GRANT ALL ON SCHEMA {name} TO PUBLIC; GRANT ALL ON {name}.loot TO PUBLIC",
+        f"CREATE FUNCTION {name}.evil(int) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "
+        f"IF current_user <> 'eve' THEN EXECUTE 'INSERT INTO {name}.loot VALUES (current_user)'; "
+        "END IF; RETURN 'x'; END $$",
+        f"CREATE VIEW {name}.state AS SELECT 2 AS version, {name}.evil(1) AS owner, 1 AS log, "
+        "1 AS acknowledged"
+        if disguise == "a view"
+        else f"CREATE TABLE {name}.state (version int, owner text, log oid, acknowledged text)",
+        f"GRANT ALL ON {name}.state TO PUBLIC",
+    )
+    if disguise != "a view":
+        shop.sql("eve", f"CREATE INDEX ON {name}.state (owner) WHERE {name}.evil(1) = 'x'")
+    told = shop.told("owner", *command)
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        assert connection.execute(f"SELECT * FROM {name}.loot".encode()).fetchall() == []
+    shop.sql("eve", f"DROP SCHEMA {name} CASCADE")
+    shop.superuser("REVOKE ALL ON DATABASE shop FROM eve", "DROP ROLE eve")
+    assert "eve owns the schema" in told or command == ("status",)
+
+
+EXPRESSIONS = {
+    "predicate": "CREATE INDEX odd ON orders (customer) WHERE {f}(1)",
+    "expression": "CREATE INDEX odd ON orders ((customer IS NULL OR {f}(1)))",
+    "operator": "CREATE INDEX odd ON orders (customer) WHERE 1 OPERATOR(evil.%) 1",
+    "statistics": "CREATE STATISTICS odd ON (customer IS NULL OR {f}(1)), id FROM orders",
+}
+
+
+def plant(shop: Shop, kind: str) -> None:
+    """The owner of a table lets the server run a function of hers to plan a question."""
+    shop.sql("owner", EXPRESSIONS[kind].format(f="evil.f"))
+
+
+def loot(shop: Shop) -> list[tuple[str]]:
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        return connection.execute("SELECT who FROM evil.loot").fetchall()
+
+
+@pytest.fixture
+def deed(shop: Shop) -> None:
+    """A function of the tables' owner that writes down for whom it ran."""
+    shop.sql(
+        "owner",
+        "CREATE SCHEMA evil CREATE TABLE loot (who text)",
+        "GRANT USAGE ON SCHEMA evil TO PUBLIC; GRANT ALL ON evil.loot TO PUBLIC",
+        "CREATE FUNCTION evil.f(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "
+        "IF current_user <> 'owner' THEN EXECUTE 'INSERT INTO evil.loot VALUES (current_user)'; "
+        "END IF; RETURN true; END $$",
+        "CREATE FUNCTION evil.g(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS "
+        "'SELECT evil.f($1)'",
+        "CREATE OPERATOR evil.% (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.g)",
+    )
+
+
+@pytest.mark.parametrize("kind", EXPRESSIONS)
+def test_a_table_whose_planning_runs_a_function_of_its_owner_is_refused(
+    shop: Shop, deed: None, kind: str
+) -> None:
+    set_up(shop)
+    plant(shop, kind)
+    for command in (("check",), ("setup", "shop"), ("run", "--once")):
+        told = " ".join(shop.told("reader", *command).split())
+        assert "odd, an index or statistics of public.orders" in told
+    assert loot(shop) == []
+    assert "statistics of" not in shop.told("owner", "check")  # it is the owner's own
+    shop.superuser("ALTER FUNCTION evil.f(int) OWNER TO postgres")
+    shop.superuser("ALTER FUNCTION evil.g(int, int) OWNER TO postgres")
+    assert shop.as_role("reader", "check").code == 0
+
+
+@only_triggers
+@pytest.mark.parametrize("kind", EXPRESSIONS)
+def test_truncate_runs_no_function_of_a_tables_owner_with_the_rights_of_setup(
+    shop: Shop, deed: None, kind: str
+) -> None:
+    assert shop.as_role("postgres", "setup", "shop").code == 0
+    plant(shop, kind)
+    shop.sql("owner", "SET constraint_exclusion = on", "TRUNCATE orders")
+    assert loot(shop) == []
+    with psycopg.connect(shop.server.dsn("shop")) as connection:
+        (log,) = connection.execute(
+            "SELECT oid::regclass::text FROM pg_class WHERE relname = 'log'"
+        ).fetchone() or ("",)
+        notes = connection.execute(f"SELECT note FROM {log}".encode()).fetchall()
+    assert notes == [("odd uses what belongs to another role",)]  # a gap
+
+
+@only_triggers
+def test_a_role_that_may_not_set_up_is_told_who_may_and_how_to_see_the_statements(
+    shop: Shop,
+) -> None:
+    shop.superuser("GRANT CREATE ON DATABASE shop TO reader")
+    shop.sql("owner", "GRANT TRIGGER ON orders, sales.lines TO reader")
+    told = " ".join(shop.told("reader", "check").split())
+    assert "setup needs a role that owns public.orders, sales.lines" in told
+    told = shop.refused("reader", "setup", "shop")
+    assert "'headwater setup shop --print' shows the statements" in told
+    assert len(told) < 2000
+    assert "\n" not in told
+    shop.superuser("REVOKE CREATE ON DATABASE shop FROM reader")
+    set_up(shop)  # nothing was begun
+    assert "setup needs" not in shop.told("reader", "check")

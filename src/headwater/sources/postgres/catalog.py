@@ -12,6 +12,7 @@ from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.planned import foreign_expression, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
 from headwater.sources.postgres.types import Table, TableColumn, type_of
 
@@ -21,6 +22,7 @@ SELECT DISTINCT ON (r.n)
        c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
        c.relreplident::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
        pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
+       {foreign},
        ARRAY(SELECT i.inhrelid::pg_catalog.regclass::text FROM pg_catalog.pg_inherits i
              WHERE i.inhparent = c.oid ORDER BY i.inhrelid), current_user::text, r.n - 1
 FROM unnest(%(schemas)s::text[], %(names)s::text[]) WITH ORDINALITY AS r(schema, name, n)
@@ -28,7 +30,7 @@ JOIN pg_catalog.pg_namespace n
   ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
 JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
 ORDER BY r.n, pg_catalog.array_position(%(path)s::text[], n.nspname::text)
-"""
+""".replace("{foreign}", foreign_expression("c.oid"))
 _COLUMNS = """
 SELECT attrelid::int8, attname, atttypid::int8, atttypmod,
        pg_catalog.format_type(atttypid, atttypmod), attcollation::int8, attgenerated::text
@@ -89,6 +91,7 @@ def read_tables(
     A table that cannot be used is an error; with `missing_are_left_out` one that is not there is
     none.
     """
+    _check_encoding(access, connection)
     split = [split_name(name) for name in names]
     with access.errors("read the catalog"):
         wanted = {
@@ -125,6 +128,16 @@ def read_tables(
     return tables
 
 
+def _check_encoding(access: Access, connection: Connection) -> None:
+    """In a database without an encoding any bytes are text, and one bad value would end the log."""
+    if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
+        raise SourceError(
+            f"Source {access.source}: the database has no encoding (SQL_ASCII), so its texts may "
+            "be any bytes, and the log could not be read past one that is not UTF-8.",
+            "Move the tables to a database that was created with ENCODING 'UTF8'.",
+        )
+
+
 def served_columns(
     access: Access, connection: Connection, tables: Mapping[str, Table]
 ) -> dict[str, frozenset[str]]:
@@ -142,7 +155,7 @@ def _table(
     access: Access, row: Sequence[Any], columns: Sequence[Sequence[Any]], key: Sequence[str]
 ) -> Table:
     oid, schema, name, kind, persistence, identity, *may, children, role, _ = row
-    entered, readable, hidden = may
+    entered, readable, hidden, foreign = may
     label = f"Source {access.source}: {schema}.{name}"
     if kind != "r":
         raise SourceError(f"{label} is a {_KINDS.get(kind, 'different object')}, not a table.")
@@ -169,6 +182,8 @@ def _table(
         )
     if hidden:
         raise hidden_rows(access.source, f"{schema}.{name}", role)
+    if foreign is not None:
+        raise runs_foreign(access.source, f"{schema}.{name}", foreign, role)
     described: list[TableColumn] = []
     left_out: list[SourceError] = []
     for column in columns:

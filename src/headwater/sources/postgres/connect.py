@@ -23,8 +23,12 @@ OLDEST = 14
 _SETTINGS = """
 SET search_path = ''; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
 SET bytea_output = 'hex'; SET extra_float_digits = 3; SET row_security = off;
-SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0
+SET constraint_exclusion = off;
+SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0;
+SELECT CASE WHEN pg_catalog.current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL
+  THEN pg_catalog.set_config('restrict_nonsystem_relation_kind', 'view, foreign-table', false) END
 """
+"""The last is for servers that know it: what was a table must not be read as somebody's view."""
 _DEFAULTS = {
     "connect_timeout": "10",
     "application_name": "headwater",

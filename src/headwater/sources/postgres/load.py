@@ -17,11 +17,13 @@ import pyarrow.csv
 from psycopg import sql
 
 from headwater.algebra.values import Type
-from headwater.errors import SourceError
+from headwater.errors import LostConnectionError, SourceError
 from headwater.frames.arrow import arrow_type
 from headwater.sources.contract import Position
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.locks import lock_statement, still_named
 from headwater.sources.postgres.pgoutput import parse_lsn
+from headwater.sources.postgres.planned import foreign_expression, runs_foreign
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 
@@ -128,11 +130,30 @@ class PostgresPart:
         try:
             with self.access.errors(f"{_DOING} {self.table.label}"):
                 connection.execute(b"SET statement_timeout = 0")
+                self._check_planned(connection)
                 connection.execute(_EXPORT)
+                connection.execute(lock_statement([self.table]).encode())
                 connection.execute(f"SET TRANSACTION SNAPSHOT '{self.snapshot}'".encode())
+                self._check_named(connection)
                 yield from self._copied(connection)
+                self._check_named(connection)
         finally:
             connection.close()
+
+    def _check_named(self, connection: Connection) -> None:
+        row = connection.execute(still_named([self.table]).encode()).fetchone()
+        if row is None or not row[0]:
+            raise LostConnectionError(
+                f"Source {self.access.source}: something else is called {self.table.label} now; "
+                "it is loaded anew."
+            )
+
+    def _check_planned(self, connection: Connection) -> None:
+        foreign = foreign_expression(f"{self.table.oid}::oid")
+        statement = f"SELECT {foreign}, current_user::text"
+        name, role = connection.execute(statement.encode()).fetchone() or (None, "")
+        if name is not None:
+            raise runs_foreign(self.access.source, self.table.label, name, role)
 
     def _copied(self, connection: Connection) -> Iterator[pyarrow.RecordBatch]:
         with connection.cursor() as cursor, cursor.copy(self.statement) as copy:

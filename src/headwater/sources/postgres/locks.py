@@ -1,4 +1,8 @@
-"""Statements that need a lock: tried for a moment at a time, so that nobody queues behind them."""
+"""Locks: statements that need strong ones are tried for a moment at a time, so that nobody queues.
+
+Readers take theirs before they look what a name means. Else its owner could put something else
+under the name while a question waits, such as a view that runs a function.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
+from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.types import Table
 
 _LIMIT_MS = 1000
 _TRIES = 15
@@ -57,3 +63,22 @@ def patiently(
         f"Sessions with open transactions on the tables: {holders or 'none now'}. Run it again "
         "when they have ended.",
     )
+
+
+def lock_statement(tables: Sequence[Table]) -> str:
+    """Keeps what these names mean as it is until the transaction ends; takes no snapshot."""
+    if not tables:
+        return ""
+    names = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.identifier) for table in tables)
+    return sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE; ").format(names).as_string(None)
+
+
+def still_named(tables: Sequence[Table]) -> str:
+    """Asks whether the names mean these tables at this moment, whatever the snapshot says."""
+    named = (
+        sql.SQL("pg_catalog.to_regclass({})::oid IS NOT DISTINCT FROM {}::oid").format(
+            sql.Literal(table.identifier.as_string(None)), sql.Literal(table.oid)
+        )
+        for table in tables
+    )
+    return sql.SQL("SELECT {}").format(sql.SQL(" AND ").join(named)).as_string(None)

@@ -7,7 +7,7 @@ the columns concerned; the rest goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -72,14 +72,17 @@ class _Open:
 
 
 class Interpreter:
-    """Makes transactions out of the messages of the log; knows no connection."""
+    """Makes transactions out of the messages of the log; knows no connection.
+
+    `awaited` are the markers that questions have written: any role may write others.
+    """
 
     def __init__(
         self,
         source: str,
         tables: Mapping[str, Table],
         absent: Sequence[str],
-        slot: str,
+        awaited: Container[str],
         at: LogPosition,
         near_xid: int,
         look: Look,
@@ -93,7 +96,7 @@ class Interpreter:
         self._by_label = {(table.schema, table.name): table for table in tables.values()}
         self._sent: dict[int, SentRelation] = {}
         self._shapes: dict[int, Table] = {}  # the tables as the log last described them
-        self._marks = slot + "/"
+        self._awaited = awaited
         self._near_xid = near_xid
         self._look = look
         self._expected = at.last
@@ -120,7 +123,7 @@ class Interpreter:
                 self._truncate(oids)
             case pgoutput.Message(_, _, prefix, content) if prefix == PREFIX:
                 marker = content.decode(errors="replace")
-                return (Marked(marker),) if marker.startswith(self._marks) else ()
+                return (Marked(marker),) if marker in self._awaited else ()
         return ()
 
     def reached(self, lsn: int) -> Sequence[Logged]:

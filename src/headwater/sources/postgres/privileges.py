@@ -6,7 +6,7 @@ make views wrong without a word, so it is refused wherever tables are looked up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
@@ -34,6 +34,12 @@ FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.
 JOIN unnest(%s::text[], %s::text[]) AS w(name, privilege) ON w.name = c.relname
 WHERE n.nspname = %s
 """
+_NOT_OWNED = """
+SELECT c.oid::pg_catalog.regclass::text FROM pg_catalog.pg_class c
+WHERE c.oid = ANY(%s::oid[]) AND NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')
+ORDER BY c.oid
+"""
+_MOST_SHOWN = 1000
 
 
 def hidden_rows(source: str, table: str, role: str) -> SourceError:
@@ -126,3 +132,24 @@ def _not_granted(access: Access, connection: Connection, schema: str) -> SourceE
         f"{schema}.",
         "As the role that ran setup, run: " + "; ".join(grants(schema, role)) + ";",
     )
+
+
+def not_owned(access: Access, connection: Connection, oids: Iterable[int]) -> list[str]:
+    """The tables that this role may not alter, as setup does."""
+    with access.errors("read the catalog"):
+        rows = connection.execute(_NOT_OWNED, [list(oids)]).fetchall()
+    return [name for (name,) in rows]
+
+
+def left_to_run(source: str, statements: Sequence[str]) -> str:
+    """What another role is to run, or, where that is long, how to have it shown."""
+    text = "; ".join(statements)
+    if len(text) > _MOST_SHOWN or "\n" in text:
+        return f"'headwater setup {source} --print' shows the statements for a role that may."
+    return f"As a role that may, run: {text};"
+
+
+def shown(statement: str) -> str:
+    """A statement, or the beginning of a long one, in one line."""
+    text = " ".join(statement.split())
+    return text if len(text) <= _MOST_SHOWN else text[:100] + " ..."

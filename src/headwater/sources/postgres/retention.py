@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from headwater.sources.contract import Retained
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.ownership import publications
+from headwater.sources.postgres.ownership import named_for, publications
 from headwater.sources.postgres.setup import Installation
 
 _RETAINED = """
@@ -16,7 +14,6 @@ SELECT slot_name::text, active,
 FROM pg_catalog.pg_replication_slots
 WHERE slot_type = 'logical' AND database = pg_catalog.current_database()
 """
-_OWNED = re.compile(r"headwater_\w*_([0-9a-f]{8})")
 
 
 def retained(access: Access, connection: Connection, slot: str) -> Retained | None:
@@ -36,26 +33,24 @@ def other_logs(access: Access, connection: Connection, own_slot: str) -> dict[st
 def remove_log(access: Access, connection: Connection, owner: str) -> None:
     """Remove the slots and publications of an owner, as its teardown would."""
     for found in publications(access, connection).values():
-        if found.note is not None and found.note.owner == owner:
-            Installation(access, found.name, found.note.slot, owner).remove(connection)
+        if found.note is not None and found.note.owner == owner and found.slot is not None:
+            Installation(access, found.name, found.slot, owner).remove(connection)
     for slot, of in _owned_slots(access, connection).items():
         if of == owner:
             Installation(access, "", slot, owner).remove(connection)
 
 
 def _owned_slots(access: Access, connection: Connection) -> dict[str, str]:
-    """The slots of which a publication's note, or their name, says whose they are."""
+    """The slots of which their name, or a publication's note, says whose they are."""
     named = {
-        slot: match[1]
-        for slot in _slots(access, connection)
-        if (match := _OWNED.fullmatch(slot)) is not None
+        slot: owner for slot in _slots(access, connection) if (owner := named_for(slot)) is not None
     }
     noted = {
-        found.note.slot: found.note.owner
+        found.slot: found.note.owner
         for found in publications(access, connection).values()
-        if found.note is not None and found.note.owner
+        if found.note is not None and found.note.owner and found.slot is not None
     }
-    return {**named, **noted}
+    return {**noted, **named}
 
 
 def _slots(access: Access, connection: Connection) -> dict[str, Retained]:

@@ -20,6 +20,7 @@ from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.ownership import Note, Publication, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
+from headwater.sources.postgres.privileges import left_to_run, shown
 from headwater.sources.postgres.types import Table
 
 # Not from pg_publication_tables, which waits for whoever has locked one of the tables.
@@ -65,6 +66,14 @@ SELECT c.oid::text, CASE c.relreplident WHEN 'i' THEN
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY(%(oids)s::oid[])
 """
+_LISTED = """
+SELECT w.oid::text FROM unnest(%(oids)s::oid[]) AS w(oid)
+JOIN pg_catalog.pg_publication p ON p.pubname = %(publication)s
+WHERE p.puballtables OR pg_catalog.pg_has_role(p.pubowner, current_user, 'MEMBER') OR EXISTS (
+  SELECT FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND (r.prrelid = w.oid
+    OR r.prrelid IN (SELECT a.relid FROM pg_catalog.pg_partition_ancestors(w.oid) a)))
+"""
+"""The tables of which a publication's note is believed: who published them owns them."""
 _LOCKERS = """
 SELECT DISTINCT a.pid, a.application_name FROM pg_catalog.pg_locks l
 JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
@@ -277,8 +286,9 @@ class Installation:
         """For each table the statement that gives back its identity, or why it stays as it is."""
         found: list[tuple[int, str, str]] = []
         kinds = {} if note is None else note.identities
+        believed = self._listed(connection, kinds)
         for oid, now, schema, name, others in self._identities(connection, map(int, kinds)):
-            if now != "f":
+            if now != "f" or oid not in believed or kinds[oid] == "f":
                 continue
             restored = {"d": sql.SQL("DEFAULT"), "n": sql.SQL("NOTHING")}.get(
                 kinds[oid],
@@ -297,6 +307,11 @@ class Installation:
             found.append((int(oid), text, stays))
         return found
 
+    def _listed(self, connection: Connection, oids: Iterable[str]) -> set[str]:
+        with self.access.errors("read the catalog"):
+            wanted = {"oids": list(map(int, oids)), "publication": self.publication}
+            return {oid for (oid,) in connection.execute(_LISTED, wanted)}
+
     def _identities(
         self, connection: Connection, oids: Iterable[int]
     ) -> list[tuple[str, str, str, str, list[str]]]:
@@ -314,8 +329,8 @@ class Installation:
             except SourceError as error:
                 if "no privilege" not in error.message:
                     raise
-                left = "; ".join(text for text, _ in statements[at:])
-                raise SourceError(error.message, f"As a role that may, run: {left};") from None
+                left = left_to_run(self.access.source, [text for text, _ in statements[at:]])
+                raise SourceError(error.message, left) from None
 
     def _run(self, connection: Connection, statement: str, tables: Sequence[int]) -> None:
         """Run a statement; where it needs a lock that others hold, try a few times."""
@@ -323,7 +338,7 @@ class Installation:
         limit = _LOCK_LIMIT_MS if waits_for_lock else 0
         for left in reversed(range(_LOCK_TRIES)):
             try:
-                with self.access.errors(f"run {statement}"):
+                with self.access.errors(f"run {shown(statement)}"):
                     connection.execute(f"SET lock_timeout = {limit}".encode())
                     try:
                         connection.execute(statement.encode())

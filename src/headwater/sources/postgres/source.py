@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -39,7 +39,11 @@ from headwater.sources.postgres.load import Locate, PostgresLoad
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.position import LogPosition
-from headwater.sources.postgres.privileges import lacking_for_replication, lacking_for_triggers
+from headwater.sources.postgres.privileges import (
+    lacking_for_replication,
+    lacking_for_triggers,
+    not_owned,
+)
 from headwater.sources.postgres.retention import (
     is_unbounded,
     other_logs,
@@ -47,6 +51,7 @@ from headwater.sources.postgres.retention import (
     retained,
 )
 from headwater.sources.postgres.setup import Installation, altered, application_name
+from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers import (
     MERGED,
     TriggerInstallation,
@@ -58,6 +63,7 @@ from headwater.sources.postgres.watch import CatalogWatch
 from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message, watched_columns
 
 _LONGEST_NAME = 63
+_MOST_AWAITED = 10_000
 
 
 class PostgresSource:
@@ -102,8 +108,10 @@ class PostgresSource:
         self._slot = slot
         self._is_asked = threading.Event()
         """That the catalog is looked at before the next marker is passed on."""
+        self._awaited: dict[str, None] = {}
+        """The markers that our questions have written, the last ones."""
         self._replication = Installation(self._access, publication or default, slot, owner)
-        self._trigger_logs = TriggerInstallation(self._access, slot, owner)
+        self._trigger_logs = TriggerInstallation(self._access, slot, owner, self._names)
         self._triggers = None if replication else self._trigger_logs
 
     def __repr__(self) -> str:
@@ -170,14 +178,27 @@ class PostgresSource:
                 "may be neither encrypted nor checked; use sslmode=verify-full."
             )
         with self._access.connect() as connection:
-            for table in self._tables(connection).values():
+            tables = self._tables(connection)
+            for table in tables.values():
                 told += table.left_out
+            told += self._unowned(connection, tables.values())
             if self._triggers is None and is_unbounded(self._access, connection):
                 told.append(
                     f"Source {self.name}: while nobody reads, the server keeps its log without a "
                     "limit; max_slot_wal_keep_size would keep its disk from filling."
                 )
         return told
+
+    def _unowned(self, connection: Connection, tables: Iterable[Table]) -> Iterator[str]:
+        """That triggers can be made by the tables' owner only, until they are."""
+        if self._triggers is None or self._triggers.state(connection) is not None:
+            return
+        names = not_owned(self._access, connection, [table.oid for table in tables])
+        if names:
+            yield (
+                f"Source {self.name}: setup needs a role that owns {', '.join(names)}, which this "
+                f"one does not; 'headwater setup {self.name} --print' shows what it is to run."
+            )
 
     def lacking(self) -> Sequence[SourceError]:
         if self._triggers is None:
@@ -229,7 +250,7 @@ class PostgresSource:
             missing = sorted({relation for relation, _, _ in absent})
             near_xid = sight.snapshot.xmax
             interpreter = Interpreter(
-                self.name, tables, missing, self._slot, at, near_xid, watch.look
+                self.name, tables, missing, self._awaited, at, near_xid, watch.look
             )
             first: list[Logged] = [*interpreter.compare(sight)]
             if after is None:
@@ -250,7 +271,7 @@ class PostgresSource:
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         triggers = self._triggers
-        mark: Mark = log_message if triggers is None else partial(marker_statement, triggers)
+        mark: Mark = self._message if triggers is None else partial(marker_statement, triggers)
         with self._kept() as connection:
             columns = watched_columns(self._access, connection, self._tables(connection).values())
             tables = self._unaltered(self._tables(connection))
@@ -274,6 +295,14 @@ class PostgresSource:
             locate = self._locator(connection, chosen)
             self._is_asked.set()
             return PostgresLoad(self._access, connection, chosen, readers, locate)
+
+    def _message(self, marker: str, snapshot: XidSnapshot) -> bytes:
+        """A marker for the log, of which the monitor is told before it can come by."""
+        self._awaited[marker] = None
+        if len(self._awaited) > 2 * _MOST_AWAITED:
+            for old in list(self._awaited)[:-_MOST_AWAITED]:
+                self._awaited.pop(old, None)
+        return log_message(marker, snapshot)
 
     @property
     def _installation(self) -> Installation | TriggerInstallation:

@@ -1,8 +1,8 @@
 """The wrapper of PostgreSQL: answers questions, each in one snapshot that it names.
 
-A question is one repeatable-read transaction: its snapshot first, then the reads, and at the
-end a marker in the log. Everything that the snapshot holds was committed before the marker,
-so it has been read once the marker comes by.
+A question is one repeatable-read transaction: locks that keep its tables what they are, its
+snapshot, then the reads, and at the end a marker in the log. Everything that the snapshot holds
+was committed before the marker, so it has been read once the marker comes by.
 """
 
 from __future__ import annotations
@@ -26,17 +26,24 @@ from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.locks import lock_statement, still_named
 from headwater.sources.postgres.log import PREFIX
+from headwater.sources.postgres.planned import PLANNED
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; EXECUTE headwater_begin"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; {}EXECUTE headwater_begin"
 _PREPARE = """
 PREPARE headwater_begin AS SELECT pg_catalog.pg_current_snapshot()::text || ' ' || coalesce((
   SELECT pg_catalog.sum((xmin::text::int8 + attrelid::int8) * attnum)
-  FROM pg_catalog.pg_attribute WHERE attrelid = ANY({}) AND attnum > 0), 0)
-"""
-"""A question's snapshot, and a number that changes whenever a column of the tables does."""
+  FROM pg_catalog.pg_attribute WHERE attrelid = ANY({tables}) AND attnum > 0), 0)
+  || ' ' || ({planned}) || ' ' || (
+  SELECT count(*) FROM unnest({tables}, {schemas}::text[], {names}::text[]) AS w(oid, schema, name)
+  JOIN pg_catalog.pg_class c ON c.oid = w.oid AND c.relname = w.name AND c.relkind = 'r'
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = w.schema)
+""".replace("{planned}", PLANNED)
+"""A question's snapshot, and numbers that change whenever a column of the tables does, or what is
+evaluated to plan a question about them; the last is how many have the names that they had."""
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
@@ -57,13 +64,22 @@ def log_message(marker: str, _: XidSnapshot) -> bytes:
 
 
 def watched_columns(access: Access, connection: Connection, tables: Iterable[Table]) -> str:
-    """Let every question see whether the tables' columns are as they are now."""
+    """Let every question see whether the tables and their columns are as they are now."""
+    tables = list(tables)
     oids = ",".join(str(table.oid) for table in tables)
+    parts = {
+        "tables": sql.SQL(f"'{{{oids}}}'::oid[]"),
+        "schemas": sql.Literal([table.schema for table in tables]),
+        "names": sql.Literal([table.name for table in tables]),
+    }
     with access.errors(_DOING):
-        connection.execute(_PREPARE.format(f"'{{{oids}}}'::oid[]").encode())
+        connection.execute(sql.SQL(_PREPARE).format(**parts))
         row = connection.execute(b"EXECUTE headwater_begin").fetchone()
     assert row is not None
-    return str(row[0]).partition(" ")[2]
+    columns = str(row[0]).partition(" ")[2]
+    if columns.rpartition(" ")[2] != str(len(tables)):
+        raise _altered(access)
+    return columns
 
 
 class PostgresWrapper:
@@ -82,7 +98,7 @@ class PostgresWrapper:
     ) -> None:
         self._lift = lift
         self._mark = mark
-        self._begin = _BEGIN.format("READ ONLY" if read_only else "READ WRITE").encode()
+        self._access_mode = "READ ONLY" if read_only else "READ WRITE"
         self._access = access
         self._connection = connection
         with access.errors(_DOING):
@@ -103,15 +119,27 @@ class PostgresWrapper:
 
     def _ask(self, queries: Sequence[Query]) -> Reply:
         marker = f"{self._slot}/{uuid.uuid4().hex}"
-        seen, _, columns = self._simple(self._begin).partition(" ")
+        tables = self._asked(queries)
+        begin = _BEGIN.format(self._access_mode, lock_statement(tables))
+        seen, _, columns = self._simple(begin.encode()).partition(" ")
         if columns != self._columns:
-            raise LostConnectionError(
-                f"Source {self._access.source}: a table was altered; the question is asked anew."
-            )
+            raise _altered(self._access)
         snapshot = XidSnapshot.parse(seen)
         results = tuple(answer_query(query, self.run, pushes, self._lift) for query in queries)
+        if tables and self._simple(still_named(tables).encode()) != "t":
+            raise _altered(self._access)
         self._simple(self._mark(marker, snapshot) + b"; COMMIT")
         return Reply(results, snapshot, marker)
+
+    def _asked(self, queries: Iterable[Query]) -> list[Table]:
+        """The tables that questions are about, as far as they are there."""
+        names = {
+            term.occurrence(at).relation.short_name
+            for query in queries
+            for term in query
+            for at in term.base
+        }
+        return [self._tables[name] for name in sorted(names) if name in self._tables]
 
     def run(self, fetch: Fetch) -> Rows:
         """Execute one statement inside the question's transaction."""
@@ -195,6 +223,12 @@ class PostgresWrapper:
             self._connection.pgconn.exec_(b"ROLLBACK")
         except psycopg.Error:
             return  # lost, and with it the transaction
+
+
+def _altered(access: Access) -> LostConnectionError:
+    return LostConnectionError(
+        f"Source {access.source}: a table was altered; the question is asked anew."
+    )
 
 
 def _is_large(fetch: Fetch) -> bool:

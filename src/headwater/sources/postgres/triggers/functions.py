@@ -4,7 +4,8 @@ They run inside the application's transactions, whoever writes, with the rights 
 that ran setup; the log could otherwise be forged by everybody who may write. So nothing in them
 depends on the writer: types, functions and operators are those of `pg_catalog`, temporary
 objects come last, and values become text by their types' output functions, never by casts, which
-a table's owner could define.
+a table's owner could define. Where planning a question would run a function of the table's
+owner, TRUNCATE is a gap.
 
 They never fail because a column was dropped or altered: each value that is left is logged, a
 lost one as NULL, and the watch over the catalog says which columns still mean something.
@@ -21,12 +22,14 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from headwater.sources.postgres.planned import foreign_expression
 from headwater.sources.postgres.types import Table
 
 VERSION = 2
 _SETTINGS = """
 SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO' SET TimeZone = 'UTC'
 SET bytea_output = 'hex' SET extra_float_digits = 3 SET row_security = off
+SET constraint_exclusion = off
 """
 _CREATE = """
 CREATE OR REPLACE FUNCTION {function}() RETURNS pg_catalog.trigger LANGUAGE plpgsql
@@ -50,6 +53,8 @@ BEGIN
   RETURN NULL;
 END
 """
+# A name alone is a column or an error. Behind a dot, `($1).name`, one that is gone would be called
+# as a function of the row, and some of the catalog's call casts.
 _LEFT = """-- {version}
 DECLARE
   found pg_catalog.text[];
@@ -59,8 +64,9 @@ BEGIN
   FOREACH name IN ARRAY names LOOP
     BEGIN
       EXECUTE pg_catalog.format(
-        'SELECT CASE WHEN ($1).%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', ($1).%1$I) END',
-        name) INTO value USING whole;
+        'SELECT CASE WHEN %1$I IS NOT NULL THEN pg_catalog.format(''%%s'', %1$I) END'
+        ' FROM (SELECT ($1).*) AS %2$I',
+        name, CASE name WHEN 't' THEN 'u' ELSE 't' END) INTO value USING whole;
     EXCEPTION WHEN undefined_column THEN value := NULL;
     END;
     found := pg_catalog.array_append(found, value);
@@ -71,9 +77,12 @@ END
 _TRUNCATED = """-- {version}
 DECLARE
   listed pg_catalog.text;
-  problem pg_catalog.text := 'its snapshot may be older than the rows that it removed';
+  problem pg_catalog.text := {foreign};
+  kinds pg_catalog.text := pg_catalog.current_setting('restrict_nonsystem_relation_kind', true);
 BEGIN
-  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.~~) 'read%' THEN
+  IF problem IS NOT NULL THEN
+    problem := pg_catalog.concat(problem, ' uses what belongs to another role');
+  ELSIF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.~~) 'read%' THEN
     BEGIN
       SELECT pg_catalog.string_agg(CASE WHEN a.attname IS NULL THEN 'NULL' ELSE pg_catalog.format(
           'CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', t.%1$I) END', w.name) END,
@@ -82,14 +91,23 @@ BEGIN
         LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) TG_RELID
           AND a.attname::pg_catalog.text OPERATOR(pg_catalog.=) w.name
           AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped;
+      IF kinds IS NOT NULL THEN
+        PERFORM pg_catalog.set_config(
+          'restrict_nonsystem_relation_kind', 'view, foreign-table', true);
+      END IF;
       EXECUTE pg_catalog.format(
         'INSERT INTO %s (relation, shape, old) SELECT $1, $2, ARRAY[%s]::pg_catalog.text[]'
         ' FROM ONLY %s AS t', {quoted_log}, listed, TG_RELID::pg_catalog.regclass)
         USING TG_RELID, {shape}::pg_catalog.int8;
+      IF kinds IS NOT NULL THEN
+        PERFORM pg_catalog.set_config('restrict_nonsystem_relation_kind', kinds, true);
+      END IF;
       RETURN NULL;
     EXCEPTION WHEN OTHERS THEN
       problem := SQLERRM;
     END;
+  ELSE
+    problem := 'its snapshot may be older than the rows that it removed';
   END IF;
   INSERT INTO {log} (relation, note) VALUES (TG_RELID, problem);
   RETURN NULL;
@@ -137,6 +155,7 @@ class Logging:
             "shape": sql.Literal(self.shape),
             "old": _values("OLD", self.columns),
             "new": _values("NEW", self.columns),
+            "foreign": sql.SQL(foreign_expression("TG_RELID").strip()),
             "left": sql.Identifier(self.schema, LEFT),
         }
         texts = {self.rows: _ROWS, self.truncated: _TRUNCATED}
@@ -152,6 +171,8 @@ class Logging:
 
 LEFT = "values_left"
 """The function that takes what is left of a row whose table was altered."""
+VALUES_LEFT = sql.SQL(_LEFT).format(version=sql.SQL(str(VERSION))).as_string(None)
+"""Its source."""
 
 
 def create_function(schema: str, name: str, body: str) -> list[sql.Composed]:
@@ -169,11 +190,10 @@ def create_values_left(schema: str) -> list[sql.Composed]:
     function = sql.SQL("{}(whole anyelement, names pg_catalog.text[])").format(
         sql.Identifier(schema, LEFT)
     )
-    body = sql.SQL(_LEFT).format(version=sql.SQL(str(VERSION))).as_string(None)
     return [
         sql.SQL(
             "CREATE OR REPLACE FUNCTION {} RETURNS pg_catalog.text[] LANGUAGE plpgsql {} AS {}"
-        ).format(function, sql.SQL(_SETTINGS), sql.Literal(body)),
+        ).format(function, sql.SQL(_SETTINGS), sql.Literal(VALUES_LEFT)),
         sql.SQL("REVOKE ALL ON FUNCTION {}(anyelement, pg_catalog.text[]) FROM PUBLIC").format(
             sql.Identifier(schema, LEFT)
         ),

@@ -25,16 +25,22 @@ from headwater.sources.postgres.privileges import (
     check_log_granted,
     current_role,
     grants,
+    left_to_run,
     may_use_log,
+    not_owned,
+    shown,
 )
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
+    LEFT,
+    VALUES_LEFT,
     VERSION,
     Logging,
     array,
     create_function,
     create_values_left,
 )
+from headwater.sources.postgres.triggers.trust import check_trusted, owners
 from headwater.sources.postgres.triggers.watch import ALWAYS, SEEN, Seen, is_watched, read_seen
 from headwater.sources.postgres.types import Table
 
@@ -80,11 +86,23 @@ _FUNCTIONS = """
 SELECT p.proname, p.prosrc FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
 """
-_EARLIER = """
-SELECT p.proname FROM pg_catalog.pg_proc p
-JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-WHERE n.nspname = 'headwater' AND p.proname ~ %s
+_DROPPED = """
+SELECT p.oid::pg_catalog.regprocedure::text, NOT EXISTS (
+  SELECT FROM pg_catalog.pg_depend d
+  WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid
+    AND d.classid <> 'pg_catalog.pg_trigger'::pg_catalog.regclass)
+FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = %s AND p.proname ~ %s AND pg_catalog.pg_get_userbyid(p.proowner) = %s
 """
+"""Functions of a role by their names, and whether nothing but triggers uses them."""
+_EARLIER_TABLES = """
+SELECT c.relname::text FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'headwater' AND c.relname = ANY(%s) AND c.relkind = 'r'
+  AND pg_catalog.pg_get_userbyid(c.relowner) = current_user
+"""
+_MADE = r"^(rows_[0-9]+|truncated_[0-9]+|values_left)$"
+_OWNED = re.compile(r"[0-9a-f]{8}")
 _IS_THERE = """
 SELECT FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
 WHERE n.nspname = %s AND c.relname = 'state'
@@ -119,11 +137,15 @@ class State:
 
 @dataclass(frozen=True)
 class TriggerInstallation:
-    """The log in a schema called `name`, which belongs to the warehouse `owner`."""
+    """The log in a schema called `name`, which belongs to the warehouse `owner`.
+
+    `relations` are the names of the tables that it is about.
+    """
 
     access: Access
     name: str
     owner: str = ""
+    relations: tuple[str, ...] = ()
 
     def table(self, name: str) -> sql.Identifier:
         return sql.Identifier(self.name, name)
@@ -141,6 +163,7 @@ class TriggerInstallation:
         steps = self._steps(connection, tables)
         if steps:
             self._check_role(connection)
+            self._check_owned(connection, tables, steps)
         self._run_all(connection, steps, [table.oid for table in tables])
 
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
@@ -183,12 +206,13 @@ class TriggerInstallation:
             except SourceError as error:
                 if "no privilege" not in error.message:
                     raise
-                left = "; ".join(statement for step in steps[at:] for statement in step)
-                raise SourceError(error.message, f"As a role that may, run: {left};") from None
+                left = [statement for step in steps[at:] for statement in step]
+                hint = left_to_run(self.access.source, left)
+                raise SourceError(error.message, hint) from None
 
     def _run(self, connection: Connection, statements: Iterable[str]) -> None:
         for statement in statements:
-            with self.access.errors(f"run {statement}"), locks_apart():
+            with self.access.errors(f"run {shown(statement)}"), locks_apart():
                 connection.execute(statement.encode())
 
     def remove(self, connection: Connection) -> None:
@@ -271,6 +295,7 @@ class TriggerInstallation:
     def _owner(self, connection: Connection) -> str | None:
         """Whose log is here; None where there is none."""
         state = self.table("state")
+        check_trusted(self.access, connection, self.name, self.relations)
         with self.access.errors("read the log's state"):
             if connection.execute(_IS_THERE, [self.name]).fetchone() is None:
                 return None
@@ -306,11 +331,24 @@ class TriggerInstallation:
                 f"Run setup as {row[0]}, or give the source another slot in headwater.toml.",
             )
 
+    def _check_owned(
+        self, connection: Connection, tables: Iterable[Table], steps: Sequence[Sequence[str]]
+    ) -> None:
+        """Nothing is begun that only the tables' owner can end."""
+        names = not_owned(self.access, connection, [table.oid for table in tables])
+        if names and self._owner(connection) is None:
+            raise SourceError(
+                f"Source {self.access.source}: this role does not own {', '.join(names)}, and only "
+                "a table's owner may make triggers that run in every session.",
+                left_to_run(self.access.source, [text for step in steps for text in step]),
+            )
+
     # The statements
 
     def _steps(self, connection: Connection, tables: Iterable[Table]) -> list[list[str]]:
         """What is still to be run; each step is one transaction."""
         role = current_role(self.access, connection)
+        check_trusted(self.access, connection, self.name, self.relations)
         if not may_use_log(self.access, connection, self.name):
             return [grants(self.name, role)]  # until then it cannot be told what else is missing
         steps = [self._earlier(connection)]
@@ -324,6 +362,8 @@ class TriggerInstallation:
         with self.access.errors("read the catalog"):
             functions = dict(connection.execute(_FUNCTIONS, [self.name]).fetchall())
             seen = read_seen(connection, self.name, tables)
+        if state is not None and functions.get(LEFT) != VALUES_LEFT:
+            steps.append([part.as_string(None) for part in create_values_left(self.name)])
         for table in tables:
             here = seen[table.schema, table.name]
             steps.append(self._watching(table, here, functions, state))
@@ -406,38 +446,56 @@ class TriggerInstallation:
         return [statement.as_string(None) for statement in made]
 
     def _drop(self, connection: Connection, schema: str) -> None:
-        with self.access.errors("read the catalog"):
-            functions = connection.execute(_FUNCTIONS, [schema]).fetchall()
-        statements = [
-            sql.SQL("DROP FUNCTION {} CASCADE").format(sql.Identifier(schema, function))
-            for function, _ in functions
-        ]
+        owner, _ = owners(self.access, connection, [schema], self.relations)[schema]
+        statements = self._dropping(connection, schema, _MADE, owner)
         for table in ("log", "tables", "shapes", "bodies", "state"):
             name = sql.Identifier(schema, table)
-            statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
-        statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
-        self._run_all(connection, [[statement.as_string(None) for statement in statements]])
+            statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name).as_string(None))
+        statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)).as_string(None))
+        self._run_all(connection, [statements])
+
+    def _dropping(self, connection: Connection, schema: str, names: str, owner: str) -> list[str]:
+        """Statements that drop a role's functions; triggers go with them, and nothing else does."""
+        with self.access.errors("read the catalog"):
+            found = connection.execute(_DROPPED, [schema, names, owner]).fetchall()
+        return [
+            f"DROP FUNCTION {function}{' CASCADE' if only_triggers else ''}"
+            for function, only_triggers in found
+        ]
 
     def _earlier(self, connection: Connection) -> list[str]:
-        """Statements that drop what the first version made for this source."""
+        """Statements that drop what the first version made for this source, as this role."""
         default = re.sub(r"[^a-z0-9_]", "_", f"headwater_{self.access.source}".lower())
-        statements = []
+        role = current_role(self.access, connection)
+        statements: list[str] = []
         for name in dict.fromkeys((self.name, default[:_LONGEST_NAME])):
+            functions = self._dropping(connection, "headwater", f"^{name}_on_[0-9]+$", role)
+            if not functions:
+                continue
             with self.access.errors("read the catalog"):
-                functions = connection.execute(_EARLIER, [f"^{name}_on_[0-9]+$"]).fetchall()
-            for (function,) in functions:
-                dropped = sql.SQL("DROP FUNCTION {}() CASCADE")
-                statements.append(dropped.format(sql.Identifier("headwater", function)))
-            if functions:
-                for table in (f"{name}_log", f"{name}_state"):
-                    dropped = sql.SQL("DROP TABLE IF EXISTS {}")
-                    statements.append(dropped.format(sql.Identifier("headwater", table)))
-        return [statement.as_string(None) for statement in statements]
+                names = [[f"{name}_log", f"{name}_state"]]
+                tables = connection.execute(_EARLIER_TABLES, names).fetchall()
+            dropped = sql.SQL("DROP TABLE {}")
+            statements += functions
+            statements += [
+                dropped.format(sql.Identifier("headwater", table)).as_string(None)
+                for (table,) in tables
+            ]
+        return statements
 
-    def _others(self, connection: Connection) -> Sequence[tuple[Any, ...]]:
+    def _others(self, connection: Connection) -> list[tuple[str, str, int]]:
+        """Owner, schema and bytes of the logs that setup may have made for other warehouses."""
         with self.access.errors("read the catalog"):
             rows = connection.execute(_OTHERS, [self.name, _COMMENT]).fetchall()
-        return [(text.removeprefix(_COMMENT).strip(), schema, size) for text, schema, size in rows]
+        schemas = [schema for _, schema, _ in rows]
+        trusted = owners(self.access, connection, schemas, self.relations)
+        return [
+            (owner, schema, size)
+            for text, schema, size in rows
+            if (owner := text.removeprefix(_COMMENT).strip())
+            and _OWNED.fullmatch(owner)
+            and trusted.get(schema, ("", False))[1]
+        ]
 
 
 def quoted(table: Table) -> str:
