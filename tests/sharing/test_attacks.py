@@ -29,10 +29,13 @@ from headwater.sharing import (
     Updategram,
     Versions,
 )
+from headwater.sharing.booster import Booster
+from headwater.sharing.definitions import Definition
 from headwater.sharing.encoding import address_of, encode
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
 from headwater.sharing.signatures import Signer
 from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectFiles
+from headwater.sharing.versions import Interval
 from tests.cli.commands import Result, failing, quick
 from tests.sharing.genes import node, owners, rename
 
@@ -370,6 +373,31 @@ def test_a_row_that_is_there_very_often_is_shown_without_being_repeated(tmp_path
     made.own("R", schema, Rows(schema, {(1,): 10**9}))
     shown = quick("share", "query", "R", "-c", str(tmp_path / "N"), "--limit", "2").out
     assert "1,000,000,000 rows of R at (R 0); the first 2 are shown" in shown
+
+
+# Conditions that are evaluated over rows of the same maker
+
+
+def boosted(peer: Path, condition: str, text: str) -> str:
+    """Put a booster of N1 into its folder, whose row meets a condition or not; its address."""
+    signer = Signer((peer.parent / "N1.key").read_bytes())
+    names = (("id", "int"), ("note", "text"))
+    schema = Schema.of((name, parse_type(kind)) for name, kind in names)
+    r, s = (Relation(name, "N1", schema, ("id",)) for name in ("R", "S"))
+    for relation in (r, s):
+        forged(peer, RelationEntry(relation, "N1"), "N1", signer)
+    sql = f"SELECT R.id, S.note FROM R JOIN S ON R.id = S.id WHERE {condition}"
+    view = Definition.parse("V", sql, [r, s])
+    rows = Rows(view.columns(("S",)), {(1, text): 1})
+    booster = Booster(view, Interval("R", 1, 2), ("S",), Versions({"S": 1}), rows)
+    return forged(peer, booster, "N1", signer)
+
+
+def test_a_condition_that_takes_long_to_decide_holds_nobody_up(here: Node, peer: Path) -> None:
+    bad = boosted(peer, f"S.note LIKE '{'%a' * 8}%b'", "a" * 2000)
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ {bad[:12]}: " in done.out
+    assert "has rows that cannot occur in that view" in done.out
 
 
 # Forged objects
