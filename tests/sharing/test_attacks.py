@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,13 +26,14 @@ from headwater.sharing import (
     Limits,
     Node,
     Peer,
+    SharingError,
     UntrustedObjectError,
     Updategram,
     Versions,
 )
 from headwater.sharing.booster import Booster
 from headwater.sharing.definitions import Definition
-from headwater.sharing.encoding import address_of, encode
+from headwater.sharing.encoding import address_of, decode, encode
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
 from headwater.sharing.signatures import Signer
 from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectFiles
@@ -398,6 +400,68 @@ def test_a_condition_that_takes_long_to_decide_holds_nobody_up(here: Node, peer:
     done = exchange(here, peer, "--skip-bad")
     assert f"✗ {bad[:12]}: " in done.out
     assert "has rows that cannot occur in that view" in done.out
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (f"LENGTH(CONCAT({', '.join(['S.note'] * 100)})) > 0", "makes texts of up to"),
+        (f"LENGTH({' || '.join(['S.note'] * 9)}) > 0", "makes texts of up to"),
+        (" OR ".join(f"S.note LIKE '%a_{n}%'" for n in range(30)), "characters for one row"),
+    ],
+    ids=["CONCAT", "||", "LIKE"],
+)
+def test_a_condition_that_makes_much_of_a_row_is_refused_before_it_is_evaluated(
+    here: Node, peer: Path, condition: str, words: str
+) -> None:
+    bad = boosted(peer, condition, "a" * 2_000_000)
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ {bad[:12]}: " in done.out
+    assert words in " ".join(done.out.split())
+
+
+def test_a_booster_that_takes_too_long_to_judge_is_refused(
+    here: Node, peer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.sharing.validation.MOST_CHECK_SECONDS", -1.0)
+    bad = boosted(peer, "S.note LIKE '%a%'", "a")
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ {bad[:12]}: " in done.out
+    assert "s to check" in " ".join(done.out.split())
+
+
+def test_a_condition_on_texts_that_fits_its_rows_is_taken(here: Node, peer: Path) -> None:
+    boosted(peer, "LENGTH(S.note || S.note) > 0 AND S.note LIKE '%a_a%'", "a" * 100_000)
+    assert exchange(here, peer).code == 0
+    assert len(Node.open(here.catalog.store.folder).catalog.boosters()) == 1
+
+
+# How much is taken
+
+
+def test_more_values_than_are_taken_at_once_are_left_for_the_next_time(
+    here: Node, peer: Path
+) -> None:
+    few = exchange(here, peer, "--skip-bad", "--most-values", "1")
+    assert "more than 1 values" in " ".join(few.out.split())
+    with pytest.raises(SharingError, match="--most-values"):
+        exchange(here, peer, "--most-values", "1")
+    assert "1 updategram" in exchange(here, peer).out
+
+
+def test_reading_an_object_takes_little_more_memory_than_the_object_has() -> None:
+    schema = Schema.of([("id", parse_type("int"))])
+    content = encode(
+        Updategram.of_relation("R", schema, 1, 2, inserted=((n,) for n in range(50_000)))
+    )
+    tracemalloc.start()
+    try:
+        item = decode(content)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(item, Updategram)
+    assert peak < 2.5 * kept
 
 
 # Forged objects
