@@ -250,6 +250,9 @@ def test_one_source_is_read_whatever_the_others_are(tmp_path: Path) -> None:
         ("postgresql://u@h/d?${OPTIONS}", "postgresql://u@h/d?a=b&c=d"),
         ("${WHOLE}", "postgresql://u:p%40w@h/d"),
         ("host=h password=${PW}", "host=h password=a@b/:c"),
+        ("host=h password=${BLANKS} user=u", r"host=h password='it\'s host=x' user=u"),
+        ("host=h password=${ESCAPED}", r"host=h password=a\ b"),
+        ("host=h password='${PW}'", "host=h password='a@b/:c'"),
     ],
 )
 def test_a_value_in_a_uri_is_encoded_where_it_could_end_it(
@@ -257,6 +260,8 @@ def test_a_value_in_a_uri_is_encoded_where_it_could_end_it(
 ) -> None:
     values = {
         "PW": "a@b/:c",
+        "ESCAPED": r"a\ b",
+        "BLANKS": "it's host=x",
         "PAIR": "app:p@w",
         "PLACE": "h:5432",
         "OPTIONS": "a=b&c=d",

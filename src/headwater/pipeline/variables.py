@@ -1,7 +1,8 @@
 """`${NAME}` in texts of settings: the environment's value stands in its place.
 
 In a URI of PostgreSQL a value that is a role, a password or an option is percent-encoded as it is
-put in: an `@` in a password would otherwise make the rest of it a host, which messages name.
+put in: an `@` in a password would otherwise make the rest of it a host, which messages name. In
+`name=value` pairs a password with blanks is quoted, since the rest of it would be another pair.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from urllib.parse import quote
 from headwater.errors import InputError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PAIR = re.compile(r"(?:^|\s)(?:ssl)?password\s*=\s*$")
+_BLANK = re.compile(r"(?<!\\)\s")
 _URI = re.compile(r"postgres(?:ql)?://")
 
 
@@ -33,9 +36,25 @@ def with_variables(value: Any, place: str) -> Any:
                 f"Set it before you run: export {match[1]}=...",
             )
         found = os.environ[match[1]]
+        if _is_password(match) and _BLANK.search(found):
+            return _quoted(found)
         return quote(found, safe=kept) if (kept := _kept(match)) is not None else found
 
     return _VARIABLE.sub(put_in, value)
+
+
+def _is_password(match: re.Match[str]) -> bool:
+    """Whether a variable is all of a password in a connection string of `name=value` pairs."""
+    return _PAIR.search(match.string[: match.start()]) is not None and (
+        match.string[match.end() :][:1] in ("", " ")
+    )
+
+
+def _quoted(value: str) -> str:
+    """One value as such a string has it; what is quoted already stays."""
+    if value.startswith("'") and value.endswith("'"):
+        return value
+    return "'" + value.replace("\\", r"\\").replace("'", r"\'") + "'"
 
 
 def _kept(match: re.Match[str]) -> str | None:
