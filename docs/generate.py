@@ -175,6 +175,7 @@ def _default(info: FieldInfo) -> str:
 _TYPES: dict[Any, str] = {
     str: "text",
     int: "whole number",
+    int | str: "whole number or text",
     Path: "path",
     SecretStr: "text",
     list[str]: "list of texts",

@@ -126,6 +126,33 @@ def test_an_unreachable_source_keeps_its_secret(
     assert WORD not in found.out + found.err
 
 
+@pytest.mark.parametrize("password", [f"abc@{WORD}", f"1/{WORD}", f"abc@1/{WORD}?host={WORD}"])
+@pytest.mark.parametrize("whole", [False, True], ids=["the password", "the whole URI"])
+def test_a_password_that_ends_a_uri_too_early_is_shown_nowhere(
+    project: Path, monkeypatch: pytest.MonkeyPatch, password: str, whole: bool
+) -> None:
+    monkeypatch.setenv("PW", password)
+    monkeypatch.setenv("SHOP_DSN", f"postgresql://app:{password}@127.0.0.1:1/shop")
+    if not whole:
+        settings = project / "headwater.toml"
+        written = settings.read_text().replace(
+            "${SHOP_DSN}", "postgresql://app:${PW}@127.0.0.1:1/shop"
+        )
+        settings.write_text(written)
+    for command in (["check"], ["run", "--once"], ["status"], ["status", "--json"]):
+        try:
+            found = quick(*command, "-p", str(project))
+            said = found.out + found.err
+        except HeadwaterError as error:
+            said = str(error)
+        assert WORD not in said, command
+        if command == ["check"]:
+            expected = "an @ that ends nothing" if whole else "cannot connect"
+            assert expected in " ".join(said.split())
+    stored = [path for path in project.rglob("*") if path.is_file()]
+    assert [path for path in stored if WORD.encode() in path.read_bytes()] == []
+
+
 def test_what_is_shown_of_a_project_has_no_secrets(project: Path) -> None:
     opened = Project.open(project)
     shown = [opened, opened.settings, opened.sources, *opened.sources.values(), vars(opened)]

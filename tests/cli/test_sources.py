@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from headwater.cli.sources import print_statements
 from headwater.errors import InputError
 
 SQLITE = '[sources.crm]\nkind = "sqlite"\npath = "crm.db"\nrelations = ["customers"]\n'
@@ -31,6 +34,13 @@ def objects_in(path: Path) -> set[str]:
     return found
 
 
+def made_in(path: Path) -> set[tuple[str, str | None]]:
+    with sqlite3.connect(path) as connection:
+        found = set(connection.execute("SELECT name, sql FROM sqlite_master"))
+    connection.close()
+    return found
+
+
 def test_setup_and_teardown_leave_the_source_as_it_was(project: Path) -> None:
     before = objects_in(project / "crm.db")
     done = CliRunner().invoke(app, ["setup", "crm", "-p", str(project)])
@@ -46,6 +56,34 @@ def test_printing_the_setup_changes_nothing(project: Path) -> None:
     done = CliRunner().invoke(app, ["setup", "crm", "-p", str(project), "--print"])
     assert "CREATE TABLE" in done.output
     assert objects_in(project / "crm.db") == before
+
+
+@pytest.mark.parametrize("steering", ["\x0b", "\x1b[31m", "\x85", "\u2028", "\u202e"])
+def test_what_is_printed_to_be_run_makes_what_setup_makes_whatever_names_hold(
+    project: Path, steering: str
+) -> None:
+    name = f"a{steering}b"
+    with sqlite3.connect(project / "crm.db") as connection:
+        connection.execute(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY, "{name}" TEXT)')
+    connection.close()
+    listed = json.dumps(["customers", name])
+    (project / "headwater.toml").write_text(SQLITE.replace('["customers"]', listed))
+    printed = CliRunner().invoke(app, ["setup", "crm", "-p", str(project), "--print"])
+    assert printed.exit_code == 0, printed.output
+    shutil.copy(project / "crm.db", project / "copy.db")
+    with sqlite3.connect(project / "copy.db") as connection:
+        connection.executescript(printed.stdout)
+    connection.close()
+    assert CliRunner().invoke(app, ["setup", "crm", "-p", str(project)]).exit_code == 0
+    assert made_in(project / "copy.db") == made_in(project / "crm.db")
+
+
+def test_what_is_printed_on_a_terminal_does_not_steer_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_statements(['CREATE TABLE "a\x1b[31mb\u2028" (\n  id INTEGER)'])
+    assert capsys.readouterr().out == 'CREATE TABLE "a\\x1b[31mb\\u2028" (\n  id INTEGER);\n'
 
 
 def test_setup_for_machines(project: Path) -> None:

@@ -16,6 +16,7 @@ from headwater.algebra.values import FLOAT, INT, INT_MAX, TEXT, Value, decimal_t
 from headwater.errors import ExpressionError
 from tests.frames.lifting import unsettled
 from tests.frames.typed import SCHEMA, TWICE, random_expression, random_rows
+from tests.hanging import hang_limit
 
 FEW = settings(max_examples=max(6, settings().max_examples // 20))
 SEEDS = st.integers(0, 2**32 - 1)
@@ -90,6 +91,8 @@ ALMOST_ONE = Literal(Decimal("0." + "9" * 38), decimal_type(38, 38))
         (call("<=>", ALMOST_ONE, N), False),
         (call("length", T), 2),
         (call("like", T, Literal("__", TEXT)), True),
+        (call("like", T, Literal("%_%x%", TEXT)), True),
+        (call("like", T, Literal("%x%x", TEXT)), False),
         (cast(call("+", X, Literal(2.0**63, FLOAT)), INT), INT_MAX),
         (call("/", N, Literal(Decimal(3), decimal_type(1, 0))), Decimal("0.333333")),
         (call("negate", Literal(LONG, decimal_type(38, 0))), LONG.copy_negate()),
@@ -107,6 +110,14 @@ def test_spark_and_memory_agree_on_a_value(
     for held in (rows, unsettled(spark, rows)):
         ((found,),) = values(held, expression)
         assert repr(found) == repr(expected)
+
+
+def test_a_long_text_does_not_hold_like_up_on_spark(spark: SparkSession) -> None:
+    rows = Rows.of(ONE, [(1, 0.0, "a" * 5000)])
+    tested = call("like", T, Literal("%a" * 8 + "%b", TEXT))
+    with hang_limit():
+        ((found,),) = values(unsettled(spark, rows), tested)
+    assert found is False
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ DOMAINS: dict[Type, tuple[object, ...]] = {
     TIMESTAMP_TZ: (datetime(1, 1, 1, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, tzinfo=UTC),
                    datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
 }  # fmt: skip
-PATTERNS = ("%", "_", "a%", "%b", "a\\_b", "_x", "%\\%", "é", "")
+PATTERNS = ("%", "_", "a%", "%b", "a\\_b", "_x", "%\\%", "é", "", "%a%b", "%_a%é%")
 NAMES = ("a.b", "a`b", "with space", "Quote'\"", "_count.x", "é", "c1", "c0", "x.y.z", "-", "1")
 
 SCHEMA = Schema.of(zip(NAMES, DOMAINS, strict=True))

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
 from headwater.sources.postgres.embedded import shared_server
+from headwater.sources.sqlite import sizes
 from tests.cli.commands import quick
 from tests.pipeline.small import Small, running, wait_until
 
@@ -26,10 +27,10 @@ VIEW = "CREATE MATERIALIZED VIEW items AS SELECT id, note FROM shop.items"
 MANY = "INSERT INTO items SELECT n, repeat('x', 1000) FROM generate_series({}, {}) n"
 
 
-def limited(small: Small, rows: int) -> None:
+def limited(small: Small, rows: int | str) -> None:
     path = small.folder / "headwater.toml"
     text = path.read_text()
-    path.write_text(text.replace("path = 'shop.db'", f"path = 'shop.db'\nretain = {rows}"))
+    path.write_text(text.replace("path = 'shop.db'", f"path = 'shop.db'\nretain = {rows!r}"))
 
 
 def add(small: Small, first: int, last: int) -> None:
@@ -89,6 +90,28 @@ def test_more_than_the_limit_is_told_by_status_and_given_up_by_trim(
     assert quick("verify", *small.arguments).code == 0
     _, after = status(*small.arguments)
     assert after["troubles"] == []
+
+
+@pytest.mark.parametrize("pages", [sizes._PAGES, "SELECT 1 FROM missing WHERE name = ?"])
+def test_few_large_rows_in_a_sqlite_log_are_shown_and_limited_by_their_size(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, pages: str
+) -> None:
+    monkeypatch.setattr(sizes, "_PAGES", pages)
+    small = Small(tmp_path)
+    small.run(spark)
+    limited(small, "4 MB")
+    assert kept(status(*small.arguments)[1])["bytes"] < 100_000
+    for letter in "abc":
+        small.write("shop", f"UPDATE orders SET note = '{letter * 1_000_000}' WHERE id = 1")
+    code, found = status(*small.arguments)
+    assert code == 1
+    assert 5_000_000 <= kept(found)["bytes"] < 7_000_000
+    assert "retain allows 4,000,000" in found["troubles"][0]
+    assert " bytes" in quick("status", *small.arguments).out.split("Sources")[1]
+    assert list(json.loads(quick("trim", "--json", *small.arguments).out)["given_up"]) == ["shop"]
+    assert kept(status(*small.arguments)[1])["bytes"] < 100_000
+    small.run(spark)
+    assert quick("verify", *small.arguments).code == 0
 
 
 def test_views_of_other_sources_go_on_behind_a_log_that_was_given_up(

@@ -12,12 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.cli.example import make_project
+from headwater.errors import InputError
 from headwater.pipeline.api import run_project
 from headwater.pipeline.project import Project
 from headwater.sharing.node import Node
-from tests.cli.commands import PROGRAM
+from headwater.warehouse.warehouse import Warehouse
+from tests.cli.commands import PROGRAM, quick
 
 OTHERS = 0o077
+NOBODY = 65534
 
 
 @pytest.fixture(autouse=True)
@@ -172,3 +175,36 @@ def test_what_spark_puts_aside_is_in_a_folder_that_nobody_else_enters(tmp_path: 
         top = tmp_path / path.relative_to(tmp_path).parts[0]
         assert found[top] == 0o700
     assert not any(tmp_path.glob("headwater-spark-*"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
+@pytest.mark.parametrize("foreign", ["warehouse", "warehouse/_headwater"])
+@pytest.mark.parametrize("command", [["run", "--once"], ["check"], ["setup", "shop"], ["status"]])
+def test_a_warehouse_of_another_user_is_refused_and_nothing_is_done_there(
+    project: Path, foreign: str, command: list[str]
+) -> None:
+    inside = project / "warehouse" / "_headwater"
+    kept = inside / "trash" / "kept"
+    kept.mkdir(parents=True)
+    for folder in (kept.parent, kept):
+        os.utime(folder, (0, 0))
+    os.chown(project / foreign, NOBODY, NOBODY)
+    try:
+        done = quick(*command, "-p", str(project))
+        said, code = done.out + done.err, done.code
+    except InputError as error:
+        said, code = str(error), 2
+    assert code == 2
+    assert "belongs to another user" in " ".join(said.split())
+    assert kept.is_dir()
+    assert [path.name for path in inside.iterdir()] == ["trash"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
+def test_a_link_of_another_user_is_no_warehouse(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    Warehouse(tmp_path / "link")
+    os.chown(tmp_path / "link", NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(InputError, match="belongs to another user"):
+        Warehouse(tmp_path / "link")

@@ -14,6 +14,7 @@ from headwater.pipeline.settings import (
     read_settings,
     source_settings,
 )
+from headwater.pipeline.variables import with_variables
 from headwater.sources.settings import PostgresSettings, SqliteSettings
 
 CRM = "[sources.crm]\nkind = 'sqlite'\npath = 'crm.db'\nrelations = ['customers']\n"
@@ -236,3 +237,36 @@ def test_one_source_is_read_whatever_the_others_are(tmp_path: Path) -> None:
     assert source_settings(path, read_document(path), "crm").kind == "sqlite"
     with pytest.raises(InputError, match=r"no source 'crn'. Did you mean 'crm'\? There are: shop"):
         source_settings(path, read_document(path), "crn")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("postgresql://app:${PW}@h:1/d", "postgresql://app:a%40b%2F%3Ac@h:1/d"),
+        ("postgres://${PW}:x@h/d", "postgres://a%40b%2F%3Ac:x@h/d"),
+        ("postgresql://${PAIR}@h/d", "postgresql://app:p%40w@h/d"),
+        ("postgresql://h/d?user=u&password=${PW}", "postgresql://h/d?user=u&password=a%40b%2F%3Ac"),
+        ("postgresql://u@${PLACE}/d", "postgresql://u@h:5432/d"),
+        ("postgresql://u@h/d?${OPTIONS}", "postgresql://u@h/d?a=b&c=d"),
+        ("${WHOLE}", "postgresql://u:p%40w@h/d"),
+        ("host=h password=${PW}", "host=h password=a@b/:c"),
+        ("host=h password=${BLANKS} user=u", r"host=h password='it\'s host=x' user=u"),
+        ("host=h password=${ESCAPED}", r"host=h password=a\ b"),
+        ("host=h password='${PW}'", "host=h password='a@b/:c'"),
+    ],
+)
+def test_a_value_in_a_uri_is_encoded_where_it_could_end_it(
+    monkeypatch: pytest.MonkeyPatch, written: str, expected: str
+) -> None:
+    values = {
+        "PW": "a@b/:c",
+        "ESCAPED": r"a\ b",
+        "BLANKS": "it's host=x",
+        "PAIR": "app:p@w",
+        "PLACE": "h:5432",
+        "OPTIONS": "a=b&c=d",
+        "WHOLE": "postgresql://u:p%40w@h/d",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    assert with_variables({"dsn": written}, "here") == {"dsn": expected}

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,14 +26,18 @@ from headwater.sharing import (
     Limits,
     Node,
     Peer,
+    SharingError,
     UntrustedObjectError,
     Updategram,
     Versions,
 )
-from headwater.sharing.encoding import address_of, encode
+from headwater.sharing.booster import Booster
+from headwater.sharing.definitions import Definition
+from headwater.sharing.encoding import address_of, decode, encode
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
 from headwater.sharing.signatures import Signer
 from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectFiles
+from headwater.sharing.versions import Interval
 from tests.cli.commands import Result, failing, quick
 from tests.sharing.genes import node, owners, rename
 
@@ -370,6 +375,93 @@ def test_a_row_that_is_there_very_often_is_shown_without_being_repeated(tmp_path
     made.own("R", schema, Rows(schema, {(1,): 10**9}))
     shown = quick("share", "query", "R", "-c", str(tmp_path / "N"), "--limit", "2").out
     assert "1,000,000,000 rows of R at (R 0); the first 2 are shown" in shown
+
+
+# Conditions that are evaluated over rows of the same maker
+
+
+def boosted(peer: Path, condition: str, text: str) -> str:
+    """Put a booster of N1 into its folder, whose row meets a condition or not; its address."""
+    signer = Signer((peer.parent / "N1.key").read_bytes())
+    names = (("id", "int"), ("note", "text"))
+    schema = Schema.of((name, parse_type(kind)) for name, kind in names)
+    r, s = (Relation(name, "N1", schema, ("id",)) for name in ("R", "S"))
+    for relation in (r, s):
+        forged(peer, RelationEntry(relation, "N1"), "N1", signer)
+    sql = f"SELECT R.id, S.note FROM R JOIN S ON R.id = S.id WHERE {condition}"
+    view = Definition.parse("V", sql, [r, s])
+    rows = Rows(view.columns(("S",)), {(1, text): 1})
+    booster = Booster(view, Interval("R", 1, 2), ("S",), Versions({"S": 1}), rows)
+    return forged(peer, booster, "N1", signer)
+
+
+def test_a_condition_that_takes_long_to_decide_holds_nobody_up(here: Node, peer: Path) -> None:
+    bad = boosted(peer, f"S.note LIKE '{'%a' * 8}%b'", "a" * 2000)
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ {bad[:12]}: " in done.out
+    assert "has rows that cannot occur in that view" in done.out
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (f"LENGTH(CONCAT({', '.join(['S.note'] * 100)})) > 0", "makes texts of up to"),
+        (f"LENGTH({' || '.join(['S.note'] * 9)}) > 0", "makes texts of up to"),
+        (" OR ".join(f"S.note LIKE '%a_{n}%'" for n in range(30)), "characters for one row"),
+    ],
+    ids=["CONCAT", "||", "LIKE"],
+)
+def test_a_condition_that_makes_much_of_a_row_is_refused_before_it_is_evaluated(
+    here: Node, peer: Path, condition: str, words: str
+) -> None:
+    bad = boosted(peer, condition, "a" * 2_000_000)
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ {bad[:12]}: " in done.out
+    assert words in " ".join(done.out.split())
+
+
+def test_a_booster_that_takes_too_long_to_judge_is_refused(
+    here: Node, peer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.sharing.validation.MOST_CHECK_SECONDS", -1.0)
+    bad = boosted(peer, "S.note LIKE '%a%'", "a")
+    done = exchange(here, peer, "--skip-bad")
+    assert f"✗ {bad[:12]}: " in done.out
+    assert "s to check" in " ".join(done.out.split())
+
+
+def test_a_condition_on_texts_that_fits_its_rows_is_taken(here: Node, peer: Path) -> None:
+    boosted(peer, "LENGTH(S.note || S.note) > 0 AND S.note LIKE '%a_a%'", "a" * 100_000)
+    assert exchange(here, peer).code == 0
+    assert len(Node.open(here.catalog.store.folder).catalog.boosters()) == 1
+
+
+# How much is taken
+
+
+def test_more_values_than_are_taken_at_once_are_left_for_the_next_time(
+    here: Node, peer: Path
+) -> None:
+    few = exchange(here, peer, "--skip-bad", "--most-values", "1")
+    assert "more than 1 values" in " ".join(few.out.split())
+    with pytest.raises(SharingError, match="--most-values"):
+        exchange(here, peer, "--most-values", "1")
+    assert "1 updategram" in exchange(here, peer).out
+
+
+def test_reading_an_object_takes_little_more_memory_than_the_object_has() -> None:
+    schema = Schema.of([("id", parse_type("int"))])
+    content = encode(
+        Updategram.of_relation("R", schema, 1, 2, inserted=((n,) for n in range(50_000)))
+    )
+    tracemalloc.start()
+    try:
+        item = decode(content)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert isinstance(item, Updategram)
+    assert peak < 2.5 * kept
 
 
 # Forged objects

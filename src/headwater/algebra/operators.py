@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation
-from functools import lru_cache
 from typing import Any
 
+from headwater.algebra.like import like
 from headwater.algebra.values import (
     INT_MAX,
     INT_MIN,
@@ -184,28 +183,10 @@ def _truncated(value: int | float | Decimal) -> int:
 # Text
 
 
-@lru_cache(maxsize=256)
-def like_pattern(pattern: str) -> re.Pattern[str]:
-    parts, characters = [], iter(pattern)
-    for character in characters:
-        if character == "\\":
-            escaped = next(characters, None)
-            if escaped not in ("_", "%", "\\"):
-                raise ValueError(f"the LIKE pattern {pattern!r} escapes something else than _ % \\")
-            parts.append(re.escape(escaped))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-    return re.compile("".join(parts), re.DOTALL)
-
-
-def _like(text: str, pattern: str) -> bool:
-    return like_pattern(pattern).fullmatch(text) is not None
-
-
 _PLAIN: dict[str, Function] = {
     "not": operator.not_,
     "||": operator.add,
-    "like": _like,
+    "like": like,
     "length": len,
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.expressions import Call, Expression, Literal
-from headwater.algebra.operators import like_pattern
+from headwater.algebra.like import like_pattern
 from headwater.algebra.sql_literals import ZONE_HINT, constant_decimal, dated, number, type_of
 from headwater.algebra.sql_names import Scope, Visible
 from headwater.algebra.sql_refusals import refused, refused_subquery

@@ -216,7 +216,10 @@ def exchange(
     ] = False,
     most_megabytes: Annotated[
         int, typer.Option("--most-megabytes", min=1, help="Take at most so much at once.")
-    ] = 256,
+    ] = 64,
+    most_values: Annotated[
+        int, typer.Option("--most-values", min=1, help="Take at most so many values at once.")
+    ] = 2_000_000,
     as_json: JsonOption = False,
 ) -> None:
     """Meet another node: take what is lacking, once everything has been found to fit.
@@ -232,7 +235,7 @@ def exchange(
         here.catalog.trust(file)
     if policy:
         here.set_policy(_policy(policy, here.policy))
-    limits = Limits(bytes=most_megabytes << 20)
+    limits = Limits(bytes=most_megabytes << 20, values=most_values)
     _print_copied(here.take(there, skip_bad=skip_bad, unsigned=unsigned, limits=limits), as_json)
     if fetch_only:
         return

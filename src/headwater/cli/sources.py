@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,13 +52,20 @@ def setup(
     if as_json:
         print_json({"source": source, "statements": statements, "ran": not show})
     elif show:
-        out = console()
-        for statement in statements:
-            for line in f"{statement.rstrip(';')};".splitlines():
-                out.print(line)
+        print_statements(statements)
     else:
         found = ", ".join(chosen.relations())
         console().print(f"✓ {source} is set up for {found}")
+
+
+def print_statements(statements: Sequence[str]) -> None:
+    """As they are to be run; on a terminal, which they could steer, as they can be looked at."""
+    text = "\n".join(f"{statement.rstrip(';')};" for statement in statements)
+    if not sys.stdout.isatty():
+        typer.echo(text, color=True)  # else what looks like a colour would be taken out
+        return
+    for line in text.split("\n"):
+        console().print(line)
 
 
 def teardown(

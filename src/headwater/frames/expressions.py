@@ -2,8 +2,8 @@
 
 Spark's operators mean what ours do, since ours follow Spark's in ANSI mode. What is written
 out here is what Spark would do differently: the types of literals, the sign of zero,
-comparisons of decimals that have no common type of 38 digits, and changing the sign of one
-with more than 34.
+comparisons of decimals that have no common type of 38 digits, changing the sign of one with more
+than 34, and the time that LIKE takes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
+from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, to_json
 
@@ -65,6 +66,8 @@ def to_column(expression: Expression, schema: Schema) -> Column:
             parts = [to_column(argument, schema) for argument in arguments]
             if operator in _COMPARISONS:
                 return _comparison(operator, [a.type for a in arguments], parts)
+            if operator == "like" and isinstance(pattern := arguments[1], Literal):
+                return _like(parts[0], pattern)
             if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
                 return _LONG_DECIMALS[operator](*parts, kind).cast(spark_type(kind))
             return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)
@@ -164,6 +167,13 @@ def _case(*arguments: Column) -> Column:
     for condition, value in pairs[1:]:
         chosen = chosen.when(condition, value)
     return chosen.otherwise(otherwise)
+
+
+def _like(tested: Column, pattern: Literal) -> Column:
+    """Spark's own LIKE tries every way to divide a text among several `%`."""
+    if pattern.value is not None and like_pattern(str(pattern.value)).tries_again:
+        return F.rlike(tested, F.lit(like_pattern(str(pattern.value)).regular))
+    return F.like(tested, _literal(pattern))
 
 
 def _all(*arguments: Column) -> Column:

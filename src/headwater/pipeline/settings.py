@@ -6,7 +6,6 @@ is ever printed in an error, since it may be a secret; the file and the key are.
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from pydantic_core import ErrorDetails
 
 from headwater.errors import InputError
 from headwater.pipeline.setting_values import Duration, Master, SparkOwn, did_you_mean
+from headwater.pipeline.variables import with_variables
 from headwater.reading import as_text, read_plain
 from headwater.sources.settings import (
     KINDS,
@@ -37,7 +37,6 @@ from headwater.sources.settings import (
 )
 
 FILE = "headwater.toml"
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _T = TypeVar("_T")
 
@@ -288,7 +287,7 @@ def _valid(read: Callable[[Any], _T], table: Any, place: str, model: type[BaseMo
     if not isinstance(table, dict):
         raise InputError(f"{place}: must be a table.", f"Write [{place.rpartition(': ')[2]}].")
     try:
-        return read(_with_variables(table, place))
+        return read(with_variables(table, place))
     except ValidationError as error:
         found = error.errors(include_input=False, include_url=False)
     problems = Problems(_in_words(each, place, model) for each in _causes(found, table, model))
@@ -333,23 +332,3 @@ def _unknown(place: str, key: str, known: Sequence[str]) -> InputError:
         f"{place}: there is no such setting.",
         f"{did_you_mean(key, known)}The settings here are: {', '.join(known)}.",
     )
-
-
-def _with_variables(value: Any, place: str) -> Any:
-    """Texts with `${NAME}` replaced by the environment's value."""
-    if isinstance(value, dict):
-        return {key: _with_variables(item, f"{place}.{key}") for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_variables(item, place) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def replace(match: re.Match[str]) -> str:
-        if match[1] not in os.environ:
-            raise InputError(
-                f"{place}: the environment variable {match[1]} is not set.",
-                f"Set it before you run: export {match[1]}=...",
-            )
-        return os.environ[match[1]]
-
-    return _VARIABLE.sub(replace, value)

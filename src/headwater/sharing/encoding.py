@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
@@ -64,30 +64,46 @@ def address_of(content: bytes) -> str:
 def encode(item: Item) -> bytes:
     """The bytes that stand for an object, the same wherever it was made."""
     manifest, lines = _described(item)
-    encoded = sorted((_dumps(list(map(to_json, row))), counts) for row, counts in lines)
-    head = _dumps({"format": FORMAT, **manifest, "rows": len(encoded)})
-    body = (f"[{','.join(map(str, counts))},{row}]" for row, counts in encoded)
-    return "".join(f"{line}\n" for line in (head, *body)).encode("ascii")
+    encoded = sorted((_values(row), counts) for row, counts in lines)
+    body = (_counted_values(values, counts) for values, counts in encoded)
+    return "".join(f"{line}\n" for line in (_head(manifest, len(encoded)), *body)).encode("ascii")
 
 
 def decode(content: bytes) -> Item:
-    """The object that these bytes stand for; DamagedObjectError if they are not canonical."""
-    head, *body = content.split(b"\n")[:-1] or [b""]
+    """The object that these bytes stand for; DamagedObjectError if they are not canonical.
+
+    Line by line, so that little more is in memory than the bytes and the object.
+    """
+    head, _, body = content.partition(b"\n")
     manifest = read_manifest(head)
     try:
-        item = _READERS[manifest["kind"]](manifest, list(map(_line, body)))
-        is_canonical = encode(item) == content
+        item = _READERS[manifest["kind"]](manifest, body)
+        described, lines = _described(item)
+        rows = sum(1 for _ in lines)
+        if _head(described, rows).encode("ascii") != head or content.count(b"\n") != rows + 1:
+            raise _NotCanonicalError
+    except _NotCanonicalError:
+        raise DamagedObjectError(
+            f"A shared object of kind '{manifest['kind']}' is not in its canonical form.",
+            "It was not written by Headwater: get another copy of it.",
+        ) from None
     except MALFORMED as error:
         raise DamagedObjectError(
             f"A shared object of kind '{manifest['kind']}' cannot be read: {_short(error)}",
             "Get another copy of it.",
         ) from None
-    if not is_canonical:
-        raise DamagedObjectError(
-            f"A shared object of kind '{manifest['kind']}' is not in its canonical form.",
-            "It was not written by Headwater: get another copy of it.",
-        )
     return item
+
+
+class _NotCanonicalError(Exception):
+    """The same object has other bytes where Headwater writes it."""
+
+
+def value_count(manifest: Manifest, content: bytes) -> int:
+    """How many values the rows of an object have, as far as its first line tells the truth."""
+    columns = manifest.get("columns")
+    width = len(columns) if isinstance(columns, list) else 0
+    return (content.count(b"\n") - 1) * max(width, 1)
 
 
 def read_manifest(head: bytes) -> Manifest:
@@ -163,6 +179,18 @@ def _described(item: Item) -> tuple[Manifest, Iterable[Line]]:
             return {"kind": "booster", **about, **_columns(rows)}, _counted(rows)
 
 
+def _head(manifest: Manifest, rows: int) -> str:
+    return _dumps({"format": FORMAT, **manifest, "rows": rows})
+
+
+def _values(row: Row) -> str:
+    return _dumps(list(map(to_json, row)))
+
+
+def _counted_values(values: str, counts: Iterable[int]) -> str:
+    return f"[{','.join(map(str, counts))},{values}]"
+
+
 def _columns(rows: Rows) -> Manifest:
     return {"columns": columns_to_json(rows.schema)}
 
@@ -184,30 +212,28 @@ def _dumps(value: object) -> str:
 # Reading
 
 
-def _read_contents(manifest: Manifest, lines: Sequence[list[Any]]) -> Contents:
-    schema = columns_from_json(manifest["columns"])
-    rows = _rows(schema, lines, 0)
+def _read_contents(manifest: Manifest, body: bytes) -> Contents:
+    (rows,) = _rows(columns_from_json(manifest["columns"]), body, 1)
     return Contents(text(manifest["subject"]), Versions(manifest["versions"]), rows)
 
 
-def _read_updategram(manifest: Manifest, lines: Sequence[list[Any]]) -> Updategram:
-    schema = columns_from_json(manifest["columns"])
+def _read_updategram(manifest: Manifest, body: bytes) -> Updategram:
     return Updategram(
         text(manifest["subject"]),
         Versions(manifest["first"]),
         Versions(manifest["last"]),
-        _rows(schema, lines, 0),
-        _rows(schema, lines, 1),
+        *_rows(columns_from_json(manifest["columns"]), body, 2),
     )
 
 
-def _read_booster(manifest: Manifest, lines: Sequence[list[Any]]) -> Booster:
+def _read_booster(manifest: Manifest, body: bytes) -> Booster:
+    (rows,) = _rows(columns_from_json(manifest["columns"]), body, 1)
     return Booster(
         Definition.from_json(manifest["view"]),
         read_interval(manifest),
         tuple(map(text, manifest["of"])),
         Versions(manifest["versions"]),
-        _rows(columns_from_json(manifest["columns"]), lines, 0),
+        rows,
         manifest["exact"] is True,
         Versions(manifest["through"]),
     )
@@ -219,28 +245,43 @@ def read_interval(manifest: Manifest) -> Interval:
     return Interval(changed, *ends)
 
 
-def _rows(schema: Schema, lines: Sequence[list[Any]], place: int) -> Rows:
-    """The rows whose count at this place is above zero; none may be below."""
-    counts: dict[Row, int] = {}
-    for line in lines:
-        if type(line[place]) is not int or line[place] < 0:
-            raise ValueError(f"{line[place]!r} is no count")
-        counts[_row(schema, line[-1])] = line[place]
-    return Rows(schema, counts)
+def _rows(schema: Schema, body: bytes, places: int) -> Iterator[Rows]:
+    """For each of the counts that lines have, the rows where it is above zero."""
+    found: list[dict[Row, int]] = [{} for _ in range(places)]
+    before = ""
+    for line in _lines(body):
+        *counts, given = _line(line)
+        row = _row(schema, given)
+        values = _values(row)
+        written = _counted_values(values, counts).encode("ascii")
+        if written != line or values <= before or len(counts) != places or not any(counts):
+            raise _NotCanonicalError
+        before = values
+        for rows, count in zip(found, counts, strict=True):
+            if count:
+                rows[row] = count
+    return (Rows(schema, rows) for rows in found)
+
+
+def _lines(body: bytes) -> Iterator[bytes]:
+    start = 0
+    while (end := body.find(b"\n", start)) >= 0:
+        yield body[start:end]
+        start = end + 1
+    if start < len(body):
+        raise _NotCanonicalError
 
 
 def _row(schema: Schema, values: Sequence[Any]) -> Row:
     return tuple(from_json(value, kind) for value, kind in zip(values, schema.types, strict=True))
 
 
-_READERS: Mapping[str, Callable[[Manifest, Sequence[list[Any]]], Item]] = {
-    "node": lambda manifest, lines: NodeEntry(
-        text(manifest["name"]), text(manifest.get("key", ""))
-    ),
-    "relation": lambda manifest, lines: RelationEntry(
+_READERS: Mapping[str, Callable[[Manifest, bytes], Item]] = {
+    "node": lambda manifest, body: NodeEntry(text(manifest["name"]), text(manifest.get("key", ""))),
+    "relation": lambda manifest, body: RelationEntry(
         relation_from_json(manifest), text(manifest["owner"])
     ),
-    "view": lambda manifest, lines: ViewEntry(Definition.from_json(manifest)),
+    "view": lambda manifest, body: ViewEntry(Definition.from_json(manifest)),
     "contents": _read_contents,
     "updategram": _read_updategram,
     "booster": _read_booster,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Arrival, Catalog
-from headwater.sharing.encoding import KINDS, MALFORMED, decode, read_manifest
+from headwater.sharing.encoding import KINDS, MALFORMED, decode, read_manifest, value_count
 from headwater.sharing.entries import NodeEntry
 from headwater.sharing.errors import DamagedObjectError, ForeignObjectError, SharingError
 from headwater.sharing.limits import Limits
@@ -80,7 +80,7 @@ class _Taking:
         self._source, self._target, self._trust = source, target, trust
         self._limits, self._skip_bad = limits, skip_bad
         self._arrival = Arrival(target)
-        self._bytes_left = limits.bytes
+        self._bytes_left, self._values_left = limits.bytes, limits.values
         self._end = time.monotonic() + limits.seconds
         self._refused: dict[str, HeadwaterError] = {}
 
@@ -130,6 +130,16 @@ class _Taking:
                 "With --skip-bad the rest is left for the next exchange.",
             )
 
+    def _check_values(self, count: int) -> None:
+        if count > self._values_left:
+            raise SharingError(
+                f"Node {self._source.node} has new objects with more than "
+                f"{self._limits.values:,} values.",
+                "With --skip-bad the rest is left for the next exchange; --most-values takes more "
+                "at once, for which memory is needed.",
+            )
+        self._values_left -= count
+
     def _take(self, address: str) -> str:
         """Read and judge an object; its kind, or nothing if it says nothing new."""
         envelope, content = self._source.files.read(address, self._bytes_left)
@@ -141,7 +151,9 @@ class _Taking:
             )
         self._trust.require_other(envelope.maker)
         key = self._arrival.known.nodes.get(envelope.maker)
-        kind: str = read_manifest(content.partition(b"\n")[0])["kind"]
+        manifest = read_manifest(content.partition(b"\n")[0])
+        kind: str = manifest["kind"]
+        self._check_values(value_count(manifest, content))
         try:
             if kind == "node":
                 return kind if self._meet(envelope, content) else ""

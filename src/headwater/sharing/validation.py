@@ -8,8 +8,10 @@ before, by its signature (`trust`); a node that lies about what is its own to sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from urllib.parse import quote
 
 from headwater.algebra.expressions import ColumnRef, Literal, walk
@@ -18,9 +20,15 @@ from headwater.algebra.schema import Schema
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import Definition
+from headwater.sharing.effort import require_little_work
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import ConflictError, ForeignObjectError
-from headwater.sharing.limits import MOST_COMPARED, MOST_COUNT, MOST_NAME_BYTES
+from headwater.sharing.limits import (
+    MOST_CHECK_SECONDS,
+    MOST_COMPARED,
+    MOST_COUNT,
+    MOST_NAME_BYTES,
+)
 from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
@@ -178,11 +186,26 @@ class Known:
             raise ForeignObjectError(
                 f"A booster is for {item.interval}.", "An interval leads to a later version."
             )
-        if item.view.joined([(item.of, item.rows)]) != item.rows:
-            raise ForeignObjectError(
-                f"{str(item).capitalize()} has rows that cannot occur in that view.",
-                "It does not belong to this view: get another copy.",
-            )
+        at_once = require_little_work(item.view.condition(item.of), item.rows)
+        end = time.monotonic() + MOST_CHECK_SECONDS
+        for some in _in_parts(item.rows, at_once):
+            if time.monotonic() > end:
+                raise ForeignObjectError(
+                    f"{str(item).capitalize()} takes more than {MOST_CHECK_SECONDS:g} s to check.",
+                    "Share a view whose condition is decided sooner, or fewer rows.",
+                )
+            if item.view.joined([(item.of, some)]) != some:
+                raise ForeignObjectError(
+                    f"{str(item).capitalize()} has rows that cannot occur in that view.",
+                    "It does not belong to this view: get another copy.",
+                )
+
+
+def _in_parts(rows: Rows, at_once: int) -> Iterator[Rows]:
+    """Few rows at a time: whether a row occurs in a join of nothing else is its own matter."""
+    items = iter(rows.items())
+    while some := dict(islice(items, at_once)):
+        yield Rows(rows.schema, some)
 
 
 def _require_columns(subject: str, given: Schema, needed: Schema) -> None:

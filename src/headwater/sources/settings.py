@@ -46,7 +46,7 @@ _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 
-def _size(value: object) -> object:
+def _size(value: object) -> int:
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2].upper() not in _UNITS or not float(match[1]):
         raise ValueError("is not a size: write a number and MB, GB or TB, such as '10 GB'")
@@ -66,6 +66,21 @@ def _no_boolean(value: object) -> object:
 
 WholeNumber = Annotated[int, BeforeValidator(_no_boolean), Field(lt=2**31)]
 """A number of something, without a fraction."""
+
+
+def _rows_or_size(value: object) -> object:
+    if isinstance(value, str):
+        _size(value)
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
+        raise ValueError(
+            "is neither a number of rows, such as 1000000, nor a size, such as '500 MB'"
+        )
+    return value
+
+
+RowsOrSize = Annotated[int | str, BeforeValidator(_rows_or_size)]
+"""A number of rows, or a size as it was written."""
 
 
 class _SourceSettings(BaseModel):
@@ -106,6 +121,12 @@ class _SourceSettings(BaseModel):
         return keys
 
 
+def _too_large(kept: Retained, most_bytes: int) -> str:
+    if (kept.size_bytes or 0) <= most_bytes:
+        return ""
+    return f"{kept.size_bytes:,} bytes of log wait there, and retain allows {most_bytes:,}"
+
+
 class SqliteSettings(_SourceSettings):
     """A SQLite file."""
 
@@ -113,15 +134,16 @@ class SqliteSettings(_SourceSettings):
     path: Annotated[LocalPath, Field(description="The database file, relative to the project.")]
 
     retain: Annotated[
-        WholeNumber | None,
+        RowsOrSize | None,
         Field(
-            gt=0,
-            description="How many changed rows may wait in its log to be read; "
-            "'headwater trim' gives up more.",
+            description="How many changed rows may wait in its log to be read, or how much, such "
+            "as '500 MB'; 'headwater trim' gives up more.",
         ),
     ] = None
 
     def excess(self, kept: Retained) -> str:
+        if isinstance(self.retain, str):
+            return _too_large(kept, _size(self.retain))
         if self.retain is None or (kept.rows or 0) <= self.retain:
             return ""
         return f"{kept.rows:,} changed rows wait there, and retain allows {self.retain:,}"
@@ -170,9 +192,7 @@ class PostgresSettings(_SourceSettings):
     ] = None
 
     def excess(self, kept: Retained) -> str:
-        if self.retain is None or (kept.size_bytes or 0) <= self.retain:
-            return ""
-        return f"{kept.size_bytes:,} bytes of log wait there, and retain allows {self.retain:,}"
+        return "" if self.retain is None else _too_large(kept, self.retain)
 
     @property
     def merges(self) -> str:

@@ -10,8 +10,11 @@ Headwater's own is nobody else's to read, and a table's files are as open as the
 from __future__ import annotations
 
 import os
+import pwd
 import uuid
 from pathlib import Path
+
+from headwater.errors import InputError
 
 OWN = "_headwater"
 """The folder that holds what is Headwater's own."""
@@ -100,3 +103,31 @@ def sync_folder(path: Path) -> None:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+
+
+def require_own(warehouse: Path) -> None:
+    """Refuse a warehouse of another user, who decides what is in it, links to anywhere included."""
+    for folder in (warehouse, warehouse / OWN):
+        if (other := _other_owner(folder)) is not None:
+            raise InputError(
+                f"The folder {folder} of the warehouse belongs to another user ({other}), who "
+                "decides what is in it.",
+                "Run Headwater as that user, or choose a folder of your own; if you trust what is "
+                "in it, make it yours with chown -R.",
+            )
+
+
+def _other_owner(folder: Path) -> str | None:
+    """The user that a folder or the link to it belongs to, if neither root nor who runs this."""
+    try:
+        owners = {folder.lstat().st_uid, folder.stat().st_uid} - {0, os.geteuid()}
+    except OSError:
+        return None
+    return _user_name(owners.pop()) if owners else None
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

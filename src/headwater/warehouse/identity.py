@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 
 from headwater.errors import InputError
-from headwater.warehouse.durable import make_folder, put_if_absent, replace_file
+from headwater.warehouse.durable import make_folder, put_if_absent, replace_file, require_own
 from headwater.warehouse.own_files import read_own
 
 FORMAT = 1
@@ -23,6 +23,7 @@ FILE = "warehouse.json"
 
 def owner_of(internal: Path) -> str:
     """The warehouse's identity, 8 lower-case hexadecimal digits; made if there is none yet."""
+    require_own(internal.parent)
     path = internal / FILE
     found = read_own(path)
     if found is not None and (owner := _digits(found.get("id"))):

@@ -20,7 +20,7 @@ from headwater.errors import EngineError, InputError
 from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.durable import OWN, make_folder, mode_of, set_modes
+from headwater.warehouse.durable import OWN, make_folder, mode_of, require_own, set_modes
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.own_files import open_lock
 from headwater.warehouse.remaking import move, write_table
@@ -60,6 +60,7 @@ class Warehouse:
         self._logs = self.path / OWN / "views"
         self._staging = self.path / OWN / "staging"
         self._trash = self.path / OWN / "trash"
+        require_own(self.path)
 
     @property
     def internal(self) -> Path:
@@ -78,6 +79,7 @@ class Warehouse:
     def let_read(self, readers: str) -> None:
         """Let these read the views, of which some may be there already, and nobody else."""
         make_folder(self.internal, durable=self.durable)
+        require_own(self.path)
         before, mode = mode_of(self.path), MODES[readers]
         try:
             self.internal.chmod(MODES["private"])

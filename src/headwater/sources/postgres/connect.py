@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import psycopg
 from psycopg import pq
@@ -168,6 +169,13 @@ class Access:
                 f"Source {self.source}: its connection string cannot be read.",
                 "Write it like postgresql://role@host:5432/database?sslmode=verify-full.",
             ) from None
+        if _is_torn(self.dsn, str(known.get("host") or "")):
+            raise SourceError(
+                f"Source {self.source}: its connection string has an @ that ends nothing: what "
+                "stands before it would be taken for a host or a database.",
+                "Write %40 for an @ in a role's name or a password, and %2F for a /; or write "
+                "${NAME} for the password alone, whose value is encoded for you.",
+            )
         return make_conninfo("", **{**_DEFAULTS, **known, **more})
 
     def _scrubbed(self, text: str) -> str:
@@ -175,10 +183,11 @@ class Access:
         try:
             known = conninfo_to_dict(self.dsn)
         except psycopg.Error:
-            known = {}
+            return "its message may hold a secret and is not shown"
         for name in ("password", "sslpassword"):
             if secret := known.get(name):
-                text = text.replace(str(secret), "***")
+                for form in (str(secret), quote(str(secret), safe="")):
+                    text = text.replace(form, "***")
         return " ".join(text.split())
 
     def _unreachable(self, text: str) -> SourceError:
@@ -199,3 +208,13 @@ class Access:
                 f"Source {self.source}: PostgreSQL {version // 10000} is too old.",
                 f"Headwater needs PostgreSQL {OLDEST} or newer.",
             )
+
+
+def _is_torn(dsn: str, hosts: str) -> bool:
+    """Whether a URI is cut at another @ or / than was meant, inside a password."""
+    scheme, found, rest = dsn.partition("://")
+    if not found or scheme not in ("postgresql", "postgres"):
+        return False
+    if "@" in rest.partition("/")[0]:
+        rest = rest.partition("@")[2]
+    return "@" in rest.partition("?")[0] or any("@" in host[1:] for host in hosts.split(","))

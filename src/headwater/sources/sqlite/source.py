@@ -41,6 +41,7 @@ from headwater.sources.sqlite.setup import (
     teardown_statements,
     writing_failures,
 )
+from headwater.sources.sqlite.sizes import size_of
 from headwater.sources.sqlite.standing import has_log
 from headwater.sources.sqlite.wrapper import SqliteWrapper
 
@@ -129,7 +130,7 @@ class SqliteSource:
             if not has_log(connection, names):
                 return None
             (rows,) = connection.execute(f"SELECT seq - pruned FROM {names.head}").fetchone()
-            return Retained(None, rows)
+            return Retained(size_of(connection, names.log), rows)
 
     def other_logs(self) -> Sequence[OtherLog]:
         with self._connected() as connection:
