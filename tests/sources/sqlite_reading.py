@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.sources.contract import Committed, Monitor, Position
+from headwater.sources.contract import Broken, Committed, Monitor, Position
 from headwater.sources.sqlite import SqliteSource
 
 
@@ -21,3 +21,15 @@ def committed(source: SqliteSource, after: Position | None = None) -> list[Commi
         return drain(monitor)
     finally:
         monitor.close()
+
+
+def gaps(source: SqliteSource) -> list[Broken]:
+    """Every gap in a log, read by a monitor of its own."""
+    monitor = source.open_monitor(None)
+    found: list[Broken] = []
+    try:
+        while logged := monitor.read(0):
+            found += [item for item in logged if isinstance(item, Broken)]
+    finally:
+        monitor.close()
+    return found
