@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def run_in_rounds(shop: Shop, spark: SparkSession, commits: int) -> None:
                 writer.join()
                 assert writer.failure is None
             targets = runner.targets()
-            wait_for(runner, lambda targets=targets: runner.reach(targets))  # type: ignore[misc]
+            wait_for(runner, partial(runner.reach, targets))
 
 
 @pytest.mark.parametrize(("engine", "commits"), [("auto", 25), ("spark", 3)])

@@ -12,7 +12,7 @@ from headwater.pipeline.runner import Runner
 from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
 from headwater.sources.sqlite import SqliteSource
 from tests.cli.commands import quick
-from tests.pipeline.small import AMOUNTS, Small, running, wait_until
+from tests.pipeline.small import AMOUNTS, NOTES, Small, running, wait_until
 
 COMPLETE = AMOUNTS.replace("amounts AS", "amounts WITH COMPLETE CONSISTENCY AS")
 
@@ -91,13 +91,16 @@ def test_a_view_stops_at_a_gap_until_it_is_loaded_anew(
     setting: str,
     where: str,
 ) -> None:
-    small = Small(tmp_path, {"amounts": view}, setting)
+    others = {"notes": NOTES} if where == "shop.orders" else {}
+    small = Small(tmp_path, {"amounts": view, **others}, setting)
     small.run(spark)
     gap[where] = frozenset({"amount"})
     small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
     with pytest.raises(HeadwaterError, match=r"orders was emptied. Load it anew: headwater reload"):
         small.run(spark)
     assert small.rows("amounts") == {(1, 10), (2, 20)}
+    if others:
+        assert small.rows("notes") == {(1, "later"), (2, "b")}
     gap.clear()
     with pytest.raises(HeadwaterError, match="orders was emptied"):  # it is in the change log
         small.run(spark)

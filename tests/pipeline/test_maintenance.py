@@ -12,8 +12,8 @@ from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
-from headwater.sources.contract import Position, Snapshot
-from headwater.sources.order import Place
+from headwater.sources.contract import Position, Progressed, Snapshot
+from headwater.sources.order import Numbered, Place
 from tests.pipeline.deployment import Deployment
 
 SEEDS = range(2000 if os.environ.get("HEADWATER_STRESS") == "1" else 40)
@@ -78,8 +78,8 @@ def answers_at_once(patch: pytest.MonkeyPatch) -> None:
 def acknowledged_when_read(patch: pytest.MonkeyPatch) -> None:
     recorded = Recording.record
 
-    def record(self: Recording, first: int, logged: list[object]) -> None:
-        recorded(self, first, logged)  # type: ignore[arg-type]
+    def record(self: Recording, first: int, logged: Sequence[Numbered | Progressed]) -> None:
+        recorded(self, first, logged)
         if logged:
             self.position = {"at": first + len(logged) - 1}
 

@@ -86,7 +86,7 @@ def test_a_load_that_is_stopped_before_it_knows_its_place_commits_nothing(
     caught_up = Channel.catch_up
 
     def stopped(channel: Channel, limit_s: float = 60.0) -> None:
-        channel.order.has_passed = lambda marker: False  # type: ignore[method-assign]
+        monkeypatch.setattr(channel.order, "has_passed", lambda marker: False)
         channel.stop()
         caught_up(channel, limit_s)
 

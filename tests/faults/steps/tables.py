@@ -31,9 +31,6 @@ def _column(world: World, random: Random, used: bool) -> tuple[Database, Table, 
     return random.choice(found) if found else None
 
 
-RENAMED = "renamed "
-
-
 def _alter(database: Database, table: Table, *statements: str) -> bool:
     """Whether the database took it; the table is then as told."""
     if database.schema.triggers or not database.attempt(*statements):
@@ -75,8 +72,6 @@ def drop_an_unused_column(world: World, random: Random) -> bool | None:
         return False
     database, table, column = found
     text = f"ALTER TABLE {quoted(table.name)} DROP COLUMN {quoted(column.name)}"
-    if column.name.startswith(RENAMED) and database.dialect == "sqlite":
-        return False  # it may be one that was used: then triggers name it until the next setup
     return _alter(database, table.without(column.name), text)
 
 
@@ -86,7 +81,7 @@ def rename_an_unused_column(world: World, random: Random) -> bool | None:
     if found is None:
         return False
     database, table, column = found
-    name = f"{RENAMED}{random.randint(0, 99)}"
+    name = f"renamed {random.randint(0, 99)}"
     text = f"ALTER TABLE {quoted(table.name)} RENAME COLUMN {quoted(column.name)} TO {quoted(name)}"
     return _alter(database, table.renamed(column.name, name), text)
 
@@ -123,10 +118,13 @@ def rename_a_used_column(world: World, random: Random) -> bool | None:
     if found is None:
         return False
     database, table, column = found
-    name = f"{RENAMED}{random.randint(0, 99)}"
+    name = f"renamed {random.randint(0, 99)}"
     text = f"ALTER TABLE {quoted(table.name)} RENAME COLUMN {quoted(column.name)} TO {quoted(name)}"
     reason = f"column {column.name} was renamed"
-    return _alter_used(world, reason, database, table.renamed(column.name, name), text)
+    done = _alter_used(world, reason, database, table.renamed(column.name, name), text)
+    if done:  # triggers name it until the next setup
+        world.ever_used.add((database.source, table.name, name))
+    return done
 
 
 @action(2)
