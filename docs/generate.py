@@ -16,16 +16,16 @@ from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
+from headwater.bench.comparison import comparable, compare
+from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
 from headwater.check.levels import Level
-from headwater.lab.comparison import comparable, compare
 from headwater.lab.library import example, example_names
-from headwater.lab.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import Cell, measure_spectrum
-from headwater.pipeline.choice import resolve, usable
-from headwater.pipeline.setting_values import parse_duration
-from headwater.pipeline.settings import SECTIONS, RunSettings
-from headwater.pipeline.view_files import LEVEL_WORDS
+from headwater.project.choice import resolve, usable
+from headwater.project.setting_values import parse_duration
+from headwater.project.settings import SECTIONS, RunSettings
+from headwater.project.view_files import LEVEL_WORDS
 from headwater.sources.settings import KINDS
 
 DOCS = Path(__file__).parent

@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headwater.cli.demo.audience import Onlooker
-from headwater.cli.demo.story import Story, folder_for
+from headwater.demo.audience import Onlooker
+from headwater.demo.story import Story, folder_for
 
 TARGET = Path(__file__).parent / "img" / "demo.svg"
 

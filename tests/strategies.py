@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, Row, Type, Value
 from headwater.algebra.views import View
 from headwater.errors import SqlError

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from headwater.pipeline.project import Project as Project
-
+__all__ = ["Project"]
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from headwater.pipeline.open_project import OpenProject as Project
 
 
 def __getattr__(name: str) -> object:
     """`headwater.Project`, imported when it is first asked for, so that `headwater` is light."""
     if name == "Project":
-        from headwater.pipeline.project import Project
+        from headwater.pipeline.open_project import OpenProject
 
-        return Project
+        return OpenProject
     raise AttributeError(f"module 'headwater' has no attribute '{name}'")

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.algebra.expressions import show_expression
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view, tables_of
+from headwater.algebra.sql.view import parse_view, tables_of
 from headwater.algebra.values import DATE, FLOAT, INT, TEXT, TIMESTAMP_TZ, decimal_type
 from headwater.algebra.views import Join, View
 from headwater.errors import SqlError

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.algebra.expressions import Literal, show_expression
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import normalised, parse_view, tables_of
+from headwater.algebra.sql.view import normalised, parse_view, tables_of
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import SqlError
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.algebra.evaluate import evaluate_view
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
 from headwater.errors import SqlError

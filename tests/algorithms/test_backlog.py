@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.algorithms.pvm import State
-from headwater.cli.bench_backlog import MANAGERS, Backlog, backlog
+from headwater.bench.backlog import MANAGERS, Backlog, backlog
 
 
 def instructions(measured: Backlog, rounds: int) -> int:

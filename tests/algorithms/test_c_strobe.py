@@ -14,9 +14,9 @@ import pytest
 
 from headwater.algebra.values import Json
 from headwater.algorithms.c_strobe import CStrobe, State
+from headwater.bench.comparison import needs_quiescence
 from headwater.check.levels import Level
 from headwater.errors import ExpressionError, UnsupportedViewError
-from headwater.lab.comparison import needs_quiescence
 from headwater.lab.explore import explore
 from headwater.lab.files import load_scenarios
 from headwater.lab.generate import Shape, chain, generate

@@ -13,9 +13,9 @@ import pytest
 from headwater.algebra.views import View
 from headwater.algorithms.eca import State
 from headwater.algorithms.registry import algorithm, make_manager
+from headwater.bench.eca_costs import count_costs
 from headwater.check.levels import Level
 from headwater.errors import UnsupportedViewError
-from headwater.lab.eca_costs import count_costs
 from headwater.lab.explore import explore
 from headwater.lab.files import load_scenarios
 from headwater.lab.generate import Shape, generate

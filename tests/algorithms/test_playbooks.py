@@ -6,7 +6,7 @@ import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT
 from headwater.algorithms.conventional import Conventional
 from headwater.algorithms.copies import Copies

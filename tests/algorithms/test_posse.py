@@ -6,10 +6,10 @@ import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT
+from headwater.algorithms.parts.view_change import Partial, partials_of
 from headwater.algorithms.posse import Costs, Posse
-from headwater.algorithms.view_change import Partial, partials_of
 from headwater.lab.generate import chain
 from headwater.lab.run import run
 from headwater.lab.simulate import simulate

@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, Term, negated, query_of, substitute
 from headwater.algebra.values import INT
 from headwater.algebra.views import View
-from headwater.algorithms.source_evaluate import Evaluation, NextSource, begin, incorporate, least
+from headwater.algorithms.parts.source_evaluate import (
+    Evaluation,
+    NextSource,
+    begin,
+    incorporate,
+    least,
+)
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 from tests.strategies import random_bag, random_delta

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from headwater.algebra.evaluate import evaluate_term
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import bind_delta
 from headwater.algebra.values import FLOAT, INT, NAN, Row
-from headwater.algorithms import update_queue
-from headwater.algorithms.update_queue import UpdateQueue
-from headwater.algorithms.view_change import Unseen, compensated, join_probe, partials_of
+from headwater.algorithms.parts import update_queue
+from headwater.algorithms.parts.update_queue import UpdateQueue
+from headwater.algorithms.parts.view_change import Unseen, compensated, join_probe, partials_of
 
 R = Schema.of([("A", INT), ("B", FLOAT), ("C", INT)])
 VALUES = st.sampled_from([None, 0, 1, 2])

@@ -9,7 +9,7 @@ import pytest
 from headwater.algebra.evaluate import evaluate_term
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import INT
 from headwater.algorithms.pvm import State

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.algorithms.nested_sweep import nested_sweep
+from headwater.algorithms.parts.view_change import Partial, Unit
 from headwater.algorithms.pvm import Entry, Pvm, State
-from headwater.algorithms.view_change import Partial, Unit
 from headwater.lab.scenario import Scenario
 from headwater.lab.world import Action, Simulation, Step, World
 from headwater.protocol.effects import Apply, Effect

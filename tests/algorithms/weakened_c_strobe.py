@@ -22,7 +22,7 @@ from headwater.algorithms.c_strobe import (
     _net,
     first_changes,
 )
-from headwater.algorithms.source_evaluate import begin, incorporate, split_off
+from headwater.algorithms.parts.source_evaluate import begin, incorporate, split_off
 from headwater.protocol.effects import Ask, Effect
 from headwater.protocol.events import AnswerArrived
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algorithms.eca import Eca, State, Unanswered, to_send
-from headwater.algorithms.keys import Unanswered as KeyUnanswered
-from headwater.algorithms.source_evaluate import begin
+from headwater.algorithms.parts.keys import Unanswered as KeyUnanswered
+from headwater.algorithms.parts.source_evaluate import begin
 from headwater.algorithms.strobe import Strobe
 from headwater.protocol.effects import Add, Apply, Ask, Effect, KeyDelete
 from headwater.protocol.transactions import Transaction

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
-from headwater.algorithms.ring_visit import Token, incorporate, rings_of
+from headwater.algorithms.parts.ring_visit import Token, incorporate, rings_of
 from headwater.algorithms.rings import (
     Increment,
     NodeState,

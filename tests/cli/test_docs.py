@@ -13,7 +13,7 @@ import pytest
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import parse_type, show
 from headwater.check.levels import PROPERTIES, Level
 from headwater.errors import ExpressionError, SqlError

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from headwater.embedded.postgres import PostgresServer
 from headwater.errors import HeadwaterError, SourceError
-from headwater.sources.postgres.embedded import PostgresServer
 from tests.cli.commands import Result, quick
 
 SETTINGS = """

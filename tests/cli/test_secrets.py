@@ -13,11 +13,11 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from headwater.embedded.postgres import PostgresServer
 from headwater.errors import HeadwaterError
 from headwater.frames.expressions import spark_schema
 from headwater.pipeline.bulk_read import Readers, Tally, data_source
-from headwater.pipeline.project import Project
-from headwater.sources.postgres.embedded import PostgresServer
+from headwater.project.project import Project
 from tests.cli.commands import quick
 
 SECRET = "hush-9d1f c'=:#\\\"é"

@@ -10,9 +10,9 @@ import pytest
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import BOOL, DATE, INT, TEXT, decimal_type
 from headwater.errors import InputError
-from headwater.pipeline.project import Project
-from headwater.pipeline.setting_values import parse_duration
-from headwater.pipeline.view_files import read_view_file
+from headwater.project.project import Project
+from headwater.project.setting_values import parse_duration
+from headwater.project.view_files import read_view_file
 
 DOCS = Path(__file__).parents[2] / "docs"
 VIEWS = (DOCS / "views.md").read_text(encoding="utf-8")

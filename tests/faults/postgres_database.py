@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.sources.postgres.embedded import PostgresServer
+from headwater.embedded.postgres import PostgresServer
 from tests.faults.databases import Database, Session
 from tests.faults.schemas import Schema
 from tests.faults.statements import Statement

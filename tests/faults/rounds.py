@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from headwater.sources.postgres.embedded import PostgresServer
+from headwater.embedded.postgres import PostgresServer
 from tests.faults.commands import FaultError
 from tests.faults.steps import applications, running, sources, tables, view_files, warehouse
 from tests.faults.steps.action import ACTIONS

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from headwater.sources.postgres.embedded import shared_server
+from headwater.embedded.postgres import shared_server
 from tests.faults.commands import FaultError
 from tests.faults.rounds import Step, fails, given, play, random_steps, shrink, written
 from tests.faults.tally import Tally

@@ -13,7 +13,7 @@ from random import Random
 
 from deltalake import DeltaTable
 
-from headwater.sources.postgres.embedded import PostgresServer
+from headwater.embedded.postgres import PostgresServer
 from headwater.warehouse.warehouse import Warehouse
 from tests.faults.commands import FaultError, Outcome, headwater
 from tests.faults.databases import Database

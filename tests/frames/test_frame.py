@@ -10,7 +10,7 @@ from headwater.algebra.evaluate import evaluate
 from headwater.algebra.expressions import ColumnRef, Literal
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT

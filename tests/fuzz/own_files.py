@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from headwater.cli.example import make_project
-from headwater.pipeline.project import Project
 from headwater.pipeline.requests import ask_runner, forget_requests, waiting_requests
+from headwater.project.example import make_project
+from headwater.project.project import Project
 from headwater.warehouse.identity import owner_of
 from headwater.warehouse.lease import Lease
 from tests.fuzz.commands import run

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from headwater.cli.example import make_project
+from headwater.project.example import make_project
 from tests.fuzz.commands import run
 from tests.fuzz.mutations import VALUES, changed, noise, put
 

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from headwater.cli.example import make_project
 from headwater.errors import BrokenLogError, EngineError, HeadwaterError, InputError, ScenarioError
 from headwater.lab.files import load_scenarios
-from headwater.pipeline.needs import stored_view
-from headwater.pipeline.project import Project, describe_difference
 from headwater.pipeline.requests import ask_runner, forget_requests, waiting_requests
+from headwater.project.example import make_project
+from headwater.project.needs import stored_view
+from headwater.project.project import Project, describe_difference
 from headwater.reading import read_plain
 from headwater.warehouse.change_records import SEGMENT_START
 from headwater.warehouse.changes import ChangeLog

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from random import Random
 
-from headwater.cli.example import make_project
 from headwater.errors import InputError
+from headwater.project.example import make_project
 from tests.fuzz.commands import run
 from tests.fuzz.mutations import noise, put
 

@@ -21,9 +21,9 @@ from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
-from headwater.pipeline.choice import choose
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, identity, relevant
 from headwater.pipeline.recording import Recording, numbered_of
+from headwater.project.choice import choose
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.transactions import Transaction

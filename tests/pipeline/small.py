@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headwater import Project
 from headwater.errors import HeadwaterError
-from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.warehouse.warehouse import Warehouse
 

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater
-from headwater.cli.example import make_project
+from headwater import Project
 from headwater.errors import InputError
-from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
+from headwater.project.example import make_project
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.embedded.postgres import PostgresServer
 from headwater.pipeline.requests import drop_view
 from headwater.pipeline.runner import Runner
-from headwater.sources.postgres.embedded import PostgresServer
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import STALE_S, current_runner
 from tests.pipeline.running import Files, Running, is_asking, locked

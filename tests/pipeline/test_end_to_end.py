@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
+from headwater.embedded.postgres import PostgresServer
 from headwater.pipeline.runner import Runner
-from headwater.sources.postgres.embedded import PostgresServer
 from tests.pipeline.world import A_SUM, VIEWS, Oracle, Shop, start_writers
 
 LIMIT_S = 600.0

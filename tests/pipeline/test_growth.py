@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.embedded.postgres import shared_server
 from headwater.errors import HeadwaterError
-from headwater.sources.postgres.embedded import shared_server
 from headwater.sources.sqlite import sizes
 from tests.cli.commands import quick
 from tests.pipeline.small import Small, running, wait_until

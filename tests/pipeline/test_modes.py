@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.cli.example import make_project
+from headwater import Project
 from headwater.errors import InputError
-from headwater.pipeline.api import run_project
-from headwater.pipeline.project import Project
+from headwater.project.example import make_project
 from headwater.sharing.node import Node
 from headwater.warehouse.warehouse import Warehouse
 from tests.cli.commands import PROGRAM, quick
@@ -86,7 +85,7 @@ def test_nobody_else_reads_what_a_program_writes_and_its_umask_is_its_own(
 ) -> None:
     for source in Project.open(project).sources.values():
         source.setup()
-    run_project(Project.open(project), once=True, spark=spark)
+    Project.open(project).run(once=True, spark=spark)
     assert readable(project / "warehouse") == []
     assert os.umask(0o022) == 0o022
 
@@ -119,7 +118,7 @@ def test_a_change_of_the_setting_holds_for_what_is_there_already(
     for readers, expected in (("public", 0o644), ("private", 0o600), ("group", 0o640)):
         (project / "headwater.toml").write_text(settings)
         say(project, "warehouse", f'readers = "{readers}"')
-        run_project(Project.open(project), once=True, spark=spark)
+        Project.open(project).run(once=True, spark=spark)
         files = list((project / "warehouse" / "big_orders").rglob("*.*"))
         assert {mode(path) for path in files if path.is_file()} == {expected}
     assert mode(project / "warehouse" / "_headwater") == 0o700
@@ -128,11 +127,11 @@ def test_a_change_of_the_setting_holds_for_what_is_there_already(
 def test_what_an_earlier_version_left_open_is_closed(project: Path, spark: SparkSession) -> None:
     for source in Project.open(project).sources.values():
         source.setup()
-    run_project(Project.open(project), once=True, spark=spark)
+    Project.open(project).run(once=True, spark=spark)
     warehouse = project / "warehouse"
     for path in [warehouse, *warehouse.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
-    run_project(Project.open(project), once=True, spark=spark)
+    Project.open(project).run(once=True, spark=spark)
     assert readable(warehouse) == []
     assert mode(warehouse / "_headwater") == 0o700
 

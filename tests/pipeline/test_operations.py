@@ -16,11 +16,11 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from headwater import Project
+from headwater.embedded.postgres import PostgresServer
 from headwater.errors import HeadwaterError
-from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
-from headwater.sources.postgres.embedded import PostgresServer
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.view_table import ViewTable

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.frames import small
 from headwater.pipeline import api
-from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
+from headwater.project.project import Project
 from headwater.warehouse.warehouse import Warehouse
 
 VALUES = """

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.embedded.postgres import PostgresServer
 from headwater.pipeline.runner import Runner
 from headwater.sources.channel import Channel
-from headwater.sources.postgres.embedded import PostgresServer
 from tests.cli.commands import quick
 from tests.pipeline.running import Running, is_asking, locked
 from tests.pipeline.small import AMOUNTS, Small

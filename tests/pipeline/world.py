@@ -19,12 +19,12 @@ from typing import Any
 
 import psycopg
 
+from headwater import Project
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
-from headwater.pipeline.project import Project
-from headwater.sources.postgres.embedded import PostgresServer
+from headwater.embedded.postgres import PostgresServer
 from headwater.warehouse.changes import Change, ChangeLog
 from headwater.warehouse.commits import Commit
 from headwater.warehouse.vectors import Vector

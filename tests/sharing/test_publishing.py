@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater
+from headwater import Project
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT, TEXT, from_json
-from headwater.cli.example import make_project
 from headwater.errors import HeadwaterError, InputError, UnsupportedViewError
-from headwater.pipeline.project import Project
+from headwater.project.example import make_project
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import Node, SharingError, Versions
 from headwater.sharing.publishing import publish_warehouse

@@ -15,8 +15,8 @@ from psycopg import sql
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, Value
+from headwater.embedded.postgres import PostgresServer, shared_server
 from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres.embedded import PostgresServer, shared_server
 
 _NUMBERS = itertools.count(1)
 _TYPES = {

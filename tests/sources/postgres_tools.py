@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, query_of
 from headwater.algebra.values import INT, TEXT, Row
 from headwater.sources.contract import Committed, Load, Logged, Monitor, Source

@@ -17,7 +17,7 @@ import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, bind_delta, query_of
 from headwater.algebra.values import INT, TEXT
 from headwater.protocol.effects import Ask

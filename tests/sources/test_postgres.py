@@ -14,7 +14,7 @@ import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import (
     BOOL,

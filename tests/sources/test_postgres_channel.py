@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, query_of
 from headwater.algebra.values import Row
+from headwater.embedded.postgres import PostgresServer
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Reply, Wrapper, as_it_is
 from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres.embedded import PostgresServer
 from headwater.sources.subscription import Delivery, Subscription
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import BOOL, DATE, INT, TEXT, Row, decimal_type
 from headwater.errors import SourceError

@@ -8,11 +8,11 @@ import pytest
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
+from headwater.embedded.postgres import GUARDED, PostgresServer, shared_server
 from headwater.errors import BrokenLogError, InputError, LostConnectionError, SourceError
 from headwater.sources.contract import Committed, Monitor, Reader
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres import monitor as monitor_module
-from headwater.sources.postgres.embedded import GUARDED, PostgresServer, shared_server
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole

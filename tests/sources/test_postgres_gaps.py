@@ -7,9 +7,10 @@ import psycopg
 import pytest
 
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT, TEXT, Row
+from headwater.embedded.postgres import PostgresServer
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.contract import (
     Broken,
@@ -21,7 +22,6 @@ from headwater.sources.contract import (
     Progressed,
 )
 from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres.embedded import PostgresServer
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, loaded, whole

@@ -9,10 +9,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from headwater.embedded.postgres import PostgresServer
 from headwater.errors import BrokenLogError
 from headwater.sources.contract import Committed, Logged, Position, Progressed
 from headwater.sources.postgres import PostgresSource
-from headwater.sources.postgres.embedded import PostgresServer
 from headwater.sources.postgres.pgoutput import parse_lsn
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.algebra.rows import Rows
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import bind_delta, query_of
 from headwater.errors import SourceError
 from headwater.sources import fetch as fetch_module

@@ -9,13 +9,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from headwater.embedded.postgres import shared_server
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.order import Order
 from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres import connect as connecting
 from headwater.sources.postgres import setup as installing
 from headwater.sources.postgres.connect import Access
-from headwater.sources.postgres.embedded import shared_server
 from headwater.sources.postgres.ownership import Note
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, read_log, whole

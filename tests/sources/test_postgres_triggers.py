@@ -14,11 +14,11 @@ import pytest
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
+from headwater.embedded.postgres import PostgresServer
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Broken, Committed, Logged, Monitor, Progressed
 from headwater.sources.postgres import PostgresSource, locks
-from headwater.sources.postgres.embedded import PostgresServer
 from headwater.sources.postgres.snapshot import XidSnapshot
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness

@@ -15,7 +15,7 @@ import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.values import FLOAT, INT, TEXT, Row, Value, parse_type, sort_key
 from headwater.errors import SourceError

@@ -17,7 +17,7 @@ import pytest
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, LostConnectionError

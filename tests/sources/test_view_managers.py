@@ -11,12 +11,12 @@ import pytest
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algorithms.registry import algorithm, make_manager
 from headwater.check.certificate import certify
 from headwater.check.levels import Level
+from headwater.embedded.postgres import PostgresServer
 from headwater.sources.contract import Source
-from headwater.sources.postgres.embedded import PostgresServer
 from tests.sources.driver import Driver
 from tests.sources.harness import Harness
 from tests.sources.postgres_harness import PostgresHarness

@@ -49,9 +49,9 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query, Term, bind_delta, query_of
 from headwater.algebra.values import Row
 from headwater.algebra.views import Join, View
-from headwater.algorithms.keys import key_deletes, require_keys
-from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate, split_off
+from headwater.algorithms.parts.keys import key_deletes, require_keys
+from headwater.algorithms.parts.manager import Manager
+from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate, split_off
 from headwater.protocol.effects import Action, AddNew, Apply, Ask, Effect, apply_actions
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction, net_change

@@ -18,9 +18,9 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.views import View
-from headwater.algorithms.keys import key_delete
-from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
+from headwater.algorithms.parts.keys import key_delete
+from headwater.algorithms.parts.manager import Manager
+from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Add, Apply, Effect, KeyDelete
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction, Update

@@ -13,7 +13,7 @@ from headwater.algebra.evaluate import telescoped_delta
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
-from headwater.algorithms.manager import Manager
+from headwater.algorithms.parts.manager import Manager
 from headwater.protocol.effects import Add, Apply, Effect
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction

@@ -23,8 +23,8 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algebra.views import View
-from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate, split_off
+from headwater.algorithms.parts.manager import Manager
+from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate, split_off
 from headwater.protocol.effects import Add, Apply, Ask, Effect
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction

@@ -29,10 +29,10 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Term, negated, query_of, substitute
 from headwater.algebra.views import View
-from headwater.algorithms.keys import key_delete
-from headwater.algorithms.known_partners import known_effect
-from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import Evaluation, begin, incorporate
+from headwater.algorithms.parts.keys import key_delete
+from headwater.algorithms.parts.known_partners import known_effect
+from headwater.algorithms.parts.manager import Manager
+from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Action, Add, Apply, Ask, Effect, KeyDelete, apply_actions
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headwater.algorithms.manager import Effects
+from headwater.algorithms.parts.manager import Effects
 from headwater.algorithms.strobe import State, Strobe
 from headwater.protocol.transactions import Transaction, joined
 

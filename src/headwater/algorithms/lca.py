@@ -18,8 +18,8 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, negated, query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.eca import Unanswered, to_send
-from headwater.algorithms.manager import Manager
-from headwater.algorithms.source_evaluate import begin, incorporate
+from headwater.algorithms.parts.manager import Manager
+from headwater.algorithms.parts.source_evaluate import begin, incorporate
 from headwater.protocol.effects import Add, Apply, Effect
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction

@@ -15,8 +15,8 @@ Here is only which question comes next; `pvm` takes the updates out of the queue
 
 from __future__ import annotations
 
+from headwater.algorithms.parts.view_change import Load, Partial, Question, join_probe
 from headwater.algorithms.sweep import candidates
-from headwater.algorithms.view_change import Load, Partial, Question, join_probe
 
 
 def nested_sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:

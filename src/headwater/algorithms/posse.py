@@ -22,8 +22,8 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, columns_o
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Base, Bound, Term
 from headwater.algebra.views import Join
+from headwater.algorithms.parts.view_change import Load, Partial, Probe, Question
 from headwater.algorithms.sweep import candidates, sweep
-from headwater.algorithms.view_change import Load, Partial, Probe, Question
 
 POLICIES = ("cost", "sequential", "adjacent", "concurrent")
 

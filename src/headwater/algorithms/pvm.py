@@ -42,10 +42,9 @@ from dataclasses import dataclass, field, replace
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
-from headwater.algorithms.manager import Manager
-from headwater.algorithms.sweep import sweep
-from headwater.algorithms.update_queue import UpdateQueue
-from headwater.algorithms.view_change import (
+from headwater.algorithms.parts.manager import Manager
+from headwater.algorithms.parts.update_queue import UpdateQueue
+from headwater.algorithms.parts.view_change import (
     Partial,
     Probe,
     Strategy,
@@ -55,6 +54,7 @@ from headwater.algorithms.view_change import (
     partials_of,
     put_answer,
 )
+from headwater.algorithms.sweep import sweep
 from headwater.protocol.effects import Add, Apply, Ask, Effect
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction, net_change

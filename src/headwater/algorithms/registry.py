@@ -28,15 +28,15 @@ from headwater.algorithms.eca_local import EcaLocal
 from headwater.algorithms.g_strobe import GStrobe
 from headwater.algorithms.lca import Lca
 from headwater.algorithms.nested_sweep import nested_sweep
+from headwater.algorithms.parts.source_evaluate import ORDERS
+from headwater.algorithms.parts.view_change import Strategy
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.recompute import Recompute
 from headwater.algorithms.rings import RingWarehouse, ring_nodes
 from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
-from headwater.algorithms.source_evaluate import ORDERS
 from headwater.algorithms.strobe import Strobe
 from headwater.algorithms.sweep import sweep
-from headwater.algorithms.view_change import Strategy
 from headwater.errors import InputError
 from headwater.protocol.managers import Node, ViewManager
 

@@ -38,7 +38,7 @@ from functools import cached_property
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows, show_rows
 from headwater.algebra.views import View
-from headwater.algorithms.ring_visit import (
+from headwater.algorithms.parts.ring_visit import (
     Entry,
     Token,
     Visit,

@@ -34,10 +34,10 @@ from dataclasses import dataclass, replace
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
-from headwater.algorithms.keys import Unanswered, insertions, key_deletes, require_keys
-from headwater.algorithms.known_partners import known_effect
-from headwater.algorithms.manager import Effects, Manager
-from headwater.algorithms.source_evaluate import ORDERS, begin, incorporate, split_off
+from headwater.algorithms.parts.keys import Unanswered, insertions, key_deletes, require_keys
+from headwater.algorithms.parts.known_partners import known_effect
+from headwater.algorithms.parts.manager import Effects, Manager
+from headwater.algorithms.parts.source_evaluate import ORDERS, begin, incorporate, split_off
 from headwater.protocol.effects import Action, AddNew, Apply, Ask, KeyDelete, apply_actions
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction

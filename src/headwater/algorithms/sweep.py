@@ -15,8 +15,8 @@ chosen source go in one message.
 from __future__ import annotations
 
 from headwater.algebra.terms import Term
-from headwater.algorithms.source_evaluate import joins
-from headwater.algorithms.view_change import Load, Partial, Question, join_probe
+from headwater.algorithms.parts.source_evaluate import joins
+from headwater.algorithms.parts.view_change import Load, Partial, Question, join_probe
 
 
 def sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:

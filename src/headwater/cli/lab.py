@@ -18,22 +18,8 @@ from rich.text import Text
 from headwater.algebra.values import Json
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.algorithms.registry import algorithm as find_algorithm
+from headwater.bench.plots import level_grid
 from headwater.check.explain import explain
-from headwater.cli.output import (
-    AlgorithmOption,
-    FileArgument,
-    JsonOption,
-    SetOption,
-    console,
-    parse_seeds,
-    parse_settings,
-    plain,
-    print_json,
-    print_table,
-    read_objects,
-    styled,
-)
-from headwater.cli.plots import level_grid
 from headwater.errors import InputError, ScenarioError
 from headwater.lab.explore import MOST_STATES, Exploration, explore
 from headwater.lab.generate import KINDS, Shape, generate
@@ -47,6 +33,20 @@ from headwater.lab.spectrum import Cell, measure_spectrum, shrunk
 from headwater.lab.world import Simulation
 from headwater.protocol.trace import show_trace
 from headwater.protocol.trace_json import rows_to_json, trace_to_json
+from headwater.terminal.output import (
+    AlgorithmOption,
+    FileArgument,
+    JsonOption,
+    SetOption,
+    console,
+    parse_seeds,
+    parse_settings,
+    plain,
+    print_json,
+    print_table,
+    read_objects,
+    styled,
+)
 
 app = typer.Typer(
     help="Run algorithms over scenarios and see which consistency level they keep.",

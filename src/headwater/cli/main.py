@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from headwater import __version__
-from headwater.cli import bench, demo, lab, lab_demo, maintenance, project, share, sources
-from headwater.cli.failures import told
+from headwater import __version__, demo
+from headwater.bench import commands as bench
+from headwater.cli import lab, maintenance, project, share, sources
+from headwater.demo import anomaly
+from headwater.terminal.failures import told
 
 app = typer.Typer(
     name="headwater",
@@ -21,7 +23,7 @@ app = typer.Typer(
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
 app.add_typer(share.app, name="share")
-lab.app.command("demo")(lab_demo.demo)
+lab.app.command("demo")(anomaly.demo)
 app.command("demo")(demo.demo)
 app.command("init")(project.init)
 app.command("check")(project.check)

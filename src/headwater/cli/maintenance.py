@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.cli.sources import ProjectOption, SourceArgument
 from headwater.errors import HeadwaterError, InputError
+from headwater.terminal.output import JsonOption, console, print_json, print_table
+from headwater.terminal.verification import print_verification, reading
 
 if TYPE_CHECKING:
-    from headwater.pipeline.bulk_read import Tally
-    from headwater.pipeline.project import Project
     from headwater.pipeline.runner import Runner
-    from headwater.pipeline.verify import Verification
+    from headwater.project.project import Project
 
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
 _REFRESH_S = 0.25
@@ -39,8 +38,8 @@ def run(
 ) -> None:
     """Load what is not loaded, then maintain every view until stopped."""
     from headwater.pipeline.api import session_of
-    from headwater.pipeline.project import Project
     from headwater.pipeline.runner import Runner
+    from headwater.project.project import Project
 
     opened = Project.open(project)
     keep_running(Runner(opened, session_of(opened)), once, as_json)
@@ -48,9 +47,9 @@ def run(
 
 def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
     """Run until told to stop, or until everything is reflected; shows how it goes."""
-    from headwater.cli.live import show
     from headwater.errors import StoppedError
     from headwater.pipeline import api
+    from headwater.terminal.live import show
 
     stop = threading.Event()
     try:
@@ -200,7 +199,7 @@ def trim(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     work reads the logs, and nothing is given up.
     """
     from headwater.pipeline import growth
-    from headwater.pipeline.project import Project
+    from headwater.project.project import Project
     from headwater.warehouse.lease import current_runner
     from headwater.warehouse.warehouse import Warehouse
 
@@ -233,8 +232,8 @@ def sql(
 ) -> None:
     """Query views through Spark, as they are now or as they were."""
     from headwater.pipeline.api import session_of
-    from headwater.pipeline.project import Project
     from headwater.pipeline.queries import query_views
+    from headwater.project.project import Project
 
     opened = Project.open(project)
     names, rows, more = query_views(opened, session_of(opened), query, limit)
@@ -281,8 +280,8 @@ def verify(
 ) -> None:
     """Recompute views at their own version vectors and compare: equal, or the rows that differ."""
     from headwater.pipeline.api import engine_of
-    from headwater.pipeline.project import Project
     from headwater.pipeline.verify import verify_view
+    from headwater.project.project import Project
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
@@ -300,89 +299,13 @@ def verify(
         raise typer.Exit(1)
 
 
-def verification_json(found: Verification) -> dict[str, object]:
-    from headwater.protocol.trace_json import rows_to_json
-
-    return {
-        "view": found.view,
-        "holds": found.holds,
-        "version": found.number,
-        "vector": {s: reached.number for s, reached in found.vector.items()},
-        "rows": found.rows,
-        "missing": rows_to_json(found.missing),
-        "extra": rows_to_json(found.extra),
-        "seconds": round(found.seconds, 3),
-    }
-
-
-def print_verification(found: Verification, as_json: bool = False) -> None:
-    if as_json:
-        print_json(verification_json(found))
-        return
-    out = console()
-    at = ", ".join(f"{source} {reached.number}" for source, reached in found.vector.items())
-    if found.holds:
-        out.print(
-            f"✓ {found.view}: {found.rows:,} rows at version {found.number} equal "
-            f"the view recomputed at ({at}); {found.taken_back:,} later transactions taken back; "
-            f"{found.seconds:.1f} s"
-        )
-        return
-    out.print(f"✗ {found.view}: version {found.number} is not the view at ({at})")
-    for title, rows in (("missing", found.missing), ("too many", found.extra)):
-        for row, count in rows.sorted_items():
-            out.print(f"  {title}: {count} × {_row(row)}")
-
-
-def _row(row: Sequence[object]) -> str:
-    from headwater.algebra.rows import show_row
-
-    return show_row(row)  # type: ignore[arg-type]
-
-
-@contextmanager
-def reading(title: str, quiet: bool) -> Iterator[Callable[[Tally], None]]:
-    """A line that counts the rows that are read, where a person looks on."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    out = console()
-    if quiet or not out.is_terminal:
-        yield lambda tally: None
-        return
-    done = threading.Event()
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        transient=True,
-        console=out,
-    ) as bar:
-        task = bar.add_task(title)
-        tallies: list[Tally] = []
-
-        def refresh() -> None:
-            began = time.monotonic()
-            while not done.wait(_REFRESH_S):
-                rows = sum(tallies[0].counted().values()) if tallies else 0
-                rate = rows / (time.monotonic() - began)
-                bar.update(task, description=f"{title}: {rows:,} rows read, {rate:,.0f} a second")
-
-        thread = threading.Thread(target=refresh, daemon=True)
-        thread.start()
-        try:
-            yield tallies.append
-        finally:
-            done.set()
-            thread.join()
-
-
 # One view's tables
 
 
 def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Bring a view's plain table up to its newest commit, now."""
     from headwater.pipeline.api import engine_of
-    from headwater.pipeline.project import Project
+    from headwater.project.project import Project
     from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
@@ -402,8 +325,8 @@ def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
 
 def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Remove a view's tables; other views go on."""
-    from headwater.pipeline.project import Project
     from headwater.pipeline.requests import drop_view
+    from headwater.project.project import Project
 
     opened = Project.open(project)
     drop_view(opened, view)
@@ -426,9 +349,9 @@ def reload(
     Readers keep the old contents until the new ones replace them, in one step.
     """
     from headwater.pipeline.api import session_of
-    from headwater.pipeline.project import Project
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
+    from headwater.project.project import Project
 
     opened = Project.open(project, only=views)
     _check_views(opened, views)
@@ -452,9 +375,9 @@ def repair(
     views until the new ones replace them; views of other sources go on.
     """
     from headwater.pipeline.api import session_of
-    from headwater.pipeline.project import Project, open_source
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
+    from headwater.project.project import Project, open_source
 
     open_source(project, source)  # says so if there is none
     opened = Project.open(project)
@@ -472,7 +395,7 @@ def repair(
 
 def _check_views(project: Project, views: Sequence[str]) -> None:
     """Refuse what cannot be loaded, before anything is touched."""
-    from headwater.algebra.sql_names import closest_first
+    from headwater.algebra.sql.names import closest_first
 
     for view in views:
         if view not in project.view_files:

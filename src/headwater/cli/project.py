@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.output import JsonOption, console, print_error, print_json, print_table, styled
 from headwater.cli.sources import ProjectOption
+from headwater.terminal.output import (
+    JsonOption,
+    console,
+    print_error,
+    print_json,
+    print_table,
+    styled,
+)
 
 if TYPE_CHECKING:
     from headwater.algebra.schema import Relation
-    from headwater.pipeline.inspection import Inspection, SourceFound
+    from headwater.project.inspection import Inspection, SourceFound
 
 
 def init(
@@ -20,7 +27,7 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Make a working example project, with data, that needs no server."""
-    from headwater.cli.example import make_project
+    from headwater.project.example import make_project
 
     files = make_project(folder)
     if as_json:
@@ -32,7 +39,7 @@ def init(
 
 def check(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """See whether a project, its sources and its views are sound, and which algorithms run."""
-    from headwater.pipeline.inspection import inspect
+    from headwater.project.inspection import inspect
 
     found = inspect(project)
     if as_json:

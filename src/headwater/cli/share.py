@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.output import JsonOption, console, print_json, print_table
 from headwater.cli.sources import ProjectOption
 from headwater.errors import HeadwaterError, InputError
+from headwater.terminal.output import JsonOption, console, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.sharing.catalog import Listed
@@ -72,8 +72,8 @@ def publish(
     """Publish what the project's views and relations did since the last time."""
     from dataclasses import replace
 
-    from headwater.pipeline.project import Project
     from headwater.pipeline.share import open_node, publish_project
+    from headwater.project.project import Project
     from headwater.sharing.policies import Boosters
 
     opened = Project.open(project)

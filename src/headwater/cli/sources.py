@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.output import JsonOption, console, print_json
+from headwater.terminal.output import JsonOption, console, print_json
 
 if TYPE_CHECKING:
     from headwater.sources.contract import Source
@@ -21,7 +21,7 @@ def _guarded(project: Path) -> Path:
 
     Spark and delta-rs write files too, under the process's mask.
     """
-    from headwater.pipeline.settings import file_mask
+    from headwater.project.settings import file_mask
 
     os.umask(file_mask(project))
     return project
@@ -43,7 +43,7 @@ def setup(
     as_json: JsonOption = False,
 ) -> None:
     """Make what Headwater needs at a source: its log, publication or triggers."""
-    from headwater.pipeline.needs import source_to_set_up
+    from headwater.project.needs import source_to_set_up
 
     chosen = source_to_set_up(project, source)
     statements = list(chosen.setup_statements())
@@ -78,7 +78,7 @@ def teardown(
     as_json: JsonOption = False,
 ) -> None:
     """Remove everything that setup made at a source."""
-    from headwater.pipeline.project import open_source
+    from headwater.project.project import open_source
 
     chosen = open_source(project, source)
     if owner is not None:

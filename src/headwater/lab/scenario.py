@@ -13,7 +13,7 @@ from functools import cached_property
 
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import Json, Row, from_json, parse_type
 from headwater.algebra.views import View
 from headwater.check.history import History

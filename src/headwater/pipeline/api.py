@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from headwater.errors import SeveralError
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
-from headwater.pipeline.java import check_java
-from headwater.pipeline.project import Project
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import Verification, verify_view
+from headwater.project.java import check_java
+from headwater.project.project import Project
 from headwater.warehouse.durable import OWN, make_folder
 from headwater.warehouse.warehouse import Warehouse
 

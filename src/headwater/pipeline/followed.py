@@ -14,10 +14,10 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
 from headwater.errors import LostConnectionError, SourceError
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.needs import Columns, loaded_columns, narrowed, needed_columns
-from headwater.pipeline.project import Project
 from headwater.pipeline.repair import begin_anew, repair_source
 from headwater.pipeline.upkeep import reached
+from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
+from headwater.project.project import Project
 from headwater.sources.contract import Lift, Reader, Source
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease

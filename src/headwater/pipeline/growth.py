@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 from headwater.errors import HeadwaterError, LostConnectionError, SeveralError, SourceError
-from headwater.pipeline.needs import narrowed_sources
-from headwater.pipeline.project import Project
 from headwater.pipeline.repair import repair_source
 from headwater.pipeline.upkeep import reached
+from headwater.project.needs import narrowed_sources
+from headwater.project.project import Project
 from headwater.sources.contract import Retained, Source
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease

@@ -22,8 +22,8 @@ from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.gaps import check_goes_on
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.subscription import Delivery, Receive, Subscription

@@ -21,8 +21,8 @@ from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
-from headwater.pipeline.gaps import GapError, concerns
 from headwater.pipeline.progress import Progress, has_reached, ranges
+from headwater.project.gaps import GapError, concerns
 from headwater.protocol.effects import Add, Apply, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager

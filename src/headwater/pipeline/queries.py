@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import Token, TokenType, exp
 
-from headwater.algebra.sql_names import closest_first
-from headwater.algebra.sql_text import SqlText, means
+from headwater.algebra.sql.names import closest_first
+from headwater.algebra.sql.text import SqlText, means
 from headwater.errors import InputError, SqlError
 from headwater.frames.session import named
-from headwater.pipeline.project import Project
+from headwater.project.project import Project
 from headwater.warehouse.netting import quoted
 from headwater.warehouse.warehouse import Warehouse
 

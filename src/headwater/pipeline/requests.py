@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from headwater.errors import EngineError, HeadwaterError, InputError, SeveralError
-from headwater.pipeline.project import Project
+from headwater.project.project import Project
 from headwater.warehouse.durable import make_folder
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.own_files import read_own

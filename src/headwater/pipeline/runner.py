@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.schema import Relation
-from headwater.algebra.sql import normalised
+from headwater.algebra.sql.view import normalised
 from headwater.errors import (
     EngineError,
     FencedError,
@@ -35,19 +35,19 @@ from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.describe import describe_feed, describe_view
 from headwater.pipeline.followed import FollowedSources
-from headwater.pipeline.gaps import GapError
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
-from headwater.pipeline.project import (
+from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
+from headwater.pipeline.upkeep import Upkeep, Upkept
+from headwater.project.gaps import GapError
+from headwater.project.project import (
     Project,
     definition_json,
     describe_difference,
     file_signature,
 )
-from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
-from headwater.pipeline.settings import FILE
-from headwater.pipeline.upkeep import Upkeep, Upkept
+from headwater.project.settings import FILE
 from headwater.sources.subscription import Receive
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse

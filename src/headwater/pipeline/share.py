@@ -16,8 +16,8 @@ from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Base, Bound, Query, Term
 from headwater.algebra.views import Join, Occurrence
-from headwater.pipeline.project import Project
 from headwater.pipeline.verify import corrections, open_logs
+from headwater.project.project import Project
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents

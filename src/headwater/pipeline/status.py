@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.growth import retained
-from headwater.pipeline.project import Project
+from headwater.project.project import Project
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner

@@ -31,10 +31,10 @@ from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.gaps import concerns
 from headwater.pipeline.load import reader
-from headwater.pipeline.needs import narrowed_sources
-from headwater.pipeline.project import Project, definition_json, describe_difference
+from headwater.project.gaps import concerns
+from headwater.project.needs import narrowed_sources
+from headwater.project.project import Project, definition_json, describe_difference
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
 from headwater.warehouse.changes import Break, Change, ChangeLog

@@ -22,7 +22,7 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail,
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Bound, Term
 from headwater.algebra.values import parse_type
 from headwater.algebra.views import Join, Occurrence, View

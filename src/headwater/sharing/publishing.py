@@ -21,7 +21,7 @@ from typing import Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.algebra.sql import parse_view
+from headwater.algebra.sql.view import parse_view
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents

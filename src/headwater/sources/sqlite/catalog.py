@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql_names import closest_first
+from headwater.algebra.sql.names import closest_first
 from headwater.algebra.values import Row, Type
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.sqlite.names import Names, is_ours

@@ -1,0 +1,295 @@
+"""From sqlglot's syntax trees to typed expressions.
+
+One handler for each kind of node that a view may use; everything else is refused with its
+place. Types and implied casts come from `typing_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.algebra.expressions import Call, Expression, Literal
+from headwater.algebra.like import like_pattern
+from headwater.algebra.sql.literals import ZONE_HINT, constant_decimal, dated, number, type_of
+from headwater.algebra.sql.names import Scope, Visible
+from headwater.algebra.sql.refusals import refused, refused_subquery
+from headwater.algebra.sql.text import RefusalError, SqlText
+from headwater.algebra.typing_rules import call, cast, common_type
+from headwater.algebra.values import BOOL, BYTES, DATE, TEXT, TIMESTAMP, TIMESTAMP_TZ, VOID
+
+# Parts of nodes that a handler reads, or that say nothing more. A node with another part is
+# refused: a later sqlglot may put there what it used to write around the node.
+_UNDERSTOOD = frozenset(
+    [
+        "this",
+        "expression",
+        "expressions",
+        "table",
+        "db",
+        "catalog",
+        "is_string",
+        "query",
+        "low",
+        "high",
+        "symmetric",
+        "ifs",
+        "default",
+        "to",
+        "negate",
+        "typed",
+        "safe",
+        "coalesce",
+        "is_nvl",
+        "is_null",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Translator:
+    """Translates the expressions of one query whose names mean what `scope` says."""
+
+    text: SqlText
+    scope: Scope
+
+    def expression(self, node: Any) -> Expression:
+        handler = _HANDLERS.get(type(node))
+        if handler is None or any(node.args[part] for part in node.args.keys() - _UNDERSTOOD):
+            raise refused(self.text, node)
+        try:
+            meaning = handler(self, node)
+            return call("not", meaning) if node.args.get("negate") else meaning
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        except ValueError as error:  # from the typing rules, without a full stop
+            raise self.text.error(node, f"{error}.", "Change the expression.") from None
+
+    def visible(self, node: exp.Column) -> Visible:
+        """The column that a name means."""
+        name, table, source = (self.text.name(node, part) for part in ("this", "table", "db"))
+        return self.scope.column(name, table, source)
+
+    def condition(self, node: exp.Expr, clause: str) -> tuple[Expression, ...]:
+        """The conjuncts of a condition, without those that are plainly true."""
+        condition = self.expression(node)
+        if condition.type not in (BOOL, VOID):
+            raise self.text.error(
+                node,
+                f"the condition of {clause} is of type {condition.type}, not boolean.",
+                "Compare it with something.",
+            )
+        return tuple(c for c in _conjuncts(cast(condition, BOOL)) if c != Literal(True, BOOL))
+
+
+def _conjuncts(condition: Expression) -> Iterator[Expression]:
+    if isinstance(condition, Call) and condition.operator == "and":
+        for part in condition.arguments:
+            yield from _conjuncts(part)
+    else:
+        yield condition
+
+
+# Names and constants
+
+
+def _column(t: Translator, node: exp.Column) -> Expression:
+    if node.args.get("catalog"):
+        raise RefusalError(f"{node.sql('spark')} has too many parts.", "Write relation.column.")
+    if isinstance(node.this, exp.Star):
+        raise RefusalError(
+            "* stands only for a whole item of the select list.", "Name the columns."
+        )
+    return t.visible(node).column
+
+
+def _star(t: Translator, node: exp.Star) -> Expression:
+    raise RefusalError("* stands only for a whole item of the select list.", "Name the columns.")
+
+
+def _literal(t: Translator, node: exp.Literal) -> Expression:
+    return Literal(node.name, TEXT) if node.is_string else number(node.name)
+
+
+def _hex(t: Translator, node: exp.HexString) -> Expression:
+    if len(node.name) % 2:
+        raise RefusalError("X'...' needs two digits for each byte.", "Write for example X'00ff'.")
+    return Literal(bytes.fromhex(node.name), BYTES)
+
+
+def _negate(t: Translator, node: exp.Neg) -> Expression:
+    inner = node.this
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        return number(inner.name, -1)
+    return call("negate", t.expression(inner))
+
+
+# Conditions
+
+
+def _operator(name: str) -> Callable[[Translator, exp.Binary], Expression]:
+    def handler(t: Translator, node: exp.Binary) -> Expression:
+        return call(name, t.expression(node.left), t.expression(node.right))
+
+    return handler
+
+
+def _connector(name: str) -> Callable[[Translator, exp.Connector], Expression]:
+    def handler(t: Translator, node: exp.Connector) -> Expression:
+        return call(name, *(t.expression(part) for part in node.flatten()))
+
+    return handler
+
+
+def _distinct_from(t: Translator, node: exp.NullSafeNEQ) -> Expression:
+    return call("not", call("<=>", t.expression(node.left), t.expression(node.right)))
+
+
+def _is(t: Translator, node: exp.Is) -> Expression:
+    tested = t.expression(node.this)
+    if isinstance(node.expression, exp.Null):
+        return call("is null", tested)
+    if isinstance(node.expression, exp.Boolean):
+        if tested.type not in (BOOL, VOID):
+            raise RefusalError(f"IS TRUE needs bool, not {tested.type}.", "Compare it first.")
+        return call("<=>", tested, t.expression(node.expression))
+    raise RefusalError(
+        f"{node.sql('spark')} is not supported.", "After IS write NULL, TRUE, FALSE or NOT."
+    )
+
+
+def _in(t: Translator, node: exp.In) -> Expression:
+    if query := node.args.get("query"):
+        raise refused_subquery(t.text, query)
+    if not node.expressions:
+        raise RefusalError("IN needs a list of values.", "Write IN (a, b, ...).")
+    tested, *members = _alike([node.this, *node.expressions], t)
+    tests = [call("=", tested, member) for member in members]
+    return tests[0] if len(tests) == 1 else call("or", *tests)
+
+
+def _alike(nodes: Sequence[exp.Expr], t: Translator) -> list[Expression]:
+    """Expressions brought to one type; whole and decimal numbers compare as they are."""
+    found = [t.expression(node) for node in nodes]
+    kind = common_type([expression.type for expression in found])
+    return found if kind.name == "decimal" else [cast(expression, kind) for expression in found]
+
+
+def _between(t: Translator, node: exp.Between) -> Expression:
+    if node.args.get("symmetric"):
+        raise RefusalError("BETWEEN SYMMETRIC is not supported.", "Write two BETWEEN with OR.")
+    tested = t.expression(node.this)
+    low, high = t.expression(node.args["low"]), t.expression(node.args["high"])
+    return call("and", call(">=", tested, low), call("<=", tested, high))
+
+
+def _like(t: Translator, node: exp.Like) -> Expression:
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise RefusalError("LIKE needs a pattern that is a constant.", "Write LIKE '...'.")
+    like_pattern(pattern.name)  # refuses a wrong one now rather than on the first row
+    return call("like", t.expression(node.this), Literal(pattern.name, TEXT))
+
+
+def _escape(t: Translator, node: exp.Escape) -> Expression:
+    raise RefusalError("LIKE ... ESCAPE is not supported.", "Escape % and _ with a backslash.")
+
+
+# Functions
+
+
+def _unary(name: str) -> Callable[[Translator, exp.Unary], Expression]:
+    def handler(t: Translator, node: exp.Unary) -> Expression:
+        return call(name, t.expression(node.this))
+
+    return handler
+
+
+def _coalesce(t: Translator, node: exp.Coalesce) -> Expression:
+    return call("coalesce", *(t.expression(part) for part in (node.this, *node.expressions)))
+
+
+def _concat(t: Translator, node: exp.Concat) -> Expression:
+    parts = [t.expression(part) for part in node.expressions]
+    return reduce(lambda left, right: call("||", left, right), parts)
+
+
+def _nullif(t: Translator, node: exp.Nullif) -> Expression:
+    value = t.expression(node.this)
+    same = call("=", value, t.expression(node.expression))
+    return call("case", same, Literal(None, VOID), value)
+
+
+def _case(t: Translator, node: exp.Case) -> Expression:
+    parts: list[Expression] = []
+    subject = t.expression(node.this) if node.this else None
+    for branch in node.args["ifs"]:
+        when = t.expression(branch.this)
+        parts.append(when if subject is None else call("=", subject, when))
+        parts.append(t.expression(branch.args["true"]))
+    otherwise = node.args.get("default")
+    parts.append(t.expression(otherwise) if otherwise else Literal(None, VOID))
+    return call("case", *parts)
+
+
+def _cast(t: Translator, node: exp.Cast) -> Expression:
+    if node.args.get("default"):
+        raise RefusalError(f"{node.sql('spark')} is not supported.", "Write CAST(value AS type).")
+    target, inner = type_of(node.to), node.this
+    is_text = isinstance(inner, exp.Literal) and inner.is_string
+    if is_text and target in (DATE, TIMESTAMP, TIMESTAMP_TZ):
+        return dated(inner.name, target)
+    if is_text and target.name == "decimal" and (value := constant_decimal(inner.name, target)):
+        return value
+    argument = t.expression(inner)
+    try:
+        return cast(argument, target)
+    except ValueError as error:
+        hint = ZONE_HINT if target == TIMESTAMP_TZ else "Use a column of that type."
+        raise RefusalError(f"{error}.", hint) from None
+
+
+_HANDLERS: dict[type, Callable[..., Expression]] = {
+    exp.Paren: lambda t, node: t.expression(node.this),
+    exp.Column: _column,
+    exp.Star: _star,
+    exp.Literal: _literal,
+    exp.HexString: _hex,
+    exp.Boolean: lambda t, node: Literal(node.this, BOOL),
+    exp.Null: lambda t, node: Literal(None, VOID),
+    exp.EQ: _operator("="),
+    exp.NEQ: _operator("<>"),
+    exp.LT: _operator("<"),
+    exp.LTE: _operator("<="),
+    exp.GT: _operator(">"),
+    exp.GTE: _operator(">="),
+    exp.NullSafeEQ: _operator("<=>"),
+    exp.NullSafeNEQ: _distinct_from,
+    exp.And: _connector("and"),
+    exp.Or: _connector("or"),
+    exp.Not: _unary("not"),
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Like: _like,
+    exp.Escape: _escape,
+    exp.Add: _operator("+"),
+    exp.Sub: _operator("-"),
+    exp.Mul: _operator("*"),
+    exp.Div: _operator("/"),
+    exp.Mod: _operator("%"),
+    exp.Neg: _negate,
+    exp.DPipe: _operator("||"),
+    exp.Concat: _concat,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
+    exp.Case: _case,
+    exp.Abs: _unary("abs"),
+    exp.Length: _unary("length"),
+    exp.Cast: _cast,
+    exp.TryCast: _cast,  # how sqlglot reads Spark's CAST; TRY_CAST is refused beforehand
+}

@@ -1,0 +1,141 @@
+"""Which relation or column a name of a view's SQL means.
+
+Names are looked up as in Spark, without regard to case; where that leaves several columns
+of one relation, the one that is spelled the same way is meant. A name in double quotes, as in
+standard SQL, means only what is spelled the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeVar
+
+from headwater.algebra.expressions import ColumnRef, Expression
+from headwater.algebra.schema import Relation
+from headwater.algebra.sql.text import TEXT_HINT, QuotedName, RefusalError, means
+from headwater.algebra.typing_rules import call
+from headwater.algebra.views import Occurrence
+
+_SHOWN = 12
+_T = TypeVar("_T")
+
+
+def _spelled(name: str, items: Iterable[_T], name_of: Callable[[_T], str]) -> list[_T]:
+    """The items that `name` may mean: those spelled alike, else alike but for case."""
+    alike = [item for item in items if means(name, name_of(item))]
+    exact = [item for item in alike if name_of(item) == name]
+    return exact or alike
+
+
+def closest_first(name: str, candidates: Iterable[str]) -> str:
+    """The candidates as a list in words, those most like `name` first."""
+
+    def unlikeness(candidate: str) -> float:
+        short = candidate.rpartition(".")[2] if "." not in name else candidate
+        return -SequenceMatcher(None, name.lower(), short.lower()).ratio()
+
+    ordered = sorted(dict.fromkeys(candidates), key=unlikeness)
+    return ", ".join(ordered[:_SHOWN]) + (", ..." if len(ordered) > _SHOWN else "")
+
+
+def find_relation(name: str, source: str, relations: Sequence[Relation]) -> Relation:
+    """The relation that `name` or `source.name` means."""
+    at_source = [r for r in relations if not source or means(source, r.source)]
+    found = _spelled(name, at_source, lambda relation: relation.short_name)
+    written = f"{source}.{name}" if source else name
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        known = [f"{r.source}.{r.short_name}" if source else r.short_name for r in relations]
+        listed = closest_first(written, known) or "none"
+        raise RefusalError(f"there is no relation {written}.", f"Relations: {listed}.")
+    several = " and ".join(f"{r.source}.{r.short_name}" for r in found)
+    raise RefusalError(f"{written} may mean {several}.", "Write which of them you mean.")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A column that can be named without its relation, and that `*` stands for."""
+
+    name: str
+    column: ColumnRef
+    alias: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A relation in FROM; `source` is empty if it has an alias, which then hides its name."""
+
+    occurrence: Occurrence
+    source: str = ""
+
+    def columns(self) -> tuple[Visible, ...]:
+        occ = self.occurrence
+        pairs = zip(occ.relation.schema.names, occ.schema.columns, strict=True)
+        return tuple(Visible(name, ColumnRef(c.name, c.type), occ.alias) for name, c in pairs)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The tables in reach, and their columns; a column that USING merges is there once."""
+
+    tables: tuple[Table, ...] = ()
+    visible: tuple[Visible, ...] = ()
+
+    @classmethod
+    def of(cls, table: Table) -> Scope:
+        return cls((table,), table.columns())
+
+    def __add__(self, other: Scope) -> Scope:
+        return Scope(self.tables + other.tables, self.visible + other.visible)
+
+    def column(self, name: str, qualifier: str = "", source: str = "") -> Visible:
+        """The column that `name`, `qualifier.name` or `source.qualifier.name` means."""
+        columns = self.table(qualifier, source).columns() if qualifier else self.visible
+        alike = [c for c in columns if means(name, c.name)]
+        if len({c.alias for c in alike}) == 1:
+            alike = _spelled(name, alike, lambda c: c.name)
+        if len(alike) == 1:
+            return alike[0]
+        if alike:
+            owners = " and ".join(c.column.name for c in alike)
+            raise RefusalError(
+                f"column {name} is ambiguous: {owners}.", "Write which of them you mean."
+            )
+        raise self._no_column(name, qualifier, columns)
+
+    def _no_column(self, name: str, qualifier: str, columns: Sequence[Visible]) -> RefusalError:
+        tables = qualifier or ", ".join(t.occurrence.alias for t in self.tables)
+        known = [c.name if qualifier else c.column.name for c in columns]
+        text = f" {TEXT_HINT}" if isinstance(name, QuotedName) else ""
+        return RefusalError(
+            f"there is no column {name} in {tables}.",
+            f"Columns: {closest_first(name, known)}.{text}",
+        )
+
+    def table(self, qualifier: str, source: str = "") -> Table:
+        """The table that a qualifier means."""
+        for table in self.tables:
+            if means(qualifier, table.occurrence.alias) and (
+                not source or means(source, table.source)
+            ):
+                return table
+        written = f"{source}.{qualifier}" if source else qualifier
+        known = closest_first(written, (t.occurrence.alias for t in self.tables))
+        raise RefusalError(f"there is no table {written} in FROM here.", f"Tables: {known}.")
+
+    def common_names(self, other: Scope) -> list[str]:
+        """The column names that both have: what NATURAL JOIN compares."""
+        theirs = {column.name.lower() for column in other.visible}
+        return list(dict.fromkeys(c.name for c in self.visible if c.name.lower() in theirs))
+
+    def using(self, other: Scope, names: Sequence[str]) -> tuple[Scope, list[Expression]]:
+        """The join of both on equal `names`, which come first and once, and its condition."""
+        left = [self.column(name) for name in names]
+        right = [other.column(name) for name in names]
+        condition = [call("=", a.column, b.column) for a, b in zip(left, right, strict=True)]
+        rest = [c for c in self.visible if c not in left]
+        rest += [c for c in other.visible if c not in right]
+        return Scope(self.tables + other.tables, (*left, *rest)), condition

@@ -1,0 +1,1 @@
+"""What several published algorithms are made of."""

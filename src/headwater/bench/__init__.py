@@ -1,0 +1,1 @@
+"""Measurements: `headwater bench`, the studies of costs behind it, and their pictures."""

@@ -1,0 +1,240 @@
+"""How fast channels are, each figure beside the plain driver doing the same.
+
+For each kind of source: transactions and rows per second through the channel, latency from the
+commit to the delivery, the round trip of a question, and the throughput of a load. Run on real
+databases that are made for it and removed afterwards.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.terms import Query, bind_delta, query_of
+from headwater.algebra.values import INT
+from headwater.embedded.postgres import PostgresServer
+from headwater.protocol.effects import Ask
+from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.sources.channel import Channel
+from headwater.sources.contract import Source
+from headwater.sources.postgres import PostgresSource
+from headwater.sources.sqlite import SqliteSource
+from headwater.sources.subscription import Delivery
+
+_TABLE = "CREATE TABLE items (id BIGINT PRIMARY KEY, grp BIGINT, name VARCHAR(40))"
+_KEYS = Relation("elsewhere.keys", "elsewhere", Schema.of([("id", INT)]))
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One kind of source; times in milliseconds, `raw` is the plain driver."""
+
+    kind: str
+    transactions_per_s: float
+    rows_per_s: float
+    raw_rows_per_s: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    raw_commit_p50_ms: float
+    question_p50_ms: float
+    question_p99_ms: float
+    raw_question_p50_ms: float
+    load_rows_per_s: float
+    raw_load_rows_per_s: float
+
+
+@dataclass
+class _Database:
+    """A database to measure: a source over its table, and the plain driver."""
+
+    kind: str
+    source: Source
+    connection: Any
+    mark: str
+    log: str
+    """A statement that reads the changes as the plain driver would."""
+
+    def write(self, first: int, count: int) -> None:
+        """One transaction that inserts rows."""
+        self.connection.execute("BEGIN")
+        self.connection.cursor().executemany(
+            f"INSERT INTO items VALUES ({self.mark}, {self.mark}, {self.mark})",
+            [(first + n, n % 100, "a name of some length") for n in range(count)],
+        )
+        self.connection.execute("COMMIT")
+
+
+@contextmanager
+def _sqlite() -> Iterator[_Database]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.db"
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA synchronous = OFF")  # as the PostgreSQL server of this run
+        connection.execute(_TABLE)
+        source = SqliteSource("bench", path, ["items"])
+        yield _Database("sqlite", source, connection, "?", "SELECT * FROM _headwater_log")
+        connection.close()
+
+
+@contextmanager
+def _postgres() -> Iterator[_Database]:
+    server = PostgresServer()
+    try:
+        connection = psycopg.connect(server.dsn(), autocommit=True)
+        connection.execute(_TABLE)
+        source = PostgresSource("bench", server.dsn(), ["items"])
+        log = (
+            "SELECT data FROM pg_logical_slot_peek_binary_changes('headwater_bench', NULL, NULL, "
+            "'proto_version', '1', 'publication_names', 'headwater_bench')"
+        )
+        yield _Database("postgres", source, connection, "%s", log)
+        connection.close()
+    finally:
+        server.stop()
+
+
+DATABASES = {"sqlite": _sqlite, "postgres": _postgres}
+
+
+def measure(kind: str, rows: int, rounds: int) -> Figures:
+    """All figures of one kind: `rows` through log and load, `rounds` single steps."""
+    with DATABASES[kind]() as database:
+        database.source.setup()
+        per_transaction = 10
+        for first in range(0, rows, per_transaction):
+            database.write(first, per_transaction)
+        raw_log_s = _seconds(lambda: database.connection.execute(database.log).fetchall())
+        inbox = _Inbox()
+        channel = Channel(database.source)
+        subscription = channel.subscribe(inbox.deliver)
+        started = time.perf_counter()
+        channel.start()
+        inbox.wait(lambda: inbox.rows >= rows)  # a backlog's borders may be lost, its rows not
+        through_s = time.perf_counter() - started
+        units = inbox.transactions
+        try:
+            latencies, commits = _latencies(database, inbox, rows, rounds)
+            query = _by_key(database.source, rows // 2)
+            questions = [_question(subscription.ask, inbox, query, n) for n in range(rounds)]
+        finally:
+            channel.close()
+        plain = f"SELECT id, name FROM items WHERE id = {database.mark}"
+        raw = [
+            _seconds(lambda: database.connection.execute(plain, (rows // 2,)).fetchall())
+            for _ in range(rounds)
+        ]
+        load_s, raw_load_s = _loads(database)
+        figures = Figures(
+            kind,
+            units / through_s,
+            rows / through_s,
+            rows / raw_log_s,
+            *_percentiles(latencies),
+            1000 * statistics.median(commits),
+            *_percentiles(questions),
+            1000 * statistics.median(raw),
+            (rows + rounds) / load_s,
+            (rows + rounds) / raw_load_s,
+        )
+        database.source.teardown()
+        return figures
+
+
+class _Inbox:
+    """Counts what a channel delivers."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.transactions = 0
+        self.rows = 0
+        self.answers = 0
+
+    def deliver(self, delivery: Delivery) -> None:
+        with self.changed:
+            if delivery.error is not None:
+                raise delivery.error
+            if isinstance(delivery.event, TransactionArrived):
+                self.transactions += 1
+                self.rows += sum(len(d) for d in delivery.event.transaction.deltas.values())
+            self.answers += isinstance(delivery.event, AnswerArrived)
+            self.changed.notify_all()
+
+    def wait_for_transactions(self, count: int) -> None:
+        self.wait(lambda: self.transactions >= count)
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        with self.changed:
+            if not self.changed.wait_for(ready, 120):
+                raise TimeoutError("the channel delivered nothing for two minutes")
+
+
+def _latencies(
+    database: _Database, inbox: _Inbox, rows: int, rounds: int
+) -> tuple[list[float], list[float]]:
+    """From the end of a commit to its delivery, and how long the commit itself took."""
+    latencies, commits = [], []
+    for number in range(rounds):
+        delivered = inbox.transactions + 1
+        commits.append(_seconds(partial(database.write, rows + number, 1)))
+        latencies.append(_seconds(partial(inbox.wait_for_transactions, delivered)))
+    return latencies, commits
+
+
+def _by_key(source: Source, key: int) -> Query:
+    """A probe for one key."""
+    relations = [*source.relations().values(), _KEYS]
+    sql = "SELECT i.id, i.name FROM items i JOIN elsewhere.keys k ON i.id = k.id"
+    (term,) = query_of(parse_view(sql, relations))
+    return (bind_delta(term, 1, Rows.of(_KEYS.schema, [[key]])),)
+
+
+def _question(ask: Callable[[Ask], None], inbox: _Inbox, query: Query, number: int) -> float:
+    started = time.perf_counter()
+    ask(Ask("bench", f"Q{number}", (query,)))
+    inbox.wait(lambda: inbox.answers > number)
+    return time.perf_counter() - started
+
+
+def _loads(database: _Database) -> tuple[float, float]:
+    def load() -> None:
+        opened = database.source.open_load(["items"], 1)
+        for part in range(opened.parts("items")):
+            for _ in opened.read("items", part):
+                pass
+        opened.close()
+
+    plain = "SELECT id, grp, name FROM items"
+    return _seconds(load), _seconds(lambda: database.connection.execute(plain).fetchall())
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _percentiles(seconds: list[float]) -> tuple[float, float]:
+    """The median and the 99th percentile, in milliseconds."""
+    ordered = sorted(seconds)
+    return 1000 * statistics.median(ordered), 1000 * ordered[int(0.99 * (len(ordered) - 1))]
+
+
+def as_json(figures: Figures) -> dict[str, object]:
+    return {
+        name: round(value, 3) if isinstance(value, float) else value
+        for name, value in asdict(figures).items()
+    }

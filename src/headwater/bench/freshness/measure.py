@@ -1,0 +1,248 @@
+"""What is measured: batches through a running system, against recomputing everything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from headwater.bench.freshness.workload import SELECT, TABLES, Batch, Changes, Servers, generate
+from headwater.errors import HeadwaterError
+from headwater.frames.session import spark_session
+from headwater.pipeline.runner import Runner
+from headwater.project.project import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VIEW = "v1"
+_LIMIT_S = 900.0
+_PAUSE_S = 0.02
+STEPS = ("delivery", "probe", "join", "change log", "commit")
+
+
+@dataclass
+class Timing:
+    """How long batches of one size took to become visible, and where the time went."""
+
+    size: int
+    seconds: list[float] = field(default_factory=list)
+    steps: dict[str, float] = field(default_factory=dict)
+    """Milliseconds of a batch spent in each step, at the median; steps may overlap."""
+    rows: float = 0.0
+    """Rows of the view that a batch changed, on average."""
+    questions: float = 0.0
+
+    def at(self, share: float) -> float:
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    @property
+    def median_ms(self) -> float:
+        return 1000 * median(self.seconds)
+
+    @property
+    def p99_ms(self) -> float:
+        return 1000 * self.at(0.99)
+
+
+class World:
+    """The servers of one scale, a project over them, and a runner."""
+
+    def __init__(self, scale: float, say: Callable[[str], None]) -> None:
+        self.scale = scale
+        self.say = say
+        self.folder = Path(tempfile.mkdtemp(prefix="headwater-bench-"))
+        say(f"scale {scale:g}: generating and loading three PostgreSQL servers")
+        self.files = generate(self.folder, scale)
+        self.servers = Servers(self.files)
+        self.changes = Changes(self.servers)
+        self._spark: SparkSession | None = None
+        (self.folder / "views").mkdir()
+        select = SELECT.format(**{table: f"{table}db.{table}" for table in TABLES})
+        (self.folder / "views" / f"{VIEW}.sql").write_text(
+            f"CREATE MATERIALIZED VIEW {VIEW} AS {select}"
+        )
+        self.steps: dict[str, list[float]] = defaultdict(list)
+        for source in self.project("auto").sources.values():
+            source.setup()
+
+    def project(self, engine: str) -> Project:
+        sources = "".join(
+            f'[sources.{table}db]\nkind = "postgres"\nrelations = ["{table}"]\n'
+            f'dsn = "{self.servers.dsn(table)}"\n'
+            for table in TABLES
+        )
+        (self.folder / "headwater.toml").write_text(
+            f'[warehouse]\npath = "warehouse"\npublish_every = "1 day"\n'
+            f'[spark]\nengine = "{engine}"\n{sources}'
+        )
+        return Project.open(self.folder)
+
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            memory = {"spark.driver.memory": "4g"}
+            self._spark = spark_session(memory, log=self.folder / "spark.log")
+        return self._spark
+
+    def close(self) -> None:
+        self.changes.close()
+        self.servers.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextmanager
+    def running(self, engine: str) -> Iterator[Running]:
+        runner = Runner(self.project(engine), self.spark, self._watch)
+        runner.start()
+        try:
+            running = Running(self, runner)
+            running.wait(lambda: running.is_loaded)
+            yield running
+        finally:
+            runner.stop()
+
+    def _watch(self, view: str, step: str, seconds: float) -> None:
+        self.steps[step].append(seconds)
+
+    def recompute_on_spark(self) -> float:
+        """Read the three tables, join them, write the view; seconds."""
+        spark = self.spark()
+        for table, path in self.files.items():
+            spark.read.parquet(str(path)).createOrReplaceTempView(table)
+        query = SELECT.format(**{table: table for table in TABLES})
+        target = str(self.folder / "recomputed")
+        began = time.monotonic()
+        spark.sql(query).write.mode("overwrite").parquet(target)
+        return time.monotonic() - began
+
+    def recompute_in_duckdb(self) -> float | None:
+        """The same in DuckDB, from Parquet to Parquet; None if it is not installed."""
+        try:
+            import duckdb
+        except ImportError:
+            return None
+        names = {table: f"read_parquet('{path}')" for table, path in self.files.items()}
+        target = self.folder / "recomputed.parquet"
+        with duckdb.connect() as connection:
+            connection.execute("SET threads = 2")
+            began = time.monotonic()
+            connection.execute(f"COPY ({SELECT.format(**names)}) TO '{target}' (FORMAT parquet)")
+            return time.monotonic() - began
+
+
+class Running:
+    """A runner that has loaded the view."""
+
+    def __init__(self, world: World, runner: Runner) -> None:
+        self.world = world
+        self.runner = runner
+
+    @property
+    def is_loaded(self) -> bool:
+        status = self.runner.views[VIEW]
+        if status.state == "stopped":
+            raise HeadwaterError(status.message)
+        return status.maintainer is not None and status.maintainer.vector is not None
+
+    def wait(self, condition: Callable[[], bool], pause_s: float = 0.05) -> None:
+        deadline = time.monotonic() + _LIMIT_S
+        look = 0.0
+        while not condition():
+            if time.monotonic() > look:
+                self.runner.supervise()
+                look = time.monotonic() + 1.0
+            if time.monotonic() > deadline:
+                raise HeadwaterError(f"Nothing came within {_LIMIT_S:.0f} s.")
+            time.sleep(pause_s)
+
+    def is_visible(self) -> bool:
+        """Whether everything that was committed at the sources is committed in the view."""
+        maintainer = self.runner.views[VIEW].maintainer
+        assert maintainer is not None
+        committed = self.world.changes.committed
+        vector = maintainer.visible
+        return all(vector[f"{table}db"].number >= committed[table] for table in TABLES)
+
+    def time_batch(self, batch: Batch) -> float:
+        returned = self.world.changes.commit(batch)
+        self.wait(self.is_visible, 0.0002)
+        return time.monotonic() - returned
+
+    def measure(self, size: int, warm_up: int, repeat: int) -> Timing:
+        changes = self.world.changes
+        for _ in range(warm_up):
+            self.time_batch(changes.batch(size))
+        timing = Timing(size)
+        steps: dict[str, list[float]] = {step: [] for step in STEPS}
+        maintainer = self.runner.views[VIEW].maintainer
+        assert maintainer is not None
+        counters = maintainer.counters
+        rows, questions = counters.rows, counters.questions
+        for _ in range(repeat):
+            self.world.steps.clear()
+            timing.seconds.append(self.time_batch(changes.batch(size)))
+            for step in STEPS:
+                steps[step].append(1000 * sum(self.world.steps[step]))
+            time.sleep(_PAUSE_S)
+        timing.steps = {step: median(found) for step, found in steps.items()}
+        timing.rows = (counters.rows - rows) / repeat
+        timing.questions = (counters.questions - questions) / repeat
+        return timing
+
+    def time_read(self, tail_rows: int, repeat: int = 5) -> dict[str, float]:
+        """A scan of the newest state with a tail of so many rows, against one without a tail."""
+        spark = self.world.spark()
+        table = self.runner.warehouse.view(VIEW)
+        table.fold(spark, "bench")
+        plain = _scan_times(lambda: table.dataframe(spark), repeat)
+        while table.tail().rows < tail_rows:
+            missing = tail_rows - table.tail().rows
+            self.time_batch(self.world.changes.batch(max(1, min(2000, missing // 20))))
+        newest = _scan_times(lambda: table.dataframe(spark), repeat)
+        again = _scan_times(lambda: table.at().plain_frame(spark), repeat)
+        base = min(median(plain), median(again))
+        return {
+            "tail_rows": table.tail().rows,
+            "plain_s": base,
+            "newest_s": median(newest),
+            "ratio": median(newest) / base,
+        }
+
+
+def _scan_times(frame: Callable[[], Any], repeat: int) -> list[float]:
+    found = []
+    for at in range(repeat + 2):
+        began = time.monotonic()
+        frame().selectExpr("sum(l_extendedprice)", "count(*)").collect()
+        if at >= 2:
+            found.append(time.monotonic() - began)
+    return found
+
+
+def memory_mb() -> dict[str, float]:
+    """What this process and the virtual machine below it hold now."""
+    found = {"python": _resident_mb(os.getpid()), "jvm": 0.0}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            name = (path.parent / "comm").read_text().strip()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid() and name == "java":
+            found["jvm"] += _resident_mb(int(path.parent.name))
+    return found
+
+
+def _resident_mb(process: int) -> float:
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

@@ -1,0 +1,172 @@
+"""Which algorithm maintains a view, and why.
+
+Databases commit transactions of several updates, each at one source, so what counts is what an
+algorithm promises for the scenario `source-local`.
+
+Choices: `sweep` with batches for every level up to strong, since asking for less would not make
+it cheaper; `pvm-cc` for complete, since it keeps several transactions in work and still shows
+every state in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.algebra.views import View
+from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
+from headwater.check.levels import Level, parse_level
+from headwater.errors import InputError
+from headwater.project.setting_values import did_you_mean
+from headwater.project.settings import RunSettings
+from headwater.protocol.managers import ViewManager
+
+_SCENARIO = "source-local"
+_RUNNABLE = ("sweep", "nested-sweep", "posse", "pvm-cc", "eca", "lca")
+"""What the pipeline can run at all; the others are for the lab."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An algorithm for one view; `parameters` has those that are not left at their defaults."""
+
+    algorithm: str
+    parameters: Mapping[str, str]
+    manager: ViewManager[Any]
+    reason: str
+
+
+class ForcedError(InputError):
+    """USING asks for something that cannot be; `place` is the part of it that is wrong."""
+
+    def __init__(self, place: str, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.place = place
+
+
+def choose(
+    view: View,
+    level: Level,
+    forced: str | None = None,
+    parameters: Mapping[str, str] | None = None,
+    run: RunSettings | None = None,
+    keep_keys: bool = False,
+) -> Choice:
+    """The algorithm for a view at this level; ForcedError if the one forced will not do."""
+    chosen, settings = resolve(level, forced, parameters or {}, run or RunSettings())
+    parts = [_why(level, forced, chosen, settings)]
+    if all(len(join.occurrences) == 1 for join in view.joins):
+        parts.append("no join, so no source is asked anything")
+    if keep_keys:
+        parts.append("KEEP KEYS is not needed: it works without keys")
+    return Choice(
+        chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
+    )
+
+
+def resolve(
+    level: Level, forced: str | None, parameters: Mapping[str, str], run: RunSettings
+) -> tuple[Algorithm, dict[str, str]]:
+    """The algorithm and its parameters, which depend on no view."""
+    chosen = _forced(forced) if forced else _default(level)
+    _check_parameters(chosen, parameters)
+    ours = {"batch": str(run.batch) if level < Level.COMPLETE else "1", "p": str(run.in_work)}
+    settings = {name: ours[name] for name in chosen.parameters if name in ours}
+    settings.update(parameters)
+    _check_promise(chosen, settings, level)
+    return chosen, settings
+
+
+def promised(chosen: Algorithm, settings: Mapping[str, str]) -> Level:
+    """What it keeps with these parameters."""
+    level = parse_level(chosen.promises[_SCENARIO])
+    return min(level, Level.STRONG) if _lowering(settings) else level
+
+
+def _lowering(settings: Mapping[str, str]) -> str | None:
+    """The parameter that makes it show several transactions as one step, if one does."""
+    if _batch(settings) > 1:
+        return "batch"
+    return "handle" if settings.get("handle") == "nested-sweep" else None
+
+
+def usable(level: Level) -> list[str]:
+    """The algorithms that USING may name for a view at this level."""
+    return [name for name in _RUNNABLE if promised(ALGORITHMS[name], {}) >= level]
+
+
+def _default(level: Level) -> Algorithm:
+    return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
+
+
+def _forced(name: str) -> Algorithm:
+    can_use = f"Views can use: {', '.join(usable(Level.CONVERGENT))}."
+    if name not in ALGORITHMS:
+        raise ForcedError(
+            "algorithm",
+            f"there is no algorithm '{name}'.",
+            did_you_mean(name, ALGORITHMS) + can_use,
+        )
+    if name not in _RUNNABLE:
+        raise ForcedError("algorithm", f"{name} runs in the lab only.", can_use)
+    return ALGORITHMS[name]
+
+
+def _check_parameters(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
+    for name, text in parameters.items():
+        parameter = chosen.parameters.get(name)
+        if parameter is None:
+            known = ", ".join(chosen.parameters) or "none"
+            raise ForcedError(
+                f"parameter {name}",
+                f"{chosen.name} has no parameter {name}.",
+                f"Its parameters: {known}.",
+            )
+        try:
+            parameter.parse(text)
+        except ValueError as error:
+            raise ForcedError(
+                f"parameter {name}", f"{name} = {text}: {error}.", f"It means: {parameter.meaning}."
+            ) from None
+
+
+def _check_promise(chosen: Algorithm, settings: Mapping[str, str], level: Level) -> None:
+    kept = promised(chosen, settings)
+    if kept >= level:
+        return
+    hint = f"For {level} the view can use: {', '.join(usable(level))}."
+    if kept == Level.NONE:
+        raise ForcedError(
+            "algorithm",
+            f"{chosen.name} promises nothing where one transaction makes several updates, and "
+            "those of databases do.",
+            hint,
+        )
+    if promised(chosen, {}) >= level and (name := _lowering(settings)):
+        raise ForcedError(
+            f"parameter {name}",
+            f"with {name} = {settings[name]} {chosen.name} is {kept}, and {level} was asked for.",
+            f"Leave {name} out, or write WITH {str(kept).upper()} CONSISTENCY.",
+        )
+    raise ForcedError("algorithm", f"{chosen.name} is {kept}, and {level} was asked for.", hint)
+
+
+def _batch(settings: Mapping[str, str]) -> int:
+    return int(settings.get("batch", "1"))
+
+
+def _why(level: Level, forced: str | None, chosen: Algorithm, settings: Mapping[str, str]) -> str:
+    kept = promised(chosen, settings)
+    if forced:
+        return f"USING names it; it is {kept}"
+    if level == Level.COMPLETE:
+        return (
+            "complete: shows the state after every transaction, in order, with up to "
+            f"{settings['p']} in work at once"
+        )
+    together = f"takes up to {_batch(settings):,} waiting transactions together and asks only "
+    together += "about what they change"
+    if level == Level.STRONG:
+        return f"strong: {together}"
+    return f"strong, which costs no more than {level}: {together}"

@@ -1,0 +1,257 @@
+"""Looking a project over: its files, its sources as they are now, and what each view will get.
+
+Nothing is changed anywhere. What is wrong with one source or view does not hide the others. What
+a run needs besides, Java and a warehouse that can be written, is looked at too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.algebra.schema import Relation
+from headwater.algebra.views import View, equated_columns
+from headwater.check.levels import Level
+from headwater.errors import HeadwaterError, InputError
+from headwater.project.java import check_java
+from headwater.project.project import (
+    Project,
+    definition_json,
+    describe_difference,
+    known_owner,
+)
+from headwater.project.settings import (
+    FILE,
+    Problems,
+    ProjectError,
+    read_document,
+    read_settings,
+)
+from headwater.project.view_files import Definition, ViewFile
+from headwater.sources.contract import Source
+
+_LITTLE_BYTES = 1 << 30
+
+
+@dataclass
+class SourceFound:
+    """A source; without relations if it could not be read."""
+
+    name: str
+    relations: tuple[Relation, ...] = ()
+    set_up: bool | None = None
+    """Whether nothing is left to be set up; None if that is not known."""
+    missing_indexes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    """What somebody should know who looks after it."""
+
+
+@dataclass(frozen=True)
+class ViewFound:
+    """A view; without an algorithm if one of its sources could not be read."""
+
+    file: ViewFile
+    sources: tuple[str, ...]
+    algorithm: str | None
+    reason: str
+
+
+@dataclass
+class Inspection:
+    """Everything that was found, and what is wrong."""
+
+    sources: list[SourceFound] = field(default_factory=list)
+    views: list[ViewFound] = field(default_factory=list)
+    problems: list[HeadwaterError] = field(default_factory=list)
+    warnings: list[HeadwaterError] = field(default_factory=list)
+    """What will keep a run from working here, or may; the project itself can be sound."""
+
+
+def inspect(folder: Path) -> Inspection:
+    """Look over a project and ask its sources about themselves."""
+    found = Inspection()
+    try:
+        project = Project.open(folder)
+    except InputError as error:
+        problems = error.problems if isinstance(error, ProjectError) else (error,)
+        for readable in _readable_sources(folder):  # may explain what is wrong with a view
+            _source(readable, found.problems)
+        found.problems += problems
+        return found
+    with _noting(found.warnings):
+        check_java()
+    with _noting(found.problems):
+        _check_warehouse(project.warehouse, found.warnings)
+        _look_at_warehouse(project, found.problems)
+    sources = project.open_sources(known_owner(project.warehouse))
+    found.sources = [_source(source, found.problems) for source in sources.values()]
+    _look_at_logs(project, sources, found)
+    views = [view for name in project.view_files for view in _view(project, name, found)]
+    for source in found.sources:
+        if source.relations and (wanted := probes(views, source.name)):
+            with _noting(found.problems):
+                missing = sources[source.name].missing_indexes(wanted)
+                source.missing_indexes = tuple(missing)
+    found.problems = list({str(problem): problem for problem in found.problems}.values())
+    return found
+
+
+def _look_at_warehouse(project: Project, problems: list[HeadwaterError]) -> None:
+    """Whether views that were loaded can go on from what lies there."""
+    from headwater.project.gaps import check_goes_on
+    from headwater.warehouse.changes import ChangeLog
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    warehouse = Warehouse(project.warehouse)
+    logs = {}
+    for source in project.settings.sources:
+        with _noting(problems):
+            log = ChangeLog(warehouse.changes, source)
+            log.scan()
+            logs[source] = log
+    for name in warehouse.view_names():
+        with _noting(problems):
+            table = warehouse.view(name)
+            table.tail()
+            for source, reached in table.latest().vector.items():
+                if source in logs and name in project.view_files:
+                    check_goes_on(name, source, reached.number, logs[source])
+
+
+def _look_at_logs(project: Project, sources: Mapping[str, Source], found: Inspection) -> None:
+    """Whether each source is set up for what views need, and what somebody should know of it."""
+    from headwater.project.needs import narrowed, needed_columns
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    relations = {s.name: s.relations for s in found.sources if s.relations}
+    with _noting(found.problems):
+        columns = needed_columns(project, Warehouse(project.warehouse), relations)
+        for source in found.sources:
+            if source.relations:
+                with _noting(found.problems):
+                    opened = sources[source.name]
+                    found.problems += opened.lacking()
+                    narrow = narrowed(opened, columns.get(source.name, {}))
+                    source.set_up = not narrow.setup_statements()
+                    source.cautions = tuple(_cautions(opened, project))
+
+
+def _cautions(source: Source, project: Project) -> Iterator[str]:
+    yield from source.cautions()
+    views = [name for name, needs in project.needs.items() if source.name in needs]
+    if source.limits and any(project.view_files[v].level >= Level.COMPLETE for v in views):
+        yield f"Source {source.name}: {source.limits}"
+    for log in source.other_logs():
+        size = f" ({log.size_bytes:,} bytes)" if log.size_bytes is not None else ""
+        yield (
+            f"Source {source.name}: the warehouse {log.owner} has a log here{size}, which grows "
+            f"until it is read. If that warehouse is no more: headwater teardown {source.name} "
+            f"--owner {log.owner}."
+        )
+
+
+def _since_loaded(project: Project, name: str, definition: Definition) -> str | None:
+    """Why a view no longer fits the table that it was loaded into."""
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    warehouse = Warehouse(project.warehouse)
+    if name not in warehouse.view_names():
+        return None
+    return describe_difference(warehouse.view(name).definition, definition_json(definition))
+
+
+def _readable_sources(folder: Path) -> list[Source]:
+    """The sources whose settings are sound, in a project that is not."""
+    try:
+        settings = read_settings(folder / FILE, read_document(folder / FILE), Problems())
+    except InputError:
+        return []
+    return [source.open(name, folder) for name, source in settings.sources.items()]
+
+
+def _check_warehouse(path: Path, warnings: list[HeadwaterError]) -> None:
+    """InputError if the warehouse cannot be there."""
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    Warehouse(path)  # refuses paths that its tables cannot have
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise InputError(
+            f"The warehouse {path} cannot be made: {there} is not a folder.",
+            f"Choose another path for the warehouse in {FILE}.",
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(
+            f"The warehouse {path} cannot be written: {there} may not be changed by this user.",
+            f"Change its permissions, or choose another path for the warehouse in {FILE}.",
+        )
+    free = shutil.disk_usage(there).free
+    if free < _LITTLE_BYTES:
+        warnings.append(
+            InputError(
+                f"The disk of the warehouse {path} has only {free >> 20:,} MiB left.",
+                "Make room, or choose another path.",
+            )
+        )
+
+
+def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]]]:
+    """By which columns the relations of a source are looked up when another one changes."""
+    found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for join in (join for view in views for join in view.joins):
+        partners: dict[tuple[int, int], set[str]] = defaultdict(set)
+        for a, b in filter(None, map(equated_columns, join.condition)):
+            if join.owner[a] != join.owner[b]:
+                partners[join.owner[a], join.owner[b]].add(a)
+                partners[join.owner[b], join.owner[a]].add(b)
+        for (at, _), columns in sorted(partners.items()):
+            occurrence = join.occurrences[at]
+            if occurrence.relation.source == source:
+                found[occurrence.relation.short_name].append(
+                    tuple(
+                        column.removeprefix(f"{occurrence.alias}.")
+                        for column in occurrence.schema.names
+                        if column in columns
+                    )
+                )
+    return dict(found)
+
+
+@contextmanager
+def _noting(problems: list[HeadwaterError]) -> Iterator[None]:
+    try:
+        yield
+    except HeadwaterError as error:
+        problems.append(error)
+
+
+def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
+    found = SourceFound(source.name)
+    with _noting(problems):
+        found.relations = tuple(source.relations().values())
+    return found
+
+
+def _view(project: Project, name: str, found: Inspection) -> list[View]:
+    """The view, or none if it is not sound or a source of it could not be read."""
+    file, needed = project.view_files[name], project.needs[name]
+    unread = [s.name for s in found.sources if s.name in needed and not s.relations]
+    if unread:
+        reason = f"not checked, since source {unread[0]} cannot be read"
+        found.views.append(ViewFound(file, needed, None, reason))
+        return []
+    views = []
+    with _noting(found.problems):
+        relations = [relation for source in found.sources for relation in source.relations]
+        definition = project.definition(name, relations)
+        choice = project.choose(definition)
+        if difference := _since_loaded(project, name, definition):
+            found.problems.append(InputError(difference))
+        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason))
+        views.append(definition.view)
+    return views

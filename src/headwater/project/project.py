@@ -1,0 +1,371 @@
+"""A project: a folder with `headwater.toml` and `views/*.sql`, everything that the user writes.
+
+Opening one reads and checks the files; no source is contacted and nothing is written. What only
+the sources know, the columns of their tables, is asked for by `relations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Self, TypedDict, cast
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.names import closest_first, find_relation
+from headwater.algebra.sql.text import RefusalError, means
+from headwater.algebra.sql.view import TableName, normalised
+from headwater.algebra.values import Json
+from headwater.check.levels import Level
+from headwater.errors import EngineError, InputError, SqlError
+from headwater.project.choice import Choice, ForcedError, choose, resolve
+from headwater.project.settings import (
+    FILE,
+    Problems,
+    Settings,
+    read_document,
+    read_settings,
+    source_settings,
+    warehouse_path,
+)
+from headwater.project.view_files import Definition, ViewFile, read_view_file
+from headwater.sources.contract import Source
+from headwater.sources.settings import SourceSettings
+from headwater.warehouse.identity import owner_of
+
+VIEWS = "views"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project whose files are sound; see `Project.open`."""
+
+    folder: Path
+    settings: Settings
+    view_files: Mapping[str, ViewFile]
+    """By the views' names."""
+    needs: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """The sources of each view."""
+
+    @classmethod
+    def open(cls, folder: str | Path = ".", only: Collection[str] | None = None) -> Self:
+        """Read a project; InputError or ProjectError has every mistake in its files.
+
+        If `only` some views are wanted, and they are sound, views that are not are left out.
+        """
+        folder = Path(folder)
+        problems = Problems()
+        settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
+        known = None if problems else settings.sources
+        files, twice = _view_files(folder / VIEWS, problems)
+        needs = {}
+        for name, file in files.items():
+            before = len(problems)
+            with problems.collecting():
+                _check_using(file, settings)
+            with problems.collecting():
+                tables = file.tables()
+                if known is not None:
+                    needed = _needed(file, tables, known)
+                    _check_level(file, needed, known)
+                    if len(problems) == before and name not in twice:
+                        needs[name] = needed
+        if only is None or not needs.keys() >= set(only):
+            problems.raise_any()
+        return cls(folder, settings, {name: files[name] for name in needs}, needs)
+
+    @classmethod
+    def without_views(cls, folder: str | Path) -> Self:
+        """A project of which only the settings are looked at."""
+        folder, problems = Path(folder), Problems()
+        settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
+        problems.raise_any()
+        return cls(folder, settings, {}, {})
+
+    @property
+    def warehouse(self) -> Path:
+        """The folder of the warehouse."""
+        return (self.folder / self.settings.warehouse.path).absolute()
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """Every source; no connection is opened.
+
+        What is made at a source is named for the warehouse, which gets its name here if it has
+        none yet.
+        """
+        return self.open_sources(_owner(self.warehouse))
+
+    def open_sources(self, owner: str) -> dict[str, Source]:
+        """Every source, with the logs that belong to the warehouse of this name."""
+        return {n: s.open(n, self.folder, owner) for n, s in self.settings.sources.items()}
+
+    def relations(self, views: Iterable[str] | None = None) -> tuple[Relation, ...]:
+        """What the sources of these views, or of all, say about their relations."""
+        wanted = self.needs if views is None else views
+        needed = dict.fromkeys(source for view in wanted for source in self.needs[view])
+        return tuple(
+            relation for name in needed for relation in self.sources[name].relations().values()
+        )
+
+    def definitions(self, relations: Iterable[Relation] | None = None) -> dict[str, Definition]:
+        """Every view over these relations, or over those that the sources have now."""
+        known = self.relations() if relations is None else tuple(relations)
+        problems, found = Problems(), {}
+        for name in self.view_files:
+            with problems.collecting():
+                found[name] = self.definition(name, known)
+        problems.raise_any()
+        return found
+
+    def definition(self, view: str, relations: Iterable[Relation]) -> Definition:
+        """One view over these relations, of which only its own sources' count."""
+        needed = self.needs[view]
+        return self.view_files[view].define(r for r in relations if r.source in needed)
+
+    def choose(self, definition: Definition) -> Choice:
+        """The algorithm for a view, and why."""
+        file = definition.file
+        return choose(
+            definition.view,
+            file.level,
+            file.algorithm,
+            file.parameters,
+            self.settings.run,
+            file.keep_keys,
+        )
+
+    def publish_every(self, view: str) -> float:
+        """Seconds between two renewals of a view's plain table."""
+        return self.view_files[view].publish_every or self.settings.warehouse.publish_every
+
+
+def open_source(folder: str | Path, name: str) -> Source:
+    """One source of a project; no other source and no view need be right."""
+    path = Path(folder) / FILE
+    document = read_document(path)
+    found = source_settings(path, document, name)
+    warehouse = (Path(folder) / warehouse_path(path, document)).absolute()
+    return found.open(name, Path(folder), _owner(warehouse))
+
+
+def _owner(warehouse: Path) -> str:
+    try:
+        return owner_of(warehouse / "_headwater")
+    except OSError as error:
+        raise EngineError(
+            f"The warehouse cannot be written: {warehouse}: {error.strerror}.",
+            f"See to the folder, or choose another path for it in {FILE}.",
+        ) from None
+
+
+def known_owner(warehouse: Path) -> str:
+    """The name of a warehouse, for one who may change nothing; empty if it has none yet."""
+    internal = warehouse / "_headwater"
+    return owner_of(internal) if internal.is_dir() else ""
+
+
+def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """What changes when somebody writes to a project's files."""
+    found = set()
+    for path in (folder / FILE, *(folder / VIEWS).glob("*.sql")):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((path.name, status.st_mtime_ns, status.st_size))
+    return frozenset(found)
+
+
+# Reading
+
+
+def _view_files(folder: Path, problems: Problems) -> tuple[dict[str, ViewFile], set[str]]:
+    """The files by the names of their views, and the names that several files define."""
+    paths = sorted(folder.glob("*.sql"))
+    if not paths:
+        problems.append(
+            InputError(f"{folder}: there is no view.", "Write one to a file that ends in .sql.")
+        )
+    found: dict[str, ViewFile] = {}
+    twice: set[str] = set()
+    for path in paths:
+        with problems.collecting():
+            file = read_view_file(path)
+            first = found.setdefault(file.name.lower(), file)
+            if first is not file:
+                twice.add(first.name)
+                raise file.error(
+                    "name",
+                    f"view {file.name} is defined in {first.path} already.",
+                    "Names of views differ, also without regard to case.",
+                )
+    return {file.name: file for file in found.values()}, twice
+
+
+def _needed(
+    file: ViewFile, tables: Iterable[TableName], sources: Mapping[str, SourceSettings]
+) -> tuple[str, ...]:
+    """The sources of a view by what the settings say, without asking them."""
+    known = [
+        Relation(f"{source}.{name}", source, Schema(()))
+        for source, settings in sources.items()
+        for name in settings.names
+    ]
+    return tuple(dict.fromkeys(_source_of(file, table, sources, known) for table in tables))
+
+
+def _source_of(
+    file: ViewFile, table: TableName, sources: Iterable[str], known: Sequence[Relation]
+) -> str:
+    place = f"{file.path}:{table.line}:{table.column}"
+    if table.source and not any(means(table.source, source) for source in sources):
+        listed = closest_first(table.source, sources) or "none"
+        raise InputError(
+            f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
+        )
+    try:
+        return find_relation(table.name, table.source, known).source
+    except RefusalError as error:
+        raise InputError(
+            f"{place}: {error}",
+            f"{error.hint} They are listed in {FILE}; 'headwater check' says which of "
+            "them the sources do not have.",
+        ) from None
+
+
+def _check_using(file: ViewFile, settings: Settings) -> None:
+    try:
+        resolve(file.level, file.algorithm, file.parameters, settings.run)
+    except ForcedError as error:
+        place = error.place if error.place in file.places else "algorithm"
+        raise file.error(place, error.message, error.hint) from None
+
+
+def _check_level(
+    file: ViewFile, needed: Iterable[str], sources: Mapping[str, SourceSettings]
+) -> None:
+    if file.level < Level.COMPLETE:
+        return
+    for source in needed:
+        if why := sources[source].merges:
+            raise file.error(
+                "WITH",
+                f"a view over {source} cannot be complete: {why}.",
+                "Write WITH STRONG CONSISTENCY, or let the source's changes come by replication.",
+            )
+
+
+# What a view was loaded with
+
+
+class _RelationShape(TypedDict):
+    columns: list[list[str]]
+    key: list[str]
+    used: list[str]
+
+
+class _Shape(TypedDict):
+    view: str
+    select: str
+    columns: list[list[str]]
+    relations: dict[str, _RelationShape]
+
+
+def definition_json(definition: Definition) -> dict[str, Json]:
+    """What is kept with a view's table, to notice when it no longer fits.
+
+    The level, the algorithm and how often it is refreshed and published are not in it: these
+    may change at any time. So may the columns of a relation that the view does not use.
+    """
+    view = definition.view
+    return {
+        "view": definition.name,
+        "select": normalised(definition.file.select),
+        "columns": _columns(view.schema),
+        "relations": {
+            relation.name: {
+                "columns": _columns(relation.schema),
+                "key": list(relation.key),
+                "used": list(view.used_columns[relation.name]),
+            }
+            for relation in view.relations
+        },
+    }
+
+
+def _columns(schema: Schema) -> list[Json]:
+    return [[column.name, str(column.type)] for column in schema.columns]
+
+
+def describe_difference(stored: Mapping[str, Json], current: Mapping[str, Json]) -> str | None:
+    """Why a view's table does not fit its definition any more, and what to do; or None."""
+    before, now = cast(_Shape, stored), cast(_Shape, current)
+    view = now["view"]
+    try:
+        difference = (
+            _selects_differ(view, before["select"], now["select"])
+            or _relations_differ(view, before["relations"], now["relations"])
+            or _columns_differ(f"view {view}", before["columns"], now["columns"], "it")
+        )
+    except (AttributeError, KeyError, SqlError, TypeError, ValueError):
+        difference = f"What view {view} was loaded with cannot be read."
+    return f"{difference} Run headwater reload {view}." if difference else None
+
+
+def _selects_differ(view: str, before: str, now: str) -> str | None:
+    """The older one is normalised anew: another release may have written it differently."""
+    if before == now or normalised(before) == now:
+        return None
+    return f"The SELECT of view {view} has changed since it was loaded."
+
+
+def _relations_differ(
+    view: str, before: dict[str, _RelationShape], now: dict[str, _RelationShape]
+) -> str | None:
+    if before.keys() != now.keys():
+        return (
+            f"View {view} now reads {', '.join(sorted(now))}, and read "
+            f"{', '.join(sorted(before))} when it was loaded."
+        )
+    for name in now:
+        used = now[name]["used"]
+        was, is_now = _only(before[name], used), _only(now[name], used)
+        if found := _columns_differ(name, was["columns"], is_now["columns"], f"view {view}"):
+            return found
+        if was["key"] != is_now["key"]:
+            return (
+                f"The key of {name} is now {_listed(is_now['key'])}, was {_listed(was['key'])} "
+                f"when view {view} was loaded."
+            )
+    return None
+
+
+def _only(relation: _RelationShape, used: Collection[str]) -> _RelationShape:
+    """A relation without what a view does not look at, in an order that does not matter."""
+    key = relation["key"] if set(relation["key"]) <= set(used) else []
+    columns = sorted(column for column in relation["columns"] if column[0] in used)
+    return {"columns": columns, "key": key, "used": sorted(used)}
+
+
+def _columns_differ(
+    owner: str, before: list[list[str]], now: list[list[str]], loaded: str
+) -> str | None:
+    if before == now:
+        return None
+    old: dict[str, str] = dict(before)
+    new: dict[str, str] = dict(now)
+    when = f"when {loaded} was loaded."
+    for column, kind in old.items():
+        if column not in new:
+            return f"Column {column} of {owner} is gone, and was there {when}"
+        if new[column] != kind:
+            return f"Column {column} of {owner} is now {new[column]}, was {kind} {when}"
+    for column in new:
+        if column not in old:
+            return f"Column {column} of {owner} is new, and was not there {when}"
+    return f"The columns of {owner} are not in the order that they had {when}"
+
+
+def _listed(key: Sequence[str]) -> str:
+    return f"({', '.join(key)})" if key else "none"

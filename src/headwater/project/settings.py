@@ -1,0 +1,334 @@
+"""A project's settings: the typed model of `headwater.toml`, and its mistakes in words.
+
+Texts may name environment variables as `${NAME}`, so that secrets stay out of files. No value
+is ever printed in an error, since it may be a secret; the file and the key are.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from headwater.errors import InputError
+from headwater.project.setting_values import Duration, Master, SparkOwn, did_you_mean
+from headwater.project.variables import with_variables
+from headwater.reading import as_text, read_plain
+from headwater.sources.settings import (
+    KINDS,
+    LocalPath,
+    PostgresSettings,
+    SourceSettings,
+    SqliteSettings,
+    WholeNumber,
+)
+
+FILE = "headwater.toml"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_T = TypeVar("_T")
+
+# The model
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True
+    )
+
+
+class WarehouseSettings(_Section):
+    """Where views are kept, and for how long their past."""
+
+    path: Annotated[LocalPath, Field(description="A folder, relative to the project.")] = Path(
+        "warehouse"
+    )
+    retention: Annotated[
+        Duration,
+        Field(description="How long the change log and old versions of views are kept."),
+    ] = "1 day"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+    publish_every: Annotated[
+        Duration,
+        Field(description="How often a view's plain table is renewed, unless the view says so."),
+    ] = "1 minute"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+
+    readers: Annotated[
+        Literal["private", "group", "public"],
+        Field(
+            description="Who may read the views: the user that runs Headwater, its group, or "
+            "everybody. Headwater's own files are never anybody else's."
+        ),
+    ] = "private"
+
+
+class SparkSettings(_Section):
+    """How Spark runs."""
+
+    master: Annotated[Master, Field(description="Where Spark runs: `local[*]`, `spark://...`.")] = (
+        "local[*]"
+    )
+    engine: Annotated[
+        Literal["auto", "spark"],
+        Field(description="`auto` does small work in memory, `spark` none."),
+    ] = "auto"
+    threshold: Annotated[
+        Annotated[WholeNumber, Field(ge=0)] | None,
+        Field(description="From how many rows on `auto` uses Spark; left out, a measured default."),
+    ] = None
+    settings: Annotated[
+        SparkOwn,
+        Field(
+            description="Settings of Spark's own, such as `spark.sql.shuffle.partitions`.",
+            repr=False,
+        ),
+    ] = {}
+
+
+class RunSettings(_Section):
+    """How views are maintained."""
+
+    backlog: Annotated[
+        WholeNumber,
+        Field(
+            gt=0,
+            description="How many transactions may wait for a view before its sources are "
+            "slowed down.",
+        ),
+    ] = 10_000
+    batch: Annotated[
+        WholeNumber,
+        Field(
+            gt=0,
+            description="How many waiting transactions are taken in together where the level "
+            "allows it.",
+        ),
+    ] = 1000
+    in_work: Annotated[
+        WholeNumber,
+        Field(gt=0, description="How many transactions are in work at once for a COMPLETE view."),
+    ] = 4
+    gaps: Annotated[
+        Literal["reload", "stop"],
+        Field(
+            description="What a view does that meets a gap in a source's log, such as a TRUNCATE: "
+            "it is loaded anew by itself (COMPLETE views never are), or stops."
+        ),
+    ] = "reload"
+
+
+class Settings(_Section):
+    """All of `headwater.toml`."""
+
+    warehouse: WarehouseSettings = WarehouseSettings()
+    spark: SparkSettings = SparkSettings()
+    run: RunSettings = RunSettings()
+    sources: dict[str, SourceSettings] = {}
+
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "warehouse": WarehouseSettings,
+    "spark": SparkSettings,
+    "run": RunSettings,
+}
+_SOURCE: TypeAdapter[SqliteSettings | PostgresSettings] = TypeAdapter(SourceSettings)
+Document = Mapping[str, Any]
+
+# Reading
+
+
+def read_document(path: Path) -> Document:
+    """The file as tables and values, not yet looked at."""
+    try:
+        return tomllib.loads(as_text(read_plain(path)))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read: {error.strerror}.",
+            "Go to a project's folder or name it with --project; headwater init makes one.",
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{path}: is not valid TOML: {error}.", "Correct it there.") from None
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply.", "Correct it there.") from None
+
+
+class Problems(list[InputError]):
+    """Mistakes that are collected, so that the user hears of all of them at once."""
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """A mistake inside ends the block and is kept."""
+        try:
+            yield
+        except ProjectError as error:
+            self.extend(error.problems)
+        except InputError as error:
+            self.append(error)
+
+    def raise_any(self) -> None:
+        if len(self) == 1:
+            raise self[0]
+        if self:
+            raise ProjectError(self)
+
+
+class ProjectError(InputError):
+    """Several mistakes in a project, one a line."""
+
+    def __init__(self, problems: Sequence[InputError]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def read_settings(path: Path, document: Document, problems: Problems) -> Settings:
+    """The settings; what is wrong in them is added to the problems and left out."""
+    sections: dict[str, Any] = {}
+    for name, section in document.items():
+        if name in SECTIONS:
+            with problems.collecting():
+                model = SECTIONS[name]
+                sections[name] = _valid(model.model_validate, section, f"{path}: {name}", model)
+        elif name != "sources":
+            problems.append(_unknown(f"{path}: {name}", name, [*SECTIONS, "sources"]))
+    sources: dict[str, SqliteSettings | PostgresSettings] = {}
+    with problems.collecting():
+        for name in _source_tables(path, document):
+            with problems.collecting():
+                sources[name] = source_settings(path, document, name)
+    problems += _alike(path, sources)
+    return Settings(**sections, sources=sources)
+
+
+def warehouse_path(path: Path, document: Document) -> Path:
+    """Where the warehouse is; nothing else is looked at."""
+    found = document.get("warehouse", {})
+    chosen = {"path": found["path"]} if isinstance(found, dict) and "path" in found else {}
+    model = WarehouseSettings
+    return _valid(model.model_validate, chosen, f"{path}: warehouse", model).path
+
+
+def file_mask(folder: Path) -> int:
+    """Which rights new files of a project are not to give; the safest where that is not clear."""
+    masks = {"group": 0o027, "public": 0o022}
+    try:
+        found = read_document(folder / FILE).get("warehouse")
+    except InputError:
+        found = None
+    readers = found.get("readers") if isinstance(found, dict) else None
+    return masks.get(readers, 0o077) if isinstance(readers, str) else 0o077
+
+
+def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:
+    """The settings of one source; those of the others are not looked at."""
+    tables = _source_tables(path, document)
+    if name not in tables:
+        raise InputError(
+            f"{path}: there is no source '{name}'.",
+            f"{did_you_mean(name, tables)}There are: {', '.join(tables) or 'none'}.",
+        )
+    place = f"{path}: sources.{name}"
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{place}: cannot be the name of a source.",
+            "Use letters, digits and underscores, a letter first.",
+        )
+    return _valid(_SOURCE.validate_python, tables[name], place, _model(tables[name], place))
+
+
+def _model(table: Any, place: str) -> type[BaseModel] | None:
+    """The model of a source's kind, which its table has to name."""
+    if not isinstance(table, dict):
+        return None
+    if "kind" not in table and (close := get_close_matches("kind", table, 1)):
+        raise InputError(f"{place}.{close[0]}: there is no such setting.", "Did you mean 'kind'?")
+    kind = table.get("kind")
+    if isinstance(kind, str) and kind not in KINDS and (meant := did_you_mean(kind, KINDS)):
+        raise InputError(f"{place}.kind: there is no such kind of source.", meant.strip())
+    return KINDS.get(kind) if isinstance(kind, str) else None
+
+
+def _source_tables(path: Path, document: Document) -> dict[str, Any]:
+    tables = document.get("sources", {})
+    if not isinstance(tables, dict):
+        raise InputError(f"{path}: sources: must hold tables.", "Write [sources.NAME].")
+    return tables
+
+
+def _alike(path: Path, names: Iterable[str]) -> list[InputError]:
+    """Sources that differ only in case: views would not know which is meant."""
+    seen: dict[str, str] = {}
+    problems = []
+    for name in names:
+        if (first := seen.setdefault(name.lower(), name)) != name:
+            problems.append(
+                InputError(
+                    f"{path}: sources.{name}: differs from sources.{first} only in case.",
+                    "Give one of them another name.",
+                )
+            )
+    return problems
+
+
+# Mistakes
+
+
+def _valid(read: Callable[[Any], _T], table: Any, place: str, model: type[BaseModel] | None) -> _T:
+    if not isinstance(table, dict):
+        raise InputError(f"{place}: must be a table.", f"Write [{place.rpartition(': ')[2]}].")
+    try:
+        return read(with_variables(table, place))
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False)
+    problems = Problems(_in_words(each, place, model) for each in _causes(found, table, model))
+    problems.raise_any()
+    raise AssertionError("a table that is not valid has a mistake")
+
+
+def _causes(
+    found: Sequence[ErrorDetails], table: Mapping[str, Any], model: type[BaseModel] | None
+) -> list[ErrorDetails]:
+    """Every mistake, the unknown keys first, without the keys that they stand for."""
+    known = list(model.model_fields) if model else []
+    unknown = [name for name in table if name not in known]
+    meant = {close for name in unknown for close in get_close_matches(name, known, 1)}
+    kept = [e for e in found if not (e["type"] == "missing" and e["loc"][-1] in meant)]
+    return sorted(kept, key=lambda each: each["type"] != "extra_forbidden")
+
+
+def _in_words(first: ErrorDetails, place: str, model: type[BaseModel] | None) -> InputError:
+    """One mistake as a sentence; never the value, which may be a secret."""
+    loc = [str(part) for part in first["loc"] if part not in KINDS]
+    key = ".".join([place, *loc])
+    known = list(model.model_fields) if model else []
+    if first["type"] == "extra_forbidden":
+        return _unknown(key, loc[-1], known)
+    if first["type"] == "missing":
+        meaning = model.model_fields[loc[-1]].description if model and len(loc) == 1 else None
+        return InputError(f"{key}: is missing.", meaning or "")
+    if first["type"].startswith("union_tag"):
+        kinds = f"The kinds are: {', '.join(KINDS)}."
+        return InputError(f"{place}.kind: there is no such kind of source.", kinds)
+    if first["type"] == "value_error":
+        words = str(first["ctx"]["error"])
+        return InputError(f"{key}: {words}{'' if words.endswith('?') else '.'}")
+    described = model.model_fields[loc[0]].description if model and loc else None
+    message = first["msg"].removeprefix("Input ")
+    return InputError(f"{key}: {message[:1].lower()}{message[1:]}.", described or "")
+
+
+def _unknown(place: str, key: str, known: Sequence[str]) -> InputError:
+    return InputError(
+        f"{place}: there is no such setting.",
+        f"{did_you_mean(key, known)}The settings here are: {', '.join(known)}.",
+    )

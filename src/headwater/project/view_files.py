@@ -1,0 +1,321 @@
+"""View files: the header of a `views/*.sql` file, and the view that its SELECT defines.
+
+    CREATE MATERIALIZED VIEW name
+    [WITH (CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
+    [USING algorithm [(parameter = value, ...)]]
+    [KEEP KEYS] [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute']
+    AS SELECT ...
+
+The header is read here, the SELECT by `algebra.sql`. Every mistake carries the file, the line and
+the column, counted from the file's start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from headwater.algebra.schema import Relation
+from headwater.algebra.sql.text import line_and_column
+from headwater.algebra.sql.view import TableName, parse_view, tables_of
+from headwater.algebra.views import View
+from headwater.check.levels import Level
+from headwater.errors import InputError, SqlError
+from headwater.project.setting_values import did_you_mean, parse_duration
+from headwater.reading import as_text, read_plain
+
+LEVELS = {
+    "CONVERGENCE": Level.CONVERGENT,
+    "WEAK": Level.WEAK,
+    "STRONG": Level.STRONG,
+    "COMPLETE": Level.COMPLETE,
+}
+LEVEL_WORDS = {level: word for word, level in LEVELS.items()}
+_VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_CREATE = ("CREATE", "MATERIALIZED", "VIEW")
+_CLAUSES = ("WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
+_MOST_BYTES = 1 << 20
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class ViewFile:
+    """One view as its file has it; the SELECT is not yet looked into."""
+
+    path: Path
+    name: str
+    text: str
+    """The whole file."""
+    offset: int
+    """Where the SELECT starts in it."""
+    level: Level = Level.STRONG
+    algorithm: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    keep_keys: bool = False
+    refresh_every: float | None = None
+    """Seconds, as in REFRESH EVERY."""
+    publish_every: float | None = None
+    places: Mapping[str, int] = field(default_factory=dict)
+    """Where in the file the name and each clause stand."""
+
+    @property
+    def select(self) -> str:
+        return self.text[self.offset :].strip().rstrip(";").rstrip()
+
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables that the SELECT names; its syntax is checked, its names are not."""
+        return self._placed(lambda: tables_of(self._padded))
+
+    def error(self, place: str, message: str, hint: str = "") -> InputError:
+        """A mistake at the clause of that name."""
+        return error_at(self.path, self.text, self.places.get(place, 0), message, hint)
+
+    def define(self, relations: Iterable[Relation]) -> Definition:
+        """The view over these relations."""
+        from headwater.warehouse.columns import check_columns  # would slow down all commands
+
+        view = self._placed(lambda: parse_view(self._padded, tuple(relations), self.name))
+        try:
+            check_columns(self.name, view.schema)
+        except InputError as error:
+            raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
+        return Definition(self, replace(view, sql=self.select))
+
+    @property
+    def _padded(self) -> str:
+        """The SELECT where it stands in the file, with blanks in place of the header."""
+        return re.sub(r"[^\n]", " ", self.text[: self.offset]) + self.text[self.offset :]
+
+    def _placed(self, read: Callable[[], _T]) -> _T:
+        """What `read` gives; its mistakes with the file's name, none before the SELECT."""
+        try:
+            return read()
+        except SqlError as error:
+            start = line_and_column(self.text, self.offset)
+            line, column = max((error.line, error.column), start)
+            message = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
+            raise InputError(f"{self.path}:{line}:{column}: {message}", error.hint) from None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A view, and everything else that its file says of it."""
+
+    file: ViewFile
+    view: View
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+
+def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -> InputError:
+    line, column = line_and_column(text, offset)
+    return InputError(f"{path}:{line}:{column}: {message}", hint)
+
+
+def read_view_file(path: Path) -> ViewFile:
+    """The file's header; InputError says what is wrong in it, and where."""
+    try:
+        text = as_text(read_plain(path, _MOST_BYTES))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.", "See to the file.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text.", "Save it as UTF-8.") from None
+    return _Header(path, text).read()
+
+
+# The header
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def word(self) -> str:
+        return self.text.upper() if self.kind == "word" else self.text
+
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)
+      | (?P<quoted>`(?:[^`]|``)+`|"(?:[^"]|"")+")
+      | (?P<string>'(?:[^']|'')*')
+      | (?P<word>[^\W\d]\w*(?:-\w+)*)
+      | (?P<number>\d+(?:\.\d+)?)
+      | (?P<sign>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "blank":
+            yield _Token(match.lastgroup or "", match[0], match.start())
+    yield _Token("end", "", len(text.rstrip()))
+
+
+class _Header:
+    """Reads a header from left to right; tokens behind AS are never looked at."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        self._text = text
+        self._coming = _tokens(text)
+        self._token = next(self._coming)
+        self._places: dict[str, int] = {}
+
+    def read(self) -> ViewFile:
+        if self._token.kind == "end":
+            raise self._error("there is no view in this file.", "Write one, or remove the file.")
+        for word in _CREATE:
+            self._expect(word, "A file starts with CREATE MATERIALIZED VIEW.")
+        self._places["name"] = self._token.start
+        name = self._name()
+        clauses: dict[str, object] = {}
+        while not self._is("AS"):
+            clauses.update(self._clause())
+        if self._next().kind == "end":
+            raise self._error("there is no SELECT after AS.", "Write the view's query.")
+        return ViewFile(
+            self._path,
+            name,
+            self._text,
+            self._token.start,
+            places=self._places,
+            **clauses,  # type: ignore[arg-type]  # each clause gives fields of its own type
+        )
+
+    def _name(self) -> str:
+        token = self._token
+        if token.kind not in ("word", "quoted") or token.word in _CLAUSES:
+            raise self._error("the view has no name.", "Write CREATE MATERIALIZED VIEW name.")
+        name = _unquoted(token)
+        if not _VIEW_NAME.fullmatch(name):
+            raise self._error(
+                f"{name} cannot be the name of a view.",
+                "Use letters, digits and underscores, a letter first.",
+            )
+        self._next()
+        if self._is("("):
+            raise self._error(
+                "names of columns after the view's name are not supported.",
+                "Name the columns in the SELECT, with AS.",
+            )
+        if self._is("."):
+            raise self._error("a view's name has no dot.", "Write the name alone.")
+        return name
+
+    def _clause(self) -> dict[str, object]:
+        token = self._token
+        readers: dict[str, Callable[[], dict[str, object]]] = {
+            "WITH": self._level,
+            "USING": self._using,
+            "KEEP": self._keep,
+            "REFRESH": lambda: {"refresh_every": self._every()},
+            "PUBLISH": lambda: {"publish_every": self._every()},
+        }
+        if token.kind == "end":
+            raise self._error("the file ends before AS SELECT.", "Write AS and the view's query.")
+        if token.word not in readers:
+            raise self._error(
+                f"'{token.text}' was not expected here.",
+                f"{did_you_mean(token.word, _CLAUSES)}After the name may come "
+                f"{', '.join(_CLAUSES[:-1])}, then comes AS SELECT.",
+            )
+        if token.word in self._places:
+            raise self._error(f"{token.word} occurs twice.", "Write it once.")
+        self._places[token.word] = token.start
+        self._next()
+        return readers[token.word]()
+
+    def _level(self) -> dict[str, object]:
+        level = LEVELS.get(self._token.word)
+        if level is None:
+            raise self._error(
+                f"'{self._token.text}' is not a level of consistency.",
+                f"{did_you_mean(self._token.word, LEVELS)}The levels are: {', '.join(LEVELS)}.",
+            )
+        self._next()
+        if self._is("CONSISTENCY"):
+            self._next()
+        return {"level": level}
+
+    def _using(self) -> dict[str, object]:
+        if self._token.kind not in ("word", "quoted") or self._token.word in _CLAUSES:
+            raise self._error("USING names no algorithm.", "Write for example USING sweep.")
+        self._places["algorithm"] = self._token.start
+        algorithm = _unquoted(self._token).lower()
+        self._next()
+        parameters: dict[str, str] = {}
+        if self._is("("):
+            self._next()
+            while not self._is(")"):
+                name, value = self._parameter()
+                parameters[name] = value
+                if not self._is(")"):
+                    self._expect(",", "Write (name = value, ...).")
+            self._next()
+        return {"algorithm": algorithm, "parameters": parameters}
+
+    def _parameter(self) -> tuple[str, str]:
+        if self._token.kind not in ("word", "quoted"):
+            raise self._error("a parameter has no name.", "Write (name = value, ...).")
+        name = _unquoted(self._token).lower()
+        if f"parameter {name}" in self._places:
+            raise self._error(f"parameter {name} occurs twice.", "Write it once.")
+        self._places[f"parameter {name}"] = self._token.start
+        self._next()
+        self._expect("=", "Write (name = value, ...).")
+        token = self._token
+        if token.kind not in ("word", "number", "string"):
+            raise self._error(f"parameter {name} has no value.", "Write (name = value, ...).")
+        self._next()
+        return name, token.text[1:-1] if token.kind == "string" else token.text
+
+    def _keep(self) -> dict[str, object]:
+        self._expect("KEYS", "Write KEEP KEYS.")
+        return {"keep_keys": True}
+
+    def _every(self) -> float:
+        self._expect("EVERY", "Write for example EVERY '5 seconds'.")
+        token = self._token
+        if token.kind != "string":
+            raise self._error("EVERY needs a duration in quotes.", "Write for example '5 seconds'.")
+        try:
+            seconds = parse_duration(token.text[1:-1])
+        except ValueError as error:
+            raise self._error(f"{token.text} {error}.") from None
+        self._next()
+        return seconds
+
+    # Tokens
+
+    def _is(self, word: str) -> bool:
+        return self._token.word == word and self._token.kind in ("word", "sign")
+
+    def _expect(self, word: str, hint: str) -> None:
+        if not self._is(word):
+            found = f"'{self._token.text}'" if self._token.text else "the end of the file"
+            raise self._error(f"{word} was expected here, not {found}.", hint)
+        self._next()
+
+    def _next(self) -> _Token:
+        self._token = next(self._coming)
+        if self._token.kind == "sign" and self._token.text in "'\"`":
+            raise self._error(f"what {self._token.text} opens is never closed.", "Close it.")
+        return self._token
+
+    def _error(self, message: str, hint: str = "") -> InputError:
+        return error_at(self._path, self._text, self._token.start, message, hint)
+
+
+def _unquoted(token: _Token) -> str:
+    if token.kind != "quoted":
+        return token.text
+    quote = token.text[0]
+    return token.text[1:-1].replace(quote * 2, quote)

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+
+from headwater.bench.channels import DATABASES, as_json, measure
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_every_figure_of_a_kind_is_measured(kind: str) -> None:
+    figures = as_json(measure(kind, rows=200, rounds=10))
+    assert figures.pop("kind") == kind
+    assert all(isinstance(value, float) and value > 0 for value in figures.values())

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import INT
+from headwater.algorithms.pvm import Pvm
+from headwater.algorithms.registry import ALGORITHMS
+from headwater.check.levels import Level
+from headwater.errors import InputError
+from headwater.project.choice import Choice, choose, promised, usable
+from headwater.project.settings import RunSettings
+
+AB = Schema.of([("a", INT), ("b", INT)])
+RELATIONS = [Relation("x.r", "x", AB), Relation("y.s", "y", AB)]
+JOIN = parse_view("SELECT r.a, s.b FROM x.r JOIN y.s ON r.b = s.a", RELATIONS)
+ONE = parse_view("SELECT a FROM x.r", RELATIONS)
+LEVELS = [Level.CONVERGENT, Level.WEAK, Level.STRONG, Level.COMPLETE]
+
+
+def manager(choice: Choice) -> Pvm:
+    assert isinstance(choice.manager, Pvm)
+    return choice.manager
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_chosen_keeps_the_level(level: Level) -> None:
+    choice = choose(JOIN, level)
+    assert promised(ALGORITHMS[choice.algorithm], choice.parameters) >= level
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_up_to_strong_transactions_are_taken_together(level: Level) -> None:
+    choice = choose(JOIN, level, run=RunSettings(batch=77))
+    assert (choice.algorithm, manager(choice).batch) == ("sweep", 77)
+    assert "up to 77 waiting transactions" in choice.reason
+
+
+@pytest.mark.parametrize("level", LEVELS[:2])
+def test_less_than_strong_costs_the_same_and_is_said(level: Level) -> None:
+    assert f"costs no more than {level}" in choose(JOIN, level).reason
+
+
+def test_complete_keeps_several_in_work_one_at_a_time() -> None:
+    choice = choose(JOIN, Level.COMPLETE, run=RunSettings(batch=77, in_work=9))
+    assert choice.algorithm == "pvm-cc"
+    assert (manager(choice).p, manager(choice).batch, manager(choice).in_order) == (9, 1, True)
+
+
+def test_the_reason_says_what_a_view_does_not_need() -> None:
+    assert "no source is asked" in choose(ONE, Level.STRONG).reason
+    assert "no source is asked" not in choose(JOIN, Level.STRONG).reason
+    assert "KEEP KEYS is not needed" in choose(JOIN, Level.STRONG, keep_keys=True).reason
+
+
+@pytest.mark.parametrize("name", ["sweep", "nested-sweep", "posse", "pvm-cc"])
+def test_using_forces_an_algorithm(name: str) -> None:
+    choice = choose(JOIN, Level.STRONG, name, run=RunSettings(batch=5))
+    assert (choice.algorithm, choice.parameters["batch"]) == (name, "5")
+    assert choice.reason == "USING names it; it is strong."
+
+
+def test_parameters_of_using_go_before_the_settings() -> None:
+    choice = choose(JOIN, Level.COMPLETE, "pvm-cc", {"p": "2", "handle": "posse"})
+    assert manager(choice).p == 2
+
+
+def test_what_can_be_used() -> None:
+    assert usable(Level.STRONG) == ["sweep", "nested-sweep", "posse", "pvm-cc"]
+    assert usable(Level.COMPLETE) == ["sweep", "posse", "pvm-cc"]
+
+
+@pytest.mark.parametrize(
+    ("level", "name", "parameters", "message"),
+    [
+        (Level.STRONG, "swep", {}, "there is no algorithm 'swep'. Did you mean 'sweep'?"),
+        (Level.STRONG, "eca", {}, "eca promises nothing where one transaction makes several"),
+        (Level.CONVERGENT, "lca", {}, "lca promises nothing where one transaction makes several"),
+        (
+            Level.COMPLETE,
+            "nested-sweep",
+            {},
+            "nested-sweep is strong, and complete was asked for. "
+            "For complete the view can use: sweep, posse, pvm-cc.",
+        ),
+        (
+            Level.COMPLETE,
+            "sweep",
+            {"batch": "10"},
+            "with batch = 10 sweep is strong, and complete was asked for.",
+        ),
+        (
+            Level.COMPLETE,
+            "pvm-cc",
+            {"handle": "nested-sweep"},
+            "with handle = nested-sweep pvm-cc is strong, and complete was asked for.",
+        ),
+        (Level.STRONG, "sweep", {"p": "3"}, "sweep has no parameter p. Its parameters: batch."),
+        (Level.STRONG, "sweep", {"batch": "0"}, "batch = 0: '0' is not a whole number from 1 on."),
+        *(
+            (
+                Level.CONVERGENT,
+                name,
+                {},
+                f"{name} runs in the lab only. Views can use: sweep, nested-sweep, posse, pvm-cc.",
+            )
+            for name in ("strobe", "t-strobe", "copies", "recompute", "conventional", "pvm")
+        ),
+        *((Level.WEAK, n, {}, f"{n} runs in the lab only.") for n in ("eca-key", "eca-local")),
+    ],
+)
+def test_what_cannot_be_forced_is_refused_with_what_can(
+    level: Level, name: str, parameters: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        choose(JOIN, level, name, parameters)
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.values import INT, TEXT
+from headwater.check.levels import Level
+from headwater.errors import InputError
+from headwater.project.view_files import ViewFile, read_view_file
+
+ORDERS = Relation("shop.orders", "shop", Schema.of([("id", INT), ("customer", INT)]), ("id",))
+CUSTOMERS = Relation("crm.customers", "crm", Schema.of([("id", INT), ("name", TEXT)]), ("id",))
+START = "CREATE MATERIALIZED VIEW v "
+
+
+def read(folder: Path, text: str) -> ViewFile:
+    path = folder / "v.sql"
+    path.write_text(text, encoding="utf-8")
+    return read_view_file(path)
+
+
+def refused(folder: Path, text: str) -> str:
+    """The mistake, which starts with line and column."""
+    with pytest.raises(InputError) as caught:
+        read(folder, text).define([ORDERS, CUSTOMERS])
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{folder / 'v.sql'}:")
+
+
+def test_a_short_header_has_defaults(tmp_path: Path) -> None:
+    file = read(tmp_path, "CREATE MATERIALIZED VIEW v AS SELECT id FROM orders")
+    assert (file.name, file.level, file.algorithm, file.parameters) == ("v", Level.STRONG, None, {})
+    assert (file.keep_keys, file.refresh_every, file.publish_every) == (False, None, None)
+    assert file.select == "SELECT id FROM orders"
+    assert file.text[file.offset :] == file.select
+
+
+def test_a_whole_header(tmp_path: Path) -> None:
+    file = read(
+        tmp_path,
+        "-- about it; AS SELECT is in this comment\n"
+        "create Materialized /* a\nlong one */ VIEW `Order_Lines`\n"
+        "WITH complete Consistency USING pvm-cc (p = 8, handle = 'posse', policy=near-first)\n"
+        "KEEP KEYS REFRESH EVERY '5 seconds' PUBLISH EVERY '2 hours'\n"
+        "AS -- now\n SELECT id FROM orders;  \n",
+    )
+    assert (file.name, file.level, file.algorithm) == ("Order_Lines", Level.COMPLETE, "pvm-cc")
+    assert file.parameters == {"p": "8", "handle": "posse", "policy": "near-first"}
+    assert (file.keep_keys, file.refresh_every, file.publish_every) == (True, 5, 7200)
+    assert file.select == "SELECT id FROM orders"
+
+
+@pytest.mark.parametrize(
+    ("words", "level"),
+    [
+        ("WITH CONVERGENCE", Level.CONVERGENT),
+        ("with convergence consistency", Level.CONVERGENT),
+        ("WITH WEAK CONSISTENCY", Level.WEAK),
+        ("WITH STRONG", Level.STRONG),
+        ("WITH COMPLETE CONSISTENCY", Level.COMPLETE),
+    ],
+)
+def test_every_level_has_its_words(tmp_path: Path, words: str, level: Level) -> None:
+    assert read(tmp_path, f"{START}{words} AS SELECT id FROM orders").level == level
+
+
+@pytest.mark.parametrize("name", ["order_lines", "`order_lines`", '"order_lines"'])
+def test_a_name_may_be_quoted(tmp_path: Path, name: str) -> None:
+    file = read(tmp_path, f"CREATE MATERIALIZED VIEW {name} AS SELECT id FROM orders")
+    assert file.name == "order_lines"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "1:1: there is no view in this file."),
+        ("-- nothing\n", "1:11: there is no view in this file."),
+        ("SELECT 1", "1:1: CREATE was expected here, not 'SELECT'."),
+        ("CREATE VIEW v AS SELECT 1", "1:8: MATERIALIZED was expected here, not 'VIEW'."),
+        ("CREATE MATERIALIZED", "1:20: VIEW was expected here, not the end of the file."),
+        ("CREATE MATERIALIZED VIEW AS SELECT 1", "1:26: the view has no name."),
+        ("CREATE MATERIALIZED VIEW _v AS SELECT 1", "1:26: _v cannot be the name of a view."),
+        ("CREATE MATERIALIZED VIEW `a/b` AS SELECT 1", "1:26: a/b cannot be the name of a view."),
+        ("CREATE MATERIALIZED VIEW a-b AS SELECT 1", "1:26: a-b cannot be the name of a view."),
+        ("CREATE MATERIALIZED VIEW é AS SELECT 1", "1:26: é cannot be the name of a view."),
+        ("CREATE MATERIALIZED VIEW 7 AS SELECT 1", "1:26: the view has no name."),
+        ("CREATE MATERIALIZED VIEW a.b AS SELECT 1", "1:27: a view's name has no dot."),
+        (START + "(a) AS SELECT 1", "1:28: names of columns after the view's name are not"),
+        (START + "\nWITH STRNG AS", "2:6: 'STRNG' is not a level of consistency. Did you mean 'S"),
+        (START + "WITH AS", "1:33: 'AS' is not a level of consistency. The levels are: CONV"),
+        (START + "USNG sweep AS", "1:28: 'USNG' was not expected here. Did you mean 'USING'?"),
+        (START + "USING AS", "1:34: USING names no algorithm."),
+        (START + "USING sweep (batch) AS", "1:46: = was expected here, not ')'."),
+        (START + "USING sweep (batch =) AS", "1:48: parameter batch has no value."),
+        (START + "USING sweep (batch = 1 p = 2)", "1:51: , was expected here, not 'p'."),
+        (START + "USING pvm-cc (p = 1, P = 2)", "1:49: parameter p occurs twice."),
+        (START + "KEEP IT AS", "1:33: KEYS was expected here, not 'IT'."),
+        (START + "REFRESH '5 seconds' AS", "1:36: EVERY was expected here, not ''5 seconds''."),
+        (START + "REFRESH EVERY 5 AS", "1:42: EVERY needs a duration in quotes."),
+        (START + "REFRESH EVERY '5' AS", "1:42: '5' is not a duration: write a number and a unit"),
+        (START + "KEEP KEYS KEEP KEYS AS", "1:38: KEEP occurs twice."),
+        (START + "WITH STRONG", "1:39: the file ends before AS SELECT."),
+        (START + "AS", "1:30: there is no SELECT after AS."),
+        (START + "PUBLISH EVERY '5 seconds AS", "1:42: what ' opens is never closed."),
+    ],
+)
+def test_a_mistake_in_the_header_has_its_place(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("SELECT idd\nFROM orders", "4:10: there is no column idd in orders."),
+        ("SELECT id\nFROM ordrs", "5:6: there is no relation ordrs."),
+        ("SELECT id\nFROM orders\nGROUP BY id", "6:1: GROUP BY is not supported."),
+        ("SELECT id FROM orders WHERE (id = 1", "4:"),
+        ("SELECT 1", "4:3: the query has no FROM."),
+        ("(SELECT id FROM orders)", "4:3: the query is in parentheses."),
+        ("SELECT id FROM orders; SELECT id FROM orders", "4:26: there is more than one statement."),
+        ("UPDATE orders SET id = 1", "4:3: UPDATE ... is not a SELECT."),
+        ("SELECT 'x FROM orders", "4:10: what ' opens is never closed."),
+    ],
+)
+def test_a_mistake_in_the_query_counts_from_the_start_of_the_file(
+    tmp_path: Path, select: str, message: str
+) -> None:
+    header = f"-- it's {{about}} this\n{START}WITH WEAK\nAS\n  "
+    assert refused(tmp_path, header + select).startswith(message)
+
+
+def test_a_mistake_after_union_all_counts_from_the_start_of_the_file(tmp_path: Path) -> None:
+    text = f"{START}AS\nSELECT id FROM orders\nUNION ALL\n  SELECT name FROM customers"
+    found = refused(tmp_path, text)
+    assert found.startswith("4:10: column 1 is of type text, and in the first SELECT (id) of type")
+
+
+def test_a_definition_has_the_view(tmp_path: Path) -> None:
+    text = f"{START}AS\nSELECT o.id, name FROM shop.orders o, crm.customers c WHERE customer = c.id"
+    definition = read(tmp_path, text + ";").define([ORDERS, CUSTOMERS])
+    assert definition.name == definition.view.name == "v"
+    assert definition.view.schema.names == ("id", "name")
+    assert definition.view.sources == ("shop", "crm")
+    assert definition.view.sql == text.partition("\n")[2]
+
+
+def test_a_file_with_a_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "v.sql"
+    path.write_bytes(b"\xef\xbb\xbf" + (START + "\r\nAS\r\nSELECT idd FROM orders").encode())
+    with pytest.raises(InputError, match=":3:8: there is no column idd"):
+        read_view_file(path).define([ORDERS])
+
+
+def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        read_view_file(tmp_path / "v.sql")
+
+
+def test_lines_may_end_as_on_other_systems(tmp_path: Path) -> None:
+    path = tmp_path / "v.sql"
+    path.write_bytes(
+        b"\xef\xbb\xbf-- about\r\nCREATE MATERIALIZED VIEW v AS\rSELECT id\r\nFROM orders"
+    )
+    assert read_view_file(path).select == "SELECT id\nFROM orders"
