@@ -80,7 +80,7 @@ def test_a_change_log_reads_plain_files_only(tmp_path: Path, spoil: Spoil) -> No
 @pytest.mark.parametrize("pattern", ["_delta_log/*.json", "*.parquet"])
 def test_a_table_reads_plain_files_only(tmp_path: Path, spoil: Spoil, pattern: str) -> None:
     view = view_in(tmp_path)
-    for path in view.plain.folder.glob(pattern):
+    for path in view.plain.folder.local.glob(pattern):
         spoil(path)
     with pytest.raises(EngineError):
         Warehouse(tmp_path).view("orders").rows()
@@ -229,7 +229,7 @@ METADATA = {"schemaString": '{"fields": []}'}
 )
 def test_an_entry_of_another_form_is_damage(tmp_path: Path, action: dict[str, Any]) -> None:
     view = view_in(tmp_path)
-    newest = max((view.log.folder / "_delta_log").glob("*.json"))
+    newest = max((view.log.folder.local / "_delta_log").glob("*.json"))
     newest.write_text(newest.read_text() + "\n" + json.dumps(action))
     with pytest.raises(
         EngineError, match=rf"{newest.name} cannot be read.*headwater reload orders"
@@ -240,7 +240,7 @@ def test_an_entry_of_another_form_is_damage(tmp_path: Path, action: dict[str, An
 @pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b"3", b'"add"'])
 def test_an_entry_that_is_no_json_object_is_damage(tmp_path: Path, content: bytes) -> None:
     view = view_in(tmp_path)
-    newest = max((view.log.folder / "_delta_log").glob("*.json"))
+    newest = max((view.log.folder.local / "_delta_log").glob("*.json"))
     newest.write_bytes(content)
     with pytest.raises(EngineError, match=f"{newest.name} cannot be read"):
         Warehouse(tmp_path).view("orders").rows()
@@ -251,7 +251,7 @@ def test_a_checkpoint_of_another_form_is_passed_over(tmp_path: Path) -> None:
     expected = view.rows()
     snapshot = view.log.snapshot()
     view.log.write_checkpoint(snapshot)
-    (path,) = (view.log.folder / "_delta_log").glob("*.checkpoint.parquet")
+    (path,) = (view.log.folder.local / "_delta_log").glob("*.checkpoint.parquet")
     table = pyarrow.parquet.read_table(path)
     numbers = pyarrow.array([1] * table.num_rows)
     pyarrow.parquet.write_table(table.set_column(0, "add", numbers), path)
@@ -260,7 +260,7 @@ def test_a_checkpoint_of_another_form_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_table_that_does_not_describe_a_view_is_damage(tmp_path: Path) -> None:
     view = view_in(tmp_path)
-    first = min((view.log.folder / "_delta_log").glob("*.json"))
+    first = min((view.log.folder.local / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for line in first.read_text().splitlines()]
     for action in actions:
         if "metaData" in action:

@@ -206,7 +206,7 @@ def test_a_damaged_change_log_is_repaired(tmp_path: Path, spark: SparkSession) -
     for amount in (11, 12, 13):
         small.write("shop", f"UPDATE orders SET amount = {amount} WHERE id = 1")
         small.run(spark)
-    segment = sorted((small.warehouse.changes / "shop").glob("*.log"))[1]
+    segment = sorted((small.warehouse.changes.local / "shop").glob("*.log"))[1]
     content = bytearray(segment.read_bytes())
     content[len(content) // 2] ^= 0xFF
     segment.write_bytes(content)

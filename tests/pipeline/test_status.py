@@ -45,7 +45,7 @@ def test_a_source_that_is_gone_is_told(tmp_path: Path, spark: SparkSession) -> N
 def test_a_damaged_change_log_is_told(tmp_path: Path, spark: SparkSession) -> None:
     small = Small(tmp_path)
     small.run(spark)
-    (segment,) = (small.warehouse.changes / "shop").glob("*.log")
+    (segment,) = (small.warehouse.changes.local / "shop").glob("*.log")
     segment.write_bytes(b"something else" + segment.read_bytes())
     found = quick("status", *small.arguments)
     assert found.code == 1
@@ -75,7 +75,7 @@ def test_check_says_that_views_cannot_go_on_from_what_lies_in_the_warehouse(
     small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
     small.run(spark)
     assert quick("check", *small.arguments).code == 0
-    shutil.rmtree(small.warehouse.changes)
+    shutil.rmtree(small.warehouse.changes.local)
     found = quick("check", *small.arguments)
     assert found.code == 2
     assert "headwater repair shop" in found.err.replace("\n", " ")

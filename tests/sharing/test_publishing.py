@@ -198,7 +198,7 @@ def test_transactions_that_are_gone_from_the_change_log_are_missed(
     node = Node.create(tmp_path / "n", "N", durable=False)
     publish_warehouse(node.catalog, world.warehouse)
     changes(world)
-    for path in (world.warehouse.changes / "y").glob("*.log"):
+    for path in (world.warehouse.changes.local / "y").glob("*.log"):
         path.unlink()
     before = node.catalog.addresses()
     with pytest.raises(HeadwaterError, match="no transaction 1 any more"):

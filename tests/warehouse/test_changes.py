@@ -15,6 +15,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, FencedError, HeadwaterError
 from headwater.protocol.transactions import Transaction, Update
+from headwater.storage.location import Location
 from headwater.warehouse import changes
 from headwater.warehouse.change_records import stored_in
 from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, between
@@ -182,7 +183,7 @@ def test_merged_transactions_keep_their_first_stamp(tmp_path: Path) -> None:
 def damaged(folder: Path, number: int) -> Path:
     """Flip a byte in the middle of a record."""
     for path in sorted(folder.glob("s/*.log")):
-        for stored in stored_in(path):
+        for stored in stored_in(Location.of(path)):
             if stored.number == number:
                 data = bytearray(path.read_bytes())
                 data[(stored.offset + stored.end) // 2] ^= 1
@@ -216,7 +217,7 @@ def test_a_damaged_record_is_an_error_that_names_the_place(tmp_path: Path) -> No
 def test_a_damaged_length_is_found_too(tmp_path: Path) -> None:
     separately(opened(tmp_path), 1, 2, 3)
     (path,) = tmp_path.glob("s/*.log")
-    at = next(stored.offset for stored in stored_in(path) if stored.number == 2)
+    at = next(stored.offset for stored in stored_in(Location.of(path)) if stored.number == 2)
     data = bytearray(path.read_bytes())
     data[at + 4 : at + 8] = b"\xff\xff\xff\x7f"
     path.write_bytes(data)
@@ -237,7 +238,7 @@ def test_what_a_later_segment_shows_to_be_missing_is_an_error(tmp_path: Path) ->
     separately(opened(tmp_path), 1, 2)
     separately(opened(tmp_path, epoch=2), 3, 4)
     path = min(tmp_path.glob("s/*.log"))
-    offset = next(stored.offset for stored in stored_in(path) if stored.number == 2)
+    offset = next(stored.offset for stored in stored_in(Location.of(path)) if stored.number == 2)
     path.write_bytes(path.read_bytes()[:offset])
     log = ChangeLog(tmp_path, "s")
     log.scan()

@@ -13,6 +13,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, VOID
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
+from headwater.storage.local import LocalStorage
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached
@@ -129,11 +130,11 @@ def test_an_earlier_writer_is_fenced_off(warehouse: Warehouse, spark: SparkSessi
     first = view.writer("first")
     first.commit(rows({(1, "a"): 1}), vector(1))
     second = warehouse.view("orders").writer("second")
-    files = set(view.log.folder.glob("*.parquet"))
+    files = set(view.log.folder.local.glob("*.parquet"))
     for _ in range(2):
         with pytest.raises(FencedError, match="taken over the view orders"):
             first.commit(rows({(2, "b"): 1}), vector(2))
-    assert set(view.log.folder.glob("*.parquet")) == files
+    assert set(view.log.folder.local.glob("*.parquet")) == files
     second.commit(rows({(3, "c"): 1}), vector(2))
     with pytest.raises(FencedError):
         first.commit(rows({(2, "b"): 1}), vector(2))
@@ -172,7 +173,7 @@ def test_maintenance_by_others_does_not_disturb_the_writer(
         writer.commit(change, vector(number))
         total += change
         if number == 3:
-            DeltaTable(str(view.log.folder)).optimize.compact()
+            DeltaTable(str(view.log.folder.local)).optimize.compact()
     assert view.rows() == total
     assert view.latest().vector == vector(5)
     assert view.rows(4) == rows({(0, "x"): 1, (1, "x"): 1})
@@ -186,7 +187,7 @@ def test_data_of_others_in_the_log_stops_the_writer(
     view = load(warehouse, spark, EMPTY)
     writer = view.writer("r")
     foreign = pyarrow.table({"id": [1], "name": ["a"], "_count": [1], "_commit": [2]})
-    write_deltalake(str(view.log.folder), foreign, mode="append")
+    write_deltalake(str(view.log.folder.local), foreign, mode="append")
     with pytest.raises(EngineError, match="changed by something else"):
         writer.commit(rows({(1, "a"): 1}), vector(1))
     with pytest.raises(EngineError, match="Open a new writer"):
@@ -200,7 +201,9 @@ def test_many_commits_are_checkpointed_beside_the_writer(
     with view.writer("r") as writer:
         for number in range(60):
             writer.commit(rows({(number, "x"): 1}), vector(number))
-    pointer = json.loads((view.log.folder / "_delta_log" / "_last_checkpoint").read_text())
+            if number == 50:
+                view.log.try_checkpoint()
+    pointer = json.loads((view.log.folder.local / "_delta_log" / "_last_checkpoint").read_text())
     assert pointer["version"] >= 50
     assert view.rows() == rows({(n, "x"): 1 for n in range(60)})
     assert view.rows(12) == rows({(n, "x"): 1 for n in range(10)})
@@ -208,8 +211,8 @@ def test_many_commits_are_checkpointed_beside_the_writer(
 
 def lose_entries(view: ViewTable) -> None:
     """As if another tool had cleaned up the log, up to its newest version."""
-    DeltaTable(str(view.log.folder)).create_checkpoint()
-    for entry in (view.log.folder / "_delta_log").glob("*.json"):
+    DeltaTable(str(view.log.folder.local)).create_checkpoint()
+    for entry in (view.log.folder.local / "_delta_log").glob("*.json"):
         entry.unlink()
 
 
@@ -327,14 +330,14 @@ def test_loading_an_existing_view_is_refused_and_a_dropped_one_can_be_loaded_aga
 def test_a_load_that_failed_half_way_leaves_no_view_and_is_replaced(
     warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    move = Warehouse._move
+    move = LocalStorage.move
 
-    def fail_at_the_log(self: Warehouse, folder: Path, target: Path) -> None:
-        if folder.name == "log":
+    def fail_at_the_log(self: LocalStorage, path: Path, target: Path) -> None:
+        if path.name == "log":
             raise OSError("killed here")
-        move(self, folder, target)
+        move(self, path, target)
 
-    monkeypatch.setattr(Warehouse, "_move", fail_at_the_log)
+    monkeypatch.setattr(LocalStorage, "move", fail_at_the_log)
     with pytest.raises(OSError, match="killed here"):
         load(warehouse, spark, rows({(1, "a"): 1}))
     monkeypatch.undo()

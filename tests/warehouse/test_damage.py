@@ -75,12 +75,12 @@ def assert_cured(warehouse: Warehouse, last: int = 4) -> None:
 
 def put_back(view: ViewTable) -> None:
     """The plain table as it was before the fold, as if from a backup."""
-    for path in entries(view.plain.folder)[1:]:
+    for path in entries(view.plain.folder.local)[1:]:
         path.unlink()
 
 
 def remove(view: ViewTable) -> None:
-    shutil.rmtree(view.plain.folder)
+    shutil.rmtree(view.plain.folder.local)
 
 
 PLAIN_DAMAGE = pytest.mark.parametrize("damage", [put_back, remove])
@@ -117,8 +117,8 @@ def test_the_plain_table_of_another_history_is_not_built_on(
             for _ in range(2):
                 writer.commit(rows({(number, "z"): 1}), vector(number))
         other.fold(no_spark, "f")
-    shutil.rmtree(view.plain.folder)
-    shutil.copytree(other.plain.folder, view.plain.folder)
+    shutil.rmtree(view.plain.folder.local)
+    shutil.copytree(other.plain.folder.local, view.plain.folder.local)
     with pytest.raises(EngineError, match="headwater reload orders"):
         warehouse.view("orders").rows()
     assert_cured(warehouse)
@@ -131,7 +131,7 @@ def test_a_fold_that_the_log_does_not_rely_on_yet_may_be_lost(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("headwater.warehouse.folding.remove_folded", lambda view: None)
         assert isinstance(view.fold(no_spark, "f"), Commit)
-    entries(view.plain.folder)[-1].unlink()
+    entries(view.plain.folder.local)[-1].unlink()
     assert warehouse.view("orders").rows() == expected
 
 
@@ -168,7 +168,7 @@ def test_a_damaged_entry_is_cured_by_a_load_anew(
     which: int,
 ) -> None:
     writer = view.writer("old")
-    folder = view.log.folder if table == "log" else view.plain.folder
+    folder = (view.log if table == "log" else view.plain).folder.local
     damage(entries(folder)[which])
     found = warehouse.view("orders")
     if damage is not Path.unlink:
@@ -185,7 +185,7 @@ def test_a_damaged_entry_is_cured_by_a_load_anew(
 def test_a_signed_log_that_has_lost_commits_which_were_folded_is_not_written_to(
     warehouse: Warehouse, view: ViewTable
 ) -> None:
-    for path in entries(view.log.folder)[2:]:
+    for path in entries(view.log.folder.local)[2:]:
         path.unlink()
     with pytest.raises(EngineError, match=r"has lost entries.*headwater reload orders"):
         warehouse.view("orders").writer("next")
@@ -195,7 +195,7 @@ def test_a_signed_log_that_has_lost_commits_which_were_folded_is_not_written_to(
 def test_what_is_left_of_a_view_without_its_signed_log_is_replaced(
     warehouse: Warehouse, view: ViewTable
 ) -> None:
-    shutil.rmtree(view.log.folder / "_delta_log")
+    shutil.rmtree(view.log.folder.local / "_delta_log")
     assert in_memory(warehouse, NEW, "orders").rows() == NEW
 
 
@@ -205,7 +205,7 @@ def test_what_is_left_of_a_view_can_be_dropped(
     warehouse: Warehouse, view: ViewTable, table: str, inside: str
 ) -> None:
     log, plain = view.log.folder, view.plain.folder
-    shutil.rmtree((log if table == "log" else plain) / inside)
+    shutil.rmtree((log if table == "log" else plain).local / inside)
     expected = tuple(folder for folder in (log, plain) if folder.exists())
     assert warehouse.remains("orders") == expected
     assert warehouse.drop("orders") == expected
@@ -237,7 +237,7 @@ TABLE = pytest.mark.parametrize("table", ["log", "plain"])
 def damage_files(view: ViewTable, table: str, damage: Callable[[Path], None]) -> None:
     log = view.log if table == "log" else view.plain
     for file in log.snapshot().files:
-        damage(log.folder / file.name)
+        damage(log.folder.local / file.name)
 
 
 @TABLE

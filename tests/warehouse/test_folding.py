@@ -24,7 +24,7 @@ NOW = timedelta(0)
 
 
 def plain_rows(view: ViewTable, version: int | None = None) -> Rows:
-    table = DeltaTable(str(view.plain.folder), version=version).to_pyarrow_table()
+    table = DeltaTable(str(view.plain.folder.local), version=version).to_pyarrow_table()
     return plain_from_arrow(table, SCHEMA)
 
 
@@ -188,7 +188,7 @@ def test_of_two_folds_at_once_one_gives_up(
     assert view.fold(spark, "outer") is None
     assert inner[0] is not None
     assert plain_rows(view) == view.rows() == expected
-    assert {p.name for p in view.plain.folder.glob("*.parquet")} >= {
+    assert {p.name for p in view.plain.folder.local.glob("*.parquet")} >= {
         file.name for file in view.plain.snapshot().files
     }
 
@@ -322,7 +322,7 @@ def test_clean_up_forgets_old_versions_and_says_so(view: ViewTable, spark: Spark
         if number in (2, 4):
             view.fold(spark, "f")
     expected = view.rows()
-    uncommitted = view.log.folder / "about-to-be-committed.parquet"
+    uncommitted = view.log.folder.local / "about-to-be-committed.parquet"
     uncommitted.write_bytes(b"")
     view.clean_up(timedelta(days=1))
     assert view.rows(1) == rows({(1, "a"): 2, (2, "b"): 1, (3, None): 1})
@@ -335,7 +335,7 @@ def test_clean_up_forgets_old_versions_and_says_so(view: ViewTable, spark: Spark
         with pytest.raises(InputError, match=r"cleaned up.* can still be read is 7"):
             view.rows(number)
     kept = {file.name for file in view.plain.snapshot().files}
-    assert {path.name for path in view.plain.folder.glob("*.parquet")} == kept
+    assert {path.name for path in view.plain.folder.local.glob("*.parquet")} == kept
     writer.commit(rows({(6, "n"): 1}), vector(6))
     assert view.rows() == expected + rows({(6, "n"): 1})
     view.clean_up(NOW, minimum_age=NOW)
@@ -356,17 +356,17 @@ def test_a_writer_that_slept_through_a_clean_up_goes_on_unless_it_was_replaced(
             other.commit(Rows.empty(SCHEMA), vector(3 + number))
     view.clean_up(NOW, minimum_age=NOW)
     assert view.log.oldest() > 5
-    entries = set(Path(view.log.folder / "_delta_log").iterdir())
+    entries = set(Path(view.log.folder.local / "_delta_log").iterdir())
     with pytest.raises(FencedError):
         sleeper.commit(rows({(10, "z"): 1}), vector(3))
-    assert set(Path(view.log.folder / "_delta_log").iterdir()) == entries
+    assert set(Path(view.log.folder.local / "_delta_log").iterdir()) == entries
     assert view.rows() == expected
 
 
 def test_clean_up_removes_what_a_job_that_died_left_behind(
     view: ViewTable, spark: SparkSession
 ) -> None:
-    running, dead = view.staging / "running", view.staging / "dead"
+    running, dead = view.staging.local / "running", view.staging.local / "dead"
     for folder in (running, dead):
         (folder / "_temporary").mkdir(parents=True)
     for path in (dead / "_temporary", dead):
@@ -389,7 +389,7 @@ def test_plain_tables_are_checkpointed(
 def test_a_plain_table_with_deletion_vectors_is_refused(
     view: ViewTable, spark: SparkSession
 ) -> None:
-    entry = view.plain.folder / "_delta_log" / f"{0:020}.json"
+    entry = view.plain.folder.local / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in entry.read_text().splitlines()]
     for action in actions:
         if "protocol" in action:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError
-from headwater.warehouse import delta_log, folding, view_writer
+from headwater.warehouse import delta_log, folding
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -26,7 +26,6 @@ NOW = timedelta(0)
 @pytest.fixture
 def view(warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> ViewTable:
     """A view with several checkpoints of both tables, and a tail."""
-    monkeypatch.setattr(view_writer, "CHECKPOINT_EVERY", 4)
     monkeypatch.setattr(folding, "CHECKPOINT_EVERY", 2)
     view = load(warehouse, spark, rows({(0, "start"): 1}))
     with view.writer("r") as writer:
@@ -34,7 +33,8 @@ def view(warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPa
             writer.commit(
                 rows({(number, "x"): 1, (number - 1, "x"): -1 if number > 1 else 1}), vector(number)
             )
-            writer.close()
+            if number % 4 == 0:
+                view.log.try_checkpoint()
             if number % 5 == 0:
                 assert view.fold(spark, "f") is not None
     assert len(checkpoints(view.log)) > 1
@@ -43,11 +43,11 @@ def view(warehouse: Warehouse, spark: SparkSession, monkeypatch: pytest.MonkeyPa
 
 
 def checkpoints(log: DeltaLog) -> list[Path]:
-    return sorted(log.folder.glob("_delta_log/*.checkpoint.parquet"))
+    return sorted(log.folder.local.glob("_delta_log/*.checkpoint.parquet"))
 
 
 def hint(log: DeltaLog) -> Path:
-    return log.folder / "_delta_log" / "_last_checkpoint"
+    return log.folder.local / "_delta_log" / "_last_checkpoint"
 
 
 def emptied(path: Path) -> None:
@@ -83,7 +83,7 @@ def test_checkpoints_may_be_lost_while_the_entries_are_there(
         writer.commit(rows({(100, "y"): 1}), vector(100))
     assert again.rows() == expected + rows({(100, "y"): 1})
     assert plain_rows(again) == folded
-    assert DeltaTable(str(again.log.folder)).version() == again.latest().version
+    assert DeltaTable(str(again.log.folder.local)).version() == again.latest().version
 
 
 def test_a_checkpoint_that_is_damaged_and_needed_is_an_error_and_not_an_older_state(
@@ -106,7 +106,7 @@ def test_an_entry_that_is_missing_is_an_error_and_not_an_older_state(
     warehouse: Warehouse, view: ViewTable
 ) -> None:
     version = view.latest().version
-    (view.log.folder / "_delta_log" / f"{version - 1:020}.json").unlink()
+    (view.log.folder.local / "_delta_log" / f"{version - 1:020}.json").unlink()
     for path in checkpoints(view.log):
         path.unlink()
     with pytest.raises(EngineError, match=f"there is no entry {version - 1} that can be read"):
@@ -117,7 +117,7 @@ def test_an_entry_that_is_missing_is_an_error_and_not_an_older_state(
 def test_an_entry_that_cannot_be_read_is_named(
     warehouse: Warehouse, view: ViewTable, damage: Callable[[Path], None]
 ) -> None:
-    entry = view.log.folder / "_delta_log" / f"{view.latest().version:020}.json"
+    entry = view.log.folder.local / "_delta_log" / f"{view.latest().version:020}.json"
     damage(entry)
     with pytest.raises(EngineError, match=f"{entry} cannot be read"):
         warehouse.view("orders").rows()
@@ -147,16 +147,15 @@ def test_nothing_is_removed_before_what_replaces_it_is_durable(
     monkeypatch.setattr(Path, "unlink", noted_unlink)
     view.clean_up(NOW, minimum_age=NOW)
     for log in (view.log, view.plain):
-        entries = log.folder / "_delta_log"
+        entries = log.folder.local / "_delta_log"
         removed = min(
             at
             for at, found in enumerate(done)
             if found[0] == "remove" and found[1].match(f"{entries}/*.json")
         )
         (checkpoint,) = checkpoints(log)
-        order = [
-            done.index(("sync", path)) for path in (checkpoint, hint(log), entries, log.folder)
-        ]
+        wanted = (checkpoint, hint(log), entries, log.folder.local)
+        order = [done.index(("sync", path)) for path in wanted]
         assert order == sorted(order)
         assert order[-1] < removed
 

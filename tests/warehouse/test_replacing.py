@@ -139,9 +139,9 @@ def test_columns_key_and_sources_may_change_and_old_versions_keep_theirs(
     assert again.compact(at_least=2)
     assert again.rows() == expected
     assert isinstance(again.fold(spark, "f"), Commit)
-    table = DeltaTable(str(again.plain.folder))
+    table = DeltaTable(str(again.plain.folder.local))
     assert plain_from_arrow(table.to_pyarrow_table(), OTHER) == again.rows() == expected
-    old = DeltaTable(str(again.plain.folder), version=0).to_pyarrow_table()
+    old = DeltaTable(str(again.plain.folder.local), version=0).to_pyarrow_table()
     assert old.column_names == list(SCHEMA.names)
 
 
@@ -221,10 +221,10 @@ def test_killed_before_it_is_decided_nothing_has_changed(
             replaced(view, spark)
     again = warehouse.view("orders")
     assert (again.rows(), again.latest(), again.definition) == (before, latest, {"sql": "SELECT 1"})
-    files = {path.name for path in again.plain.folder.glob("*.parquet")}
+    files = {path.name for path in again.plain.folder.local.glob("*.parquet")}
     assert files > {file.name for file in again.plain.snapshot().files}
     again.clean_up(NOW, minimum_age=NOW)
-    files = {path.name for path in again.plain.folder.glob("*.parquet")}
+    files = {path.name for path in again.plain.folder.local.glob("*.parquet")}
     assert files == {file.name for file in again.plain.snapshot().files}
     assert again.rows() == before
 
@@ -314,7 +314,7 @@ def test_clean_up_keeps_the_contents_of_a_load_as_long_as_its_version(
     view.clean_up(NOW, minimum_age=NOW)
     assert view.rows() == NEW + LATER + rows({(9, "i"): 1})
     kept = {file.name for file in view.plain.snapshot().files}
-    assert {path.name for path in view.plain.folder.glob("*.parquet")} == kept
+    assert {path.name for path in view.plain.folder.local.glob("*.parquet")} == kept
 
 
 def test_checkpoints_of_both_tables_hold_a_load(
@@ -323,7 +323,7 @@ def test_checkpoints_of_both_tables_hold_a_load(
     replaced(view, spark)
     for log in (view.log, view.plain):
         log.write_checkpoint(log.snapshot())
-        table = DeltaTable(str(log.folder))
+        table = DeltaTable(str(log.folder.local))
         assert table.version() == log.snapshot().version
         assert table.history(1)[0]["headwater"]["kind"] == "load"
     assert warehouse.view("orders").rows() == NEW

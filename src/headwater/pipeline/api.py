@@ -14,7 +14,8 @@ from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import Verification, verify_view
 from headwater.project.java import check_java
 from headwater.project.project import Project
-from headwater.warehouse.durable import OWN, make_folder
+from headwater.storage.location import Location
+from headwater.storage.modes import OWN
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ def session_of(
                 if existing is None:
                     check_java()
                 settings = project.settings.spark
-                make_folder(project.warehouse / OWN, durable=False)
-                log = project.warehouse / OWN / "spark.log"
+                own = Location.of(project.warehouse / OWN)
+                own.make_folder(durable=False)
+                log = (own / "spark.log").local
                 found.append(
                     spark_session(settings.settings, settings.master, existing=existing, log=log)
                 )

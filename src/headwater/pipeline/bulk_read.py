@@ -30,7 +30,7 @@ from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.sources.contract import Load, PartReader
-from headwater.warehouse.durable import make_folder, write_file
+from headwater.storage.location import Location
 from headwater.warehouse.netting import quoted
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Tally:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        make_folder(folder, durable=False)
+        Location.of(folder).make_folder(durable=False)
 
     def note(self, part: str, rows: int) -> None:
         (self._folder / as_file(part)).write_text(str(rows))
@@ -133,9 +133,9 @@ class Readers:
 
     @classmethod
     def put(cls, folder: Path, readers: Sequence[PartReader]) -> Readers:
-        make_folder(folder, durable=False)
+        Location.of(folder).make_folder(durable=False)
         path = folder / f"{uuid.uuid4().hex}.readers"
-        write_file(path, pickle.dumps(tuple(readers)), durable=False)
+        Location.of(path, durable=False).write(pickle.dumps(tuple(readers)))
         return cls(path, len(readers))
 
     def read(self, part: int) -> Iterator[pyarrow.RecordBatch]:
@@ -192,7 +192,7 @@ def _through_files(
 ) -> DataFrame:
     folder = scratch / as_file(relation.name)
     shutil.rmtree(folder, ignore_errors=True)
-    make_folder(folder, durable=False)
+    Location.of(folder).make_folder(durable=False)
     schema = arrow_schema(relation.schema)
 
     def copy(part: int) -> None:

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 from headwater.errors import EngineError, HeadwaterError, InputError, SeveralError
 from headwater.project.project import Project
-from headwater.warehouse.durable import make_folder
+from headwater.storage.location import Location
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.own_files import read_own
 from headwater.warehouse.warehouse import Warehouse
@@ -65,7 +65,7 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
     request = Request(uuid.uuid4().hex, action, name)
     path, answered = _paths(folder, request.id)
     try:
-        make_folder(path.parent, durable=False)
+        Location.of(path.parent).make_folder(durable=False)
         if path.parent.is_symlink():
             raise OSError(ELOOP, "it is a link")
         _put(path, {"action": action, "name": name})
@@ -81,7 +81,7 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
                     f"The runner ended before it could {action} {name}.", "See 'headwater status'."
                 )
             time.sleep(_POLL_S)
-        found = read_own(answered)
+        found = read_own(Location.of(answered))
     finally:
         path.unlink(missing_ok=True)
         answered.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ def waiting_requests(folder: Path) -> list[Request]:
     found = []
     for path in sorted(_files(folder, "*.request"), key=_age):
         try:
-            told = read_own(path)
+            told = read_own(Location.of(path))
             path.rename(path.with_suffix(".taken"))
         except (OSError, EngineError):
             continue  # the command has given up
@@ -145,6 +145,4 @@ def _age(path: Path) -> float:
 
 
 def _put(path: Path, told: dict[str, object]) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(told))
-    temporary.replace(path)
+    Location.of(path).replace(json.dumps(told).encode(), durable=False)

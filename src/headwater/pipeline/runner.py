@@ -49,6 +49,7 @@ from headwater.project.project import (
 )
 from headwater.project.settings import FILE
 from headwater.sources.subscription import Receive
+from headwater.storage.location import Location
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
 
@@ -579,11 +580,9 @@ class Runner:
         }
 
     def _write_status(self) -> None:
-        path = self.warehouse.internal / "status.json"
-        temporary = path.with_suffix(".tmp")
+        path = Location.of(self.warehouse.internal / "status.json")
         with suppress(OSError):  # a full disk is told by what cannot do without it
-            temporary.write_text(json.dumps(self.describe()))
-            temporary.replace(path)
+            path.replace(json.dumps(self.describe()).encode(), durable=False)
 
 
 def _join(maintainers: Sequence[Maintainer]) -> None:

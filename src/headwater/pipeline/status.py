@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.growth import retained
 from headwater.project.project import Project
+from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
@@ -117,7 +118,7 @@ def _source(log: ChangeLog, live: Mapping[str, Any]) -> dict[str, Any]:
 
 def _live(warehouse: Warehouse) -> dict[str, Any]:
     """What a runner has told last; nothing if that is damaged."""
-    found = read_own(warehouse.internal / "status.json")
+    found = read_own(Location.of(warehouse.internal / "status.json"))
     return found if found is not None and has_form(_LIVE, found) else {}
 
 

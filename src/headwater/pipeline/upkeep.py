@@ -36,7 +36,7 @@ class _Schedule:
     fold_at: float
     folded_s: float = 0.0
     merge_at: int = _MANY_FILES
-    """After how many commits its small files are merged."""
+    """After how many commits its small files are merged, and a checkpoint is written."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,9 @@ class Upkeep:
                 self.troubles.pop(view.name, None)
         elif commits >= schedule.merge_at or commits < schedule.merge_at - _MANY_FILES:
             schedule.merge_at = commits + _MANY_FILES
-            self._warehouse.view(view.name).compact()
+            table = self._warehouse.view(view.name)
+            table.compact()
+            table.log.try_checkpoint()
 
     def _release(self) -> None:
         """Let the change log go as far as every view has come, and every load needs it."""

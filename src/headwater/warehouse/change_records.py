@@ -10,13 +10,11 @@ something that cannot be read shows that this was once whole, and is damaged.
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import pyarrow
@@ -28,7 +26,8 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json, parse_type
 from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
-from headwater.reading import open_plain, parse_json
+from headwater.reading import parse_json
+from headwater.storage.location import Location
 from headwater.warehouse.forms import BREAK, CHANGE, PROGRESS, has_form
 
 FORMAT = 1
@@ -186,12 +185,12 @@ def _packed(rows: Rows) -> bytes:
 # Reading
 
 
-def stored_in(path: Path, offset: int = 0) -> Iterator[Stored]:
+def stored_in(path: Location, offset: int = 0) -> Iterator[Stored]:
     """The whole records of a segment from an offset on, up to what a crash has cut off.
 
     What another process appends meanwhile may be there or not.
     """
-    with open_plain(path) as file:
+    with path.open() as file:
         if not _check_start(file):
             return
         batch = None if offset > _START.size else 0
@@ -210,10 +209,10 @@ def stored_in(path: Path, offset: int = 0) -> Iterator[Stored]:
             offset, batch = found.end, found.batch
 
 
-def surviving_numbers(path: Path) -> Iterator[int]:
+def surviving_numbers(path: Location) -> Iterator[int]:
     """The numbers of all records in a segment that can still be read, damaged or not."""
     try:
-        with open_plain(path) as file:
+        with path.open() as file:
             data = file.read()
     except OSError:
         data = b""
@@ -235,14 +234,14 @@ def _check_start(file: IO[bytes]) -> bool:
     )
 
 
-def _is_appended_to(path: Path, offset: int) -> bool:
+def _is_appended_to(path: Location, offset: int) -> bool:
     """Whether what could not be read can be read by now; DamageError if it never will.
 
     False if nothing counts behind it. What is read here is a state that the file has had, unless
     its owner has just cut off what a failed append left: then it differs at the second look.
     """
     for last in (False, True):
-        with open_plain(path) as file:
+        with path.open() as file:
             file.seek(offset)
             rest = file.read()
         found = next(_all_in(rest, offset), None)
@@ -280,7 +279,9 @@ def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
     if len(frame) < _FRAME.size or not frame.startswith(_MARK):
         return None
     _, size, _, _ = _FRAME.unpack(frame)
-    left = os.fstat(file.fileno()).st_size - file.tell()
+    at = file.tell()
+    left = file.seek(0, 2) - at
+    file.seek(at)
     return _opened(frame, file.read(min(size, max(left, 0))), offset)
 
 

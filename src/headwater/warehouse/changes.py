@@ -15,15 +15,14 @@ relations is what has to survive. Rows are stored as Arrow, changes of one relat
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 
 from headwater.errors import BrokenLogError, EngineError, HeadwaterError
+from headwater.storage.contract import Appending
+from headwater.storage.location import Location
 from headwater.warehouse.change_records import (
     FORMAT,
     SEGMENT_START,
@@ -40,7 +39,6 @@ from headwater.warehouse.change_records import (
     stored_in,
     surviving_numbers,
 )
-from headwater.warehouse.durable import make_folder, sync_folder
 from headwater.warehouse.pins import pinned, pins_in, releasing
 from headwater.warehouse.segments import segment_name, segment_path
 
@@ -53,7 +51,7 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class _Segment:
-    path: Path
+    path: Location
     epoch: int
     first: int
     limit: int = _NEVER
@@ -63,10 +61,10 @@ class _Segment:
 class ChangeLog:
     """One source's log. One thread appends; any, in any process, may read."""
 
-    def __init__(self, folder: Path, source: str) -> None:
+    def __init__(self, folder: Location | Path, source: str) -> None:
         self.source = source
-        self._folder = folder / source
-        self._file: FileIO | None = None
+        self._folder = Location.of(folder) / source
+        self._file: Appending | None = None
         self._size = 0
         self._epoch = 0
         self._begun = 0
@@ -75,7 +73,7 @@ class ChangeLog:
         """The number of the last transaction that is durable."""
         self.position: Place | None = None
         """The source's position there, or further on without a transaction."""
-        self._index: dict[Path, list[tuple[int, int]]] = {}
+        self._index: dict[Location, list[tuple[int, int]]] = {}
 
     # Reading
 
@@ -126,7 +124,7 @@ class ChangeLog:
                 opened = view(stored, self.source)
             yield opened
 
-    def _numbered(self, after: int | None) -> Iterator[tuple[Path, Stored]]:
+    def _numbered(self, after: int | None) -> Iterator[tuple[Location, Stored]]:
         segments = self._counting()
         oldest = segments[0].first if segments else 1
         expected = oldest if after is None else after + 1
@@ -157,7 +155,7 @@ class ChangeLog:
     @property
     def byte_count(self) -> int:
         """What the log takes on disk."""
-        return sum(_size(segment.path) for segment in self._segments())
+        return sum(segment.path.size() for segment in self._segments())
 
     def pinned(self, after: int) -> AbstractContextManager[None]:
         """Keep everything behind a number while this is open, in whatever process."""
@@ -166,8 +164,8 @@ class ChangeLog:
     def _segments(self) -> tuple[_Segment, ...]:
         found = []
         limit = _NEVER
-        for epoch, first, path in sorted(self._named(), reverse=True):
-            found.append(_Segment(path, epoch, first, limit))
+        for epoch, first, name in sorted(self._named(), reverse=True):
+            found.append(_Segment(self._folder / name, epoch, first, limit))
             limit = min(limit, first)
         return tuple(reversed(found))
 
@@ -175,10 +173,10 @@ class ChangeLog:
         """The segments of which something counts: each ends where the next one begins."""
         return [segment for segment in self._segments() if segment.first < segment.limit]
 
-    def _named(self) -> Iterator[tuple[int, int, Path]]:
-        for path in self._folder.glob("*.log"):
-            if name := segment_name(path):
-                yield *name, path
+    def _named(self) -> Iterator[tuple[int, int, str]]:
+        for file in self._folder.files(".log"):
+            if found := segment_name(file.name):
+                yield *found, file.name
 
     def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[Stored]:
         try:
@@ -188,7 +186,7 @@ class ChangeLog:
             raise self._not_kept(segment.first) from None
 
     @contextmanager
-    def _telling(self, path: Path) -> Iterator[None]:
+    def _telling(self, path: Location) -> Iterator[None]:
         """What is wrong with a segment, in words; only that it is gone is left to the caller."""
         try:
             yield
@@ -207,9 +205,9 @@ class ChangeLog:
     def _check_reaches(self, segment: _Segment, number: int) -> None:
         """A later segment says how far this one reached when that was begun."""
         if segment.limit < _NEVER and number + 1 < segment.limit:
-            raise self._hole(number + 1, segment.path, _size(segment.path))
+            raise self._hole(number + 1, segment.path, segment.path.size())
 
-    def _hole(self, number: int, path: Path, offset: int) -> BrokenLogError:
+    def _hole(self, number: int, path: Location, offset: int) -> BrokenLogError:
         return BrokenLogError(
             self.source,
             f"the change log lacks transaction {number}, which should be in {path} before "
@@ -241,7 +239,7 @@ class ChangeLog:
         and before that counts: the later runner looked for the end of the log after it had
         become the runner, so it has seen everything that counts.
         """
-        make_folder(self._folder)
+        self._folder.make_folder()
         self.scan()
         self._check = check
         self._epoch = epoch
@@ -253,7 +251,7 @@ class ChangeLog:
         For a log that is damaged, or whose source cannot go on from it. `after` is how far the
         views have come, which a damaged log may not tell any more. No position is known then.
         """
-        make_folder(self._folder)
+        self._folder.make_folder()
         old = self._segments()
         self.end = max([after, *(segment.first for segment in old), *map(_highest, old)])
         self.position = None
@@ -291,13 +289,13 @@ class ChangeLog:
 
         Nothing goes that is behind a pin, given here or held by anybody (`pinned`).
         """
-        if not self._folder.is_dir():
+        if not self._folder.is_folder():
             return 0
         gone = 0
         with releasing(self._folder):
             upto = min([upto, *pins, *pins_in(self._folder)])
             for segment in self._segments()[:-1]:
-                if segment.limit - 1 > upto or _age_s(segment.path) < older_than_s:
+                if segment.limit - 1 > upto or segment.path.age_s() < older_than_s:
                     break
                 _remove(segment.path)
                 self._index.pop(segment.path, None)
@@ -309,28 +307,21 @@ class ChangeLog:
         self._shut()
         self._begun = self.end + 1
         path = segment_path(self._folder, self._epoch, self._begun)
-        self._file = path.open("ab", buffering=0)
+        self._file = path.appending()
         # It is there already if this runner has opened the log before, and may have failed.
         present = self._stored(_Segment(path, self._epoch, self._begun))
         self._size = max((stored.end for stored in present), default=0)
         self._file.truncate(self._size)
         if not self._size:
             self._write(SEGMENT_START)
-            sync_folder(self._folder)
             if self.position is not None:
                 self._write(batch_of([Progress(self.position)], self._size))
 
     def _write(self, data: bytes) -> None:
-        """Write without a buffer, so that a failure leaves nothing to be written later.
-
-        After a failure nothing more is written, so that nothing comes behind what was cut off.
-        """
+        """After a failure nothing more is written, so nothing comes behind what was cut off."""
         assert self._file is not None, "the change log is not open"
-        view = memoryview(data)
         try:
-            while view:
-                view = view[self._file.write(view) :]
-            os.fsync(self._file.fileno())
+            self._file.append(data)
         except BaseException:
             self._shut()
             raise
@@ -342,9 +333,9 @@ class ChangeLog:
             self._file = None
 
 
-def drop_changes(folder: Path, source: str) -> None:
+def drop_changes(folder: Location | Path, source: str) -> None:
     """Remove a source's whole log, the oldest first, so that what is left has no hole."""
-    for path in sorted((folder / source).glob("*-*.log")):
+    for path in (Location.of(folder) / source).files(".log"):
         _remove(path)
 
 
@@ -368,26 +359,11 @@ def _highest(segment: _Segment) -> int:
     return max((n for n in surviving_numbers(segment.path)), default=0)
 
 
-def _size(path: Path) -> int:
-    """0 if it is gone: a runner may let it go at any moment."""
+def _remove(path: Location) -> None:
     try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
+        path.remove()
     except OSError as error:
         raise EngineError(
             f"The file {path} of the change log cannot be removed: {error.strerror}.",
             "Remove it by hand, if it is not a file at all, and run the command again.",
         ) from None
-
-
-def _age_s(path: Path) -> float:
-    try:
-        return time.time() - path.lstat().st_mtime
-    except FileNotFoundError:
-        return 0.0

@@ -7,14 +7,12 @@ refers to it and it is old itself, so a file that is about to be committed stays
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Iterable, Set
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from headwater.storage.location import Location
 from headwater.warehouse.commits import OWN_FILES, Commit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.replacing import loaded_files, settle
@@ -33,7 +31,7 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     The newest numbered commit is kept in any case, with its vector. Nothing younger than
     `minimum_age` is touched: a reader may be at it, or a job about to commit it.
     """
-    now = time.time()
+    now = view.staging.storage.now()
     horizon = now - max(keep, minimum_age).total_seconds()
     untouched = now - minimum_age.total_seconds()
     settle(view)
@@ -62,7 +60,7 @@ def _clean(
 ) -> None:
     """Forget the versions before `oldest`, and those that were replaced before `horizon`."""
     oldest = min(oldest, _current_at(log, horizon))
-    candidates = [path for path in log.folder.glob("*.parquet") if path.stat().st_mtime < untouched]
+    candidates = [file for file in log.folder.files(".parquet") if file.modified() < untouched]
     snapshot = log.snapshot(oldest)
     if oldest > log.oldest():
         log.write_checkpoint(snapshot)
@@ -70,9 +68,9 @@ def _clean(
     log.delete_before(oldest)
     log.delete_temporary_before(untouched)
     needed = needed | {file.name for file in snapshot.files} | _added_after(log, oldest)
-    for path in candidates:
-        if path.name not in needed:
-            path.unlink(missing_ok=True)
+    for file in candidates:
+        if file.name not in needed:
+            file.remove()
 
 
 def _current_at(log: DeltaLog, moment: float) -> int:
@@ -92,8 +90,7 @@ def _added_after(log: DeltaLog, version: int) -> set[str]:
     return added
 
 
-def _clean_staging(staging: Path, moment: float) -> None:
-    for folder in () if staging.is_symlink() else staging.glob("*"):
-        newest = max((path.stat().st_mtime for path in [folder, *folder.rglob("*")]), default=0.0)
-        if newest < moment:
-            shutil.rmtree(folder, ignore_errors=True)
+def _clean_staging(staging: Location, moment: float) -> None:
+    for folder in staging.files():
+        if folder.touched() < moment:
+            folder.remove_tree()

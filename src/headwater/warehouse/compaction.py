@@ -33,13 +33,7 @@ def compact(view: ViewTable, at_least: int) -> bool:
         COMMIT
     )
     numbers = table.column(COMMIT)
-    merged = write_arrow(
-        table,
-        view.log.folder,
-        numbers[0].as_py(),
-        numbers[-1].as_py(),
-        durable=view.log.durable,
-    )
+    merged = write_arrow(table, view.log.folder, numbers[0].as_py(), numbers[-1].as_py())
     actions = [
         maintenance_info(view.name, "compact"),
         *(file.remove(data_change=False) for file in small),

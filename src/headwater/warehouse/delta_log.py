@@ -14,21 +14,16 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import time
-import uuid
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Sequence
 
 from deltalake import DeltaTable
 
 from headwater.errors import EngineError, FencedError
 from headwater.reading import parse_json
+from headwater.storage.location import Location
 from headwater.warehouse.commits import Action
-from headwater.warehouse.durable import as_folder, sync_file, sync_folder, write_file
 from headwater.warehouse.forms import ACTIONS, has_form
 from headwater.warehouse.own_files import read_own, read_own_bytes
 from headwater.warehouse.snapshots import Snapshot, from_checkpoint
@@ -38,15 +33,14 @@ OLDEST = "_oldest_version"
 
 _logger = logging.getLogger(__name__)
 
-_HINT = "_last_checkpoint"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _VERSION = re.compile(r"[0-9]{20}(?![0-9])")
 _TRIES = 20
 _PAUSE_S = 0.05
 
 
-def is_table(folder: Path) -> bool:
-    return (folder / "_delta_log").is_dir()
+def is_table(folder: Location) -> bool:
+    return (folder / "_delta_log").is_folder()
 
 
 class OvertakenError(Exception):
@@ -56,23 +50,16 @@ class OvertakenError(Exception):
 class DeltaLog:
     """The log of one Delta table: this one, not another that takes its place after a drop."""
 
-    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+    def __init__(self, folder: Location) -> None:
         self.folder = folder
-        self.durable = durable
         self._entries = folder / "_delta_log"
-        # Held open, so that a later folder of the same name is never taken for this one.
-        self._handle: int | None = None
-        with suppress(FileNotFoundError):  # it was deleted: all that is done with it says so
-            self._handle = os.open(self._entries, os.O_RDONLY)
-            weakref.finalize(self, os.close, self._handle)
+        self._held = self._entries.hold()  # None if it was deleted: all that is done here says so
         self._known: Snapshot | None = None
 
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
-        if self._handle is not None:
-            with suppress(FileNotFoundError):
-                if os.path.samestat(self._entries.stat(), os.fstat(self._handle)):
-                    return
+        if self._held is not None and self._held.is_in_place():
+            return
         raise FencedError(
             f"The table {self.folder} has been dropped, so work on it stops.",
             "Open the view again if it has been loaded anew.",
@@ -168,15 +155,14 @@ class DeltaLog:
         """When each entry that is still there was written, in seconds since 1970."""
         found = {}
         for name in self._names():
-            if name[20:] == ".json":
-                with suppress(FileNotFoundError):
-                    found[_version_of(name)] = (self._entries / name).stat().st_mtime
+            about = (self._entries / name).about() if name[20:] == ".json" else None
+            if about is not None:
+                found[_version_of(name)] = about.modified
         return found
 
     def _names(self) -> list[str]:
         """The log's files that belong to a version."""
-        with os.scandir(self._entries) as found:
-            return [item.name for item in found if _VERSION.match(item.name)]
+        return [name for name in self._entries.names() if _VERSION.match(name)]
 
     # Writing
 
@@ -189,40 +175,21 @@ class DeltaLog:
         """
         target = self._entry(version)
         content = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
-        with self._temporary(content) as temporary:
-            # Seen in place now, this is the table in which the temporary file lies, and a link
-            # by name fails if another takes its place before the next line.
-            self.check_in_place()
-            try:
-                os.link(temporary, target)
-            except FileExistsError:
-                return False
-            except FileNotFoundError:
-                self.check_in_place()
-                raise
-        if self.oldest() > version:
-            target.unlink()
-            raise OvertakenError
-        if self.durable:
-            assert self._handle is not None
-            os.fsync(self._handle)
-        return True
-
-    def _entry(self, version: int) -> Path:
-        return self._entries / f"{version:020}.json"
-
-    @contextmanager
-    def _temporary(self, content: str) -> Iterator[Path]:
-        path = self._entries / f".{uuid.uuid4().hex}.tmp"
         try:
-            write_file(path, content.encode(), durable=self.durable)
-        except FileNotFoundError:
+            # Seen in place when its contents are there, the entry can get its name in this table
+            # only: if another takes its place afterwards, there is nothing to be named.
+            if not target.put_if_absent(content.encode(), self.check_in_place):
+                return False
+        except (FileNotFoundError, NotADirectoryError):
             self.check_in_place()
             raise
-        try:
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
+        if self.oldest() > version:
+            target.remove()
+            raise OvertakenError
+        return True
+
+    def _entry(self, version: int) -> Location:
+        return self._entries / f"{version:020}.json"
 
     # Checkpoints
 
@@ -235,17 +202,13 @@ class DeltaLog:
         if not self.has_checkpoint(snapshot.version):
             self.remove_broken_checkpoints()
             self._create_checkpoint(snapshot.version)
-        for path in self._checkpoints().get(snapshot.version, []):
-            as_folder(path)
-        if (self._entries / _HINT).exists():
-            as_folder(self._entries / _HINT)
-        if self.durable:
-            self._sync_checkpoint(snapshot.version)
+        names = [path.name for path in self._checkpoints().get(snapshot.version, [])]
+        self._entries.settle([*names, *([self._hint.name] if self._hint.exists() else [])])
         found = self._checkpoint(snapshot.version)
         if found is None or not found.says_the_same(snapshot):
             for path in self._checkpoints().get(snapshot.version, []):
-                path.unlink(missing_ok=True)
-            (self._entries / _HINT).unlink(missing_ok=True)
+                path.remove()
+            self._hint.remove()
             raise EngineError(
                 f"A checkpoint of the table {self.folder} at version {snapshot.version} says "
                 "something else than the log, so it was removed.",
@@ -264,7 +227,7 @@ class DeltaLog:
 
         Only where the table can be read without them.
         """
-        broken: list[Path] = []
+        broken: list[Location] = []
         for version, parts in sorted(self._checkpoints().items(), reverse=True):
             if from_checkpoint(self.folder, version, parts) is not None:
                 break
@@ -273,19 +236,24 @@ class DeltaLog:
             self._known = None
             self.snapshot()
         for path in broken:
-            path.unlink(missing_ok=True)
+            path.remove()
         if self._hinted() not in self._checkpoints():
-            (self._entries / _HINT).unlink(missing_ok=True)
+            self._hint.remove()
 
     def _hinted(self) -> int | None:
         """The checkpoint at which other readers begin."""
-        version = (read_own(self._entries / _HINT) or {}).get("version")
+        version = (read_own(self._hint) or {}).get("version")
         return version if isinstance(version, int) else None
+
+    @property
+    def _hint(self) -> Location:
+        return self._entries / "_last_checkpoint"
 
     def _create_checkpoint(self, version: int) -> None:
         for left in reversed(range(_TRIES)):
             try:
-                DeltaTable(str(self.folder), version=version).create_checkpoint()
+                with self.folder.lend() as path:
+                    DeltaTable(str(path), version=version).create_checkpoint()
                 return
             except Exception as error:  # its listing races with commits, under many names
                 self.check_in_place()
@@ -296,20 +264,13 @@ class DeltaLog:
                     ) from error
                 time.sleep(_PAUSE_S)
 
-    def _sync_checkpoint(self, version: int) -> None:
-        for path in self._checkpoints().get(version, []):
-            sync_file(path)
-        if (self._entries / _HINT).exists():
-            sync_file(self._entries / _HINT)
-        sync_folder(self._entries)
-
     def _checkpoint(self, version: int) -> Snapshot | None:
         return from_checkpoint(self.folder, version, self._checkpoints().get(version, []))
 
-    def _checkpoints(self) -> dict[int, list[Path]]:
+    def _checkpoints(self) -> dict[int, list[Location]]:
         """The files of every checkpoint by version: one, or all of its parts."""
-        whole: dict[int, list[Path]] = {}
-        in_parts: dict[tuple[int, int], list[Path]] = {}
+        whole: dict[int, list[Location]] = {}
+        in_parts: dict[tuple[int, int], list[Location]] = {}
         for name in self._names():
             if found := _CHECKPOINT.fullmatch(name):
                 version, _, count = found.groups()
@@ -324,21 +285,20 @@ class DeltaLog:
     # Clean-up
 
     def set_oldest(self, version: int) -> None:
-        with self._temporary(str(version)) as temporary:
-            temporary.replace(self.folder / OLDEST)
-        if self.durable:
-            sync_folder(self.folder)
+        (self.folder / OLDEST).replace(str(version).encode())
 
     def delete_before(self, version: int) -> None:
         """Delete the log's files of all earlier versions."""
         for name in sorted(self._names()):
             if _version_of(name) < version:
-                (self._entries / name).unlink()
+                (self._entries / name).remove()
 
     def delete_temporary_before(self, moment: float) -> None:
-        for item in self._entries.glob(".*.tmp"):
-            if item.stat().st_mtime < moment:
-                item.unlink(missing_ok=True)
+        """Remove what a writer that was killed has left."""
+        for folder in (self.folder, self._entries):
+            for file in folder.files(".tmp"):
+                if file.name.startswith(".") and file.modified() < moment:
+                    file.remove()
 
 
 def _version_of(name: str) -> int:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
-import shutil
-import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -18,8 +14,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
-from headwater.reading import open_plain
-from headwater.warehouse.durable import as_folder, sync_file, sync_folder, write_file
+from headwater.storage.location import Location
 from headwater.warehouse.netting import repeated
 from headwater.warehouse.snapshots import DataFile
 
@@ -35,7 +30,7 @@ _DAMAGED = (None, errno.ENOENT, errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELO
 class UnreadableFileError(EngineError):
     """A file that a view's table names is missing or damaged."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         view = path.parent.name
         super().__init__(
             f"The file {path} of the view {view} is missing or damaged.",
@@ -45,7 +40,7 @@ class UnreadableFileError(EngineError):
 
 
 def write_arrow(
-    table: pyarrow.Table, folder: Path, first: int | None, last: int | None, *, durable: bool
+    table: pyarrow.Table, folder: Location, first: int | None, last: int | None
 ) -> DataFile:
     """Write a new file; `first` and `last` bound the commit numbers in it."""
     sink = pyarrow.BufferOutputStream()
@@ -58,28 +53,26 @@ def write_arrow(
         write_page_checksum=True,
     )
     content = sink.getvalue()
-    name = f"{_stem(first)}.parquet"
-    write_file(folder / name, content, durable=durable)
-    if durable:
-        sync_folder(folder)
+    name = _name(folder, first)
+    (folder / name).write(memoryview(content))
     return DataFile(name, content.size, table.num_rows, first, last)
 
 
 def write_contents(
-    contents: Rows | DataFrame, schema: Schema, folder: Path, staging: Path, *, durable: bool
+    contents: Rows | DataFrame, schema: Schema, folder: Location, staging: Location
 ) -> list[DataFile]:
     """Write the rows that a reader sees, each as often as it counts, into new files."""
     if not isinstance(contents, Rows):
-        return write_spark(repeated(contents, schema), folder, staging, None, durable=durable)
+        return write_spark(repeated(contents, schema), folder, staging, None)
     table = arrow_table(contents)
     counts = table.column(COUNT).to_pylist()
     places = [at for at, count in enumerate(counts) for _ in range(count)]
     plain = table.drop_columns([COUNT]).take(pyarrow.array(places, pyarrow.int64()))
-    return [write_arrow(plain, folder, None, None, durable=durable)] if places else []
+    return [write_arrow(plain, folder, None, None)] if places else []
 
 
 def read_arrow(
-    folder: Path, files: Sequence[DataFile], schema: pyarrow.Schema, where: object = None
+    folder: Location, files: Sequence[DataFile], schema: pyarrow.Schema, where: object = None
 ) -> pyarrow.Table:
     """All rows of the files, in the types of `schema`; `where` is an Arrow expression."""
     tables = [_read(folder / file.name, schema) for file in files]
@@ -87,10 +80,10 @@ def read_arrow(
     return table if where is None else table.filter(where)
 
 
-def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
+def _read(path: Location, schema: pyarrow.Schema) -> pyarrow.Table:
     try:
-        open_plain(path).close()  # Arrow would wait for a FIFO
-        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        source = path.for_arrow()
+        with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
         if isinstance(error, OSError) and error.errno not in _DAMAGED:
@@ -99,7 +92,7 @@ def _read(path: Path, schema: pyarrow.Schema) -> pyarrow.Table:
 
 
 def write_spark(
-    frame: DataFrame, folder: Path, staging: Path, first: int | None, *, durable: bool
+    frame: DataFrame, folder: Location, staging: Location, first: int | None
 ) -> list[DataFile]:
     """Let Spark write new files: into a folder of their own, then moved into the table's.
 
@@ -109,25 +102,23 @@ def write_spark(
     conf = frame.sparkSession.conf
     conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
-    written = staging / uuid.uuid4().hex
+    written = staging / staging.storage.fresh_name()
     try:
-        frame.write.parquet(str(written))
+        frame.write.parquet(str(written.local))
         files = []
-        for part in sorted(written.glob("part-*.parquet")):
-            rows = pyarrow.parquet.read_metadata(part).num_rows
+        for part in written.files(".parquet"):
+            rows = pyarrow.parquet.read_metadata(part.local).num_rows
             if rows:
-                name = f"{_stem(first)}.parquet"
-                files.append(DataFile(name, part.stat().st_size, rows, first, first))
-                _move(part, folder / name, durable=durable)
-        if durable:
-            sync_folder(folder)
+                name = _name(folder, first)
+                files.append(DataFile(name, part.size(), rows, first, first))
+                part.adopt(folder / name)
         return files
     finally:
-        shutil.rmtree(written, ignore_errors=True)
+        written.remove_tree()
 
 
 def read_spark(
-    spark: SparkSession, folder: Path, files: Sequence[DataFile], schema: StructType
+    spark: SparkSession, folder: Location, files: Sequence[DataFile], schema: StructType
 ) -> DataFrame:
     """The rows of the files; no file gives no rows."""
     if not files:
@@ -136,40 +127,29 @@ def read_spark(
     return (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
-        .parquet(*(str(folder / file.name) for file in files))
+        .parquet(*(str((folder / file.name).local) for file in files))
     )
 
 
-def check_files(folder: Path, files: Sequence[DataFile]) -> None:
+def check_files(folder: Location, files: Sequence[DataFile]) -> None:
     """UnreadableFileError if one of the files is missing, or not of its full size."""
     for file in files:
         path = folder / file.name
-        try:
-            found = path.stat().st_size
-        except FileNotFoundError:
-            found = -1
-        if found != file.size:
+        about = path.about()
+        if about is None or about.size != file.size:
             raise UnreadableFileError(path)
 
 
-def missing(folder: Path, files: Sequence[DataFile]) -> bool:
+def missing(folder: Location, files: Sequence[DataFile]) -> bool:
     """Whether one of the files has been deleted."""
     return not all((folder / file.name).exists() for file in files)
 
 
-def delete(folder: Path, files: Sequence[DataFile]) -> None:
+def delete(folder: Location, files: Sequence[DataFile]) -> None:
     """Delete files that no commit refers to."""
     for file in files:
-        (folder / file.name).unlink(missing_ok=True)
+        (folder / file.name).remove()
 
 
-def _move(part: Path, target: Path, *, durable: bool) -> None:
-    os.utime(part)
-    if durable:
-        sync_file(part)
-    part.rename(target)
-    as_folder(target)
-
-
-def _stem(first: int | None) -> str:
-    return f"{first or 0:012}-{uuid.uuid4().hex}"
+def _name(folder: Location, first: int | None) -> str:
+    return f"{first or 0:012}-{folder.storage.fresh_name()}.parquet"

@@ -113,7 +113,7 @@ def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritt
     changed = patch.applied_to(
         read_spark(spark, view.plain.folder, old, spark_schema(state.schema))
     ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
-    new = write_spark(changed, view.plain.folder, view.staging, None, durable=view.durable)
+    new = write_spark(changed, view.plain.folder, view.staging, None)
     return old, new
 
 
@@ -124,8 +124,7 @@ def _in_memory(view: ViewTable, state: ViewState) -> Rewritten | None:
     rows = state.signed_rows()
     if rows.negative():
         return None
-    folder, staging = view.plain.folder, view.staging
-    new = write_contents(rows, state.schema, folder, staging, durable=view.durable)
+    new = write_contents(rows, state.schema, view.plain.folder, view.staging)
     return state.plain.files, new
 
 

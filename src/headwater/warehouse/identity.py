@@ -8,22 +8,21 @@ lease repeats it: where one of the two files is lost, the other still tells.
 from __future__ import annotations
 
 import json
-import os
 import re
-import uuid
 from pathlib import Path
 
 from headwater.errors import InputError
-from headwater.warehouse.durable import make_folder, put_if_absent, replace_file, require_own
+from headwater.storage.location import Location
 from headwater.warehouse.own_files import read_own
 
 FORMAT = 1
 FILE = "warehouse.json"
 
 
-def owner_of(internal: Path) -> str:
+def owner_of(folder: Location | Path) -> str:
     """The warehouse's identity, 8 lower-case hexadecimal digits; made if there is none yet."""
-    require_own(internal.parent)
+    internal = Location.of(folder)
+    internal.parent.require_own()
     path = internal / FILE
     found = read_own(path)
     if found is not None and (owner := _digits(found.get("id"))):
@@ -35,19 +34,21 @@ def owner_of(internal: Path) -> str:
             )
         return owner
     known = _digits((read_own(internal / "lease.json") or {}).get("warehouse"))
-    present = os.path.lexists(path)  # a link that leads nowhere is there too
+    present = path.is_named()  # a link that leads nowhere is there too
     if present and not known:
         raise InputError(
             f"The file {path} is damaged, so it is not known which warehouse this is.",
             "Restore it from a backup. If there is none, remove it, then run "
             "'headwater repair SOURCE' for each source.",
         )
-    content = json.dumps({"format": FORMAT, "id": known or uuid.uuid4().hex[:8]}).encode()
-    make_folder(internal)
+    content = json.dumps(
+        {"format": FORMAT, "id": known or internal.storage.fresh_name()[:8]}
+    ).encode()
+    internal.make_folder()
     if present:
-        replace_file(path, content)
+        path.replace(content)
     else:
-        put_if_absent(path, content)
+        path.put_if_absent(content)
     return owner_of(internal)
 
 

@@ -11,7 +11,6 @@ lease file loses nothing: the runner at work writes it again, unless there is a 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -20,15 +19,15 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
-from headwater.warehouse.durable import make_folder, replace_file
+from headwater.storage.location import Location
 from headwater.warehouse.forms import LEASE, has_form
 from headwater.warehouse.identity import owner_of
-from headwater.warehouse.own_files import open_lock, read_own, read_own_bytes
+from headwater.warehouse.own_files import read_own, read_own_bytes
 from headwater.warehouse.segments import segment_name
 
 RENEW_S = 2.0
@@ -39,11 +38,11 @@ _LOCK_WAIT_S = 10.0
 class Lease:
     """The right to run; `acquire` it first, `release` it last."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file = folder / "lease.json"
-        self._epoch_file = folder / "epoch"
-        self._lock_file = folder / "lease.lock"
+    def __init__(self, folder: Location | Path) -> None:
+        self._folder = Location.of(folder)
+        self._file = self._folder / "lease.json"
+        self._epoch_file = self._folder / "epoch"
+        self._lock_file = self._folder / "lease.lock"
         self.epoch = 0
         self.warehouse = ""
         """What tells this warehouse from others, wherever it is reached from."""
@@ -59,7 +58,7 @@ class Lease:
         self._thread.start()
 
     def _acquire(self) -> None:
-        make_folder(self._folder)
+        self._folder.make_folder()
         with self._locked():
             current = self._read()
             if current and not _is_over(current):
@@ -71,7 +70,7 @@ class Lease:
                 )
             self.warehouse = owner_of(self._folder)
             self.epoch = self._highest_epoch() + 1
-            replace_file(self._epoch_file, str(self.epoch).encode())
+            self._epoch_file.replace(str(self.epoch).encode())
             self._write(released=False)
 
     @contextmanager
@@ -84,7 +83,7 @@ class Lease:
     def check(self) -> None:
         """FencedError if another is the runner by now; EngineError if the warehouse is gone."""
         with self._present():
-            self._folder.stat()
+            self._folder.names()
             lost, current = self.lost, self._read()
         if lost:
             raise FencedError(
@@ -123,7 +122,8 @@ class Lease:
 
     def _highest_epoch(self) -> int:
         """The highest epoch that anything in the warehouse carries."""
-        segments = filter(None, map(segment_name, self._folder.glob("changes/*/*.log")))
+        logs = [log for folder in (self._folder / "changes").files() for log in folder.files()]
+        segments = filter(None, (segment_name(log.name) for log in logs))
         leased: int = self._read().get("epoch", 0)
         return max(self._stored_epoch(), leased, *(epoch for epoch, _ in segments))
 
@@ -150,12 +150,12 @@ class Lease:
             "renewed": time.time(),
             "released": released,
         }
-        replace_file(self._file, json.dumps(data).encode(), durable=False)
+        self._file.replace(json.dumps(data).encode(), durable=False)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         deadline = time.monotonic() + _LOCK_WAIT_S
-        while (file := self._try_lock()) is None:
+        while (lock := self._try_lock()) is None:
             if time.monotonic() > deadline:
                 raise BusyError(
                     "The lease of this warehouse is locked by a process that does not "
@@ -163,21 +163,13 @@ class Lease:
                     "End that process, then try again.",
                 )
             time.sleep(0.005)
-        with file:
+        with lock:
             yield
 
-    def _try_lock(self) -> BinaryIO | None:
-        """The lock file, locked; None while another holds it, or somebody deletes it."""
+    def _try_lock(self) -> AbstractContextManager[object] | None:
+        """None while another holds it."""
         with self._present():
-            file = open_lock(self._lock_file)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(file.fileno()), self._lock_file.stat()):
-                return file
-        except (BlockingIOError, FileNotFoundError):
-            pass
-        file.close()
-        return None
+            return self._lock_file.try_lock()
 
     @contextmanager
     def _present(self) -> Iterator[None]:
@@ -201,7 +193,7 @@ class Lease:
             ) from None
 
 
-def current_runner(folder: Path) -> dict[str, Any] | None:
+def current_runner(folder: Location | Path) -> dict[str, Any] | None:
     """Who runs now, if anybody does."""
     found = Lease(folder)._read()
     return found if found and not _is_over(found) else None

@@ -5,33 +5,16 @@ A file that is missing, empty or damaged says nothing; one that cannot be read a
 
 from __future__ import annotations
 
-import os
-from errno import EINVAL, EISDIR, ELOOP, ENXIO
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from headwater.errors import EngineError
-from headwater.reading import parse_json, plain, read_plain
+from headwater.reading import parse_json, read_at_most
+from headwater.storage.location import Location
 
 _MOST_BYTES = 256 << 20
 
 
-def open_lock(path: Path) -> BinaryIO:
-    """A file to be locked, made if it is missing."""
-    try:
-        return plain(
-            os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "wb"
-        )
-    except OSError as error:
-        if error.errno not in (EINVAL, EISDIR, ELOOP, ENXIO):
-            raise
-        raise EngineError(
-            f"The file {path} of the warehouse cannot be locked: {error.strerror}.",
-            "Remove what is there; it is made anew.",
-        ) from None
-
-
-def read_own(path: Path) -> dict[str, Any] | None:
+def read_own(path: Location) -> dict[str, Any] | None:
     """What a file says; None if it is missing or does not hold a JSON object."""
     content = read_own_bytes(path)
     try:
@@ -41,10 +24,11 @@ def read_own(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def read_own_bytes(path: Path) -> bytes | None:
+def read_own_bytes(path: Location) -> bytes | None:
     """What is in a file; None if it is missing."""
     try:
-        return read_plain(path, _MOST_BYTES)
+        with path.open() as file:
+            return read_at_most(file, _MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

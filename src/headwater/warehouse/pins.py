@@ -1,54 +1,46 @@
 """Pins: what somebody still reads of a change log is kept, whoever else is done with it.
 
-A pin is a file with the number behind which everything is needed. Its owner holds a lock on it,
-which ends with the owner's process: a pin that nobody holds is removed by who finds it.
+A pin is a file with the number behind which everything is needed in its name. Its owner holds a
+lock on it, which ends with the owner's process: a pin that nobody holds is removed by who finds it.
 """
 
 from __future__ import annotations
 
-import fcntl
-import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from headwater.reading import open_plain
-from headwater.warehouse.durable import make_folder
-from headwater.warehouse.own_files import open_lock
+from headwater.storage.location import Location
 
 _LOCK = "pins.lock"
 
 
 @contextmanager
-def pinned(folder: Path, after: int) -> Iterator[None]:
+def pinned(folder: Location, after: int) -> Iterator[None]:
     """Keep everything behind a number while this is open."""
-    make_folder(folder, durable=False)
-    path = folder / f"{after:020d}-{uuid.uuid4().hex}.pin"
+    folder.make_folder(durable=False)
+    pin = folder / f"{after:020d}-{folder.storage.fresh_name()}.pin"
     with ExitStack() as stack:
         with releasing(folder):
-            file = stack.enter_context(path.open("x"))
-            stack.callback(path.unlink, missing_ok=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            stack.enter_context(pin.locked())
+            stack.callback(pin.remove)
         yield
 
 
-@contextmanager
-def releasing(folder: Path) -> Iterator[None]:
+def releasing(folder: Location) -> AbstractContextManager[object]:
     """No pin comes about while this is open, and no other process has it open."""
-    with open_lock(folder / _LOCK) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return (folder / _LOCK).locked()
 
 
-def pins_in(folder: Path) -> list[int]:
+def pins_in(folder: Location) -> list[int]:
     """The numbers behind which something is needed; to be asked while `releasing`."""
     found = []
-    for path in folder.glob("[0-9]*-*.pin"):
-        with suppress(FileNotFoundError), open_plain(path) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                found.append(int(path.name.split("-")[0]))
+    for pin in folder.files(".pin"):
+        number = pin.name.split("-")[0]
+        if number.isdecimal():
+            lock = pin.try_lock()
+            if lock is None:
+                found.append(int(number))
             else:
-                path.unlink(missing_ok=True)
+                with lock:
+                    pin.remove()
     return found

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Sequence
-from pathlib import Path
 
 from headwater.errors import EngineError
+from headwater.storage.location import Location
 from headwater.warehouse.commits import Action, commit_of
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.durable import make_folder, mode_of, set_modes, sync_folder, write_file
 from headwater.warehouse.snapshots import Snapshot
 
 
-def write_table(folder: Path, actions: Sequence[Action], *, durable: bool) -> None:
+def write_table(folder: Location, actions: Sequence[Action]) -> None:
     """Make a table whose first version has its contents already."""
     first = folder / "_delta_log" / f"{0:020}.json"
-    make_folder(first.parent, durable=durable)
-    write_file(first, "\n".join(map(json.dumps, actions)).encode(), durable=durable)
-    if durable:
-        sync_folder(first.parent)
-
-
-def move(folder: Path, target: Path, *, durable: bool) -> None:
-    make_folder(target.parent, durable=durable)
-    set_modes(folder, mode_of(target.parent) & 0o755)
-    folder.rename(target)
-    if durable:
-        sync_folder(target.parent)
+    first.parent.make_folder()
+    first.write("\n".join(map(json.dumps, actions)).encode())
 
 
 def whole(log: DeltaLog) -> Snapshot | None:
@@ -43,16 +31,18 @@ def whole(log: DeltaLog) -> Snapshot | None:
         return None
 
 
-def remade(log: DeltaLog, aside: Path, actions: Sequence[Action], staging: Path) -> DeltaLog:
+def remade(
+    log: DeltaLog, aside: Location, actions: Sequence[Action], staging: Location
+) -> DeltaLog:
     """Put a table, made in the folder `aside`, where a damaged or lost one was.
 
     Whoever still holds that one is refused from then on, as after a drop.
     """
-    write_table(aside, actions, durable=log.durable)
+    write_table(aside, actions)
     if log.folder.exists():
-        move(log.folder, staging / uuid.uuid4().hex, durable=log.durable)
-    move(aside, log.folder, durable=log.durable)
-    return DeltaLog(log.folder, durable=log.durable)
+        log.folder.move(staging / log.folder.storage.fresh_name())
+    aside.move(log.folder)
+    return DeltaLog(log.folder)
 
 
 def number_above(log: DeltaLog, known: int) -> int:

@@ -17,18 +17,16 @@ and commit numbers go on above all that can have been given.
 
 from __future__ import annotations
 
-import shutil
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_other
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import EngineError
+from headwater.storage.location import Location
 from headwater.warehouse.columns import check_change, check_columns
 from headwater.warehouse.commits import (
     APP,
@@ -40,7 +38,6 @@ from headwater.warehouse.commits import (
     metadata_of,
 )
 from headwater.warehouse.delta_log import OvertakenError
-from headwater.warehouse.durable import make_folder
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.remaking import number_above, remade, whole
 from headwater.warehouse.snapshots import DataFile, Snapshot
@@ -110,22 +107,21 @@ def replace(
 
 def _written(view: ViewTable, contents: Rows | DataFrame, schema: Schema) -> list[DataFile]:
     """The new files in the plain table's folder; a table that is not whole is made anew there."""
-    staging, durable = view.staging, view.durable
     if whole(view.plain):
-        return write_contents(contents, schema, view.plain.folder, staging, durable=durable)
+        return write_contents(contents, schema, view.plain.folder, view.staging)
     aside = _aside(view)
     try:
-        make_folder(aside, durable=False)
-        files = write_contents(contents, schema, aside, staging, durable=durable)
+        aside.make_folder(durable=False)
+        files = write_contents(contents, schema, aside, view.staging)
         view.log.check_in_place()
-        view.plain = remade(view.plain, aside, plain_table(view.name, schema), staging)
+        view.plain = remade(view.plain, aside, plain_table(view.name, schema), view.staging)
         return files
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        aside.remove_tree()
 
 
-def _aside(view: ViewTable) -> Path:
-    return view.staging / uuid.uuid4().hex
+def _aside(view: ViewTable) -> Location:
+    return view.staging / view.staging.storage.fresh_name()
 
 
 def _next_number(view: ViewTable, log: Snapshot | None, plain: Snapshot) -> int:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+
+from headwater.storage.location import Location
 
 _NAME = re.compile(r"([0-9]{1,18})-([0-9]{1,20})\.log")
 
 
-def segment_path(folder: Path, epoch: int, first: int) -> Path:
+def segment_path(folder: Location, epoch: int, first: int) -> Location:
     return folder / f"{epoch:08d}-{first:020d}.log"
 
 
-def segment_name(path: Path) -> tuple[int, int] | None:
+def segment_name(name: str) -> tuple[int, int] | None:
     """Epoch and first number; None if a file is named otherwise, and so is no segment."""
-    found = _NAME.fullmatch(path.name)
+    found = _NAME.fullmatch(name)
     return (int(found[1]), int(found[2])) if found else None

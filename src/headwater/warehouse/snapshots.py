@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -20,7 +19,7 @@ import pyarrow
 import pyarrow.parquet
 
 from headwater.errors import EngineError
-from headwater.reading import open_plain
+from headwater.storage.location import Location
 from headwater.warehouse.commits import APP, Action
 from headwater.warehouse.forms import ACTIONS, has_form
 
@@ -81,7 +80,7 @@ class DataFile:
 class Snapshot:
     """A table at one version; version -1 is before its first entry."""
 
-    folder: Path
+    folder: Location
     version: int = -1
     metadata: Mapping[str, Any] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
@@ -140,7 +139,7 @@ class Snapshot:
         )
 
 
-def from_checkpoint(folder: Path, version: int, parts: Sequence[Path]) -> Snapshot | None:
+def from_checkpoint(folder: Location, version: int, parts: Sequence[Location]) -> Snapshot | None:
     """The table as a checkpoint has it; None if that cannot be read."""
     try:
         actions = [action for part in parts for action in _actions(part)]
@@ -152,9 +151,8 @@ def from_checkpoint(folder: Path, version: int, parts: Sequence[Path]) -> Snapsh
     return found if found.metadata and found.protocol else None
 
 
-def _actions(part: Path) -> list[Action]:
-    open_plain(part).close()  # Arrow would wait for a FIFO
-    with pyarrow.parquet.ParquetFile(part) as file:
+def _actions(part: Location) -> list[Action]:
+    with pyarrow.parquet.ParquetFile(part.for_arrow()) as file:
         names = set(file.schema_arrow.names)
         table = file.read([name for name in _CHECKPOINT_COLUMNS if name in names])
     return [
@@ -174,7 +172,7 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _refuse_unread(folder: Path, protocol: Mapping[str, Any]) -> None:
+def _refuse_unread(folder: Location, protocol: Mapping[str, Any]) -> None:
     features = set(protocol.get("readerFeatures") or ())
     if protocol.get("minReaderVersion") == 2:
         features.add("columnMapping")
@@ -187,6 +185,6 @@ def _refuse_unread(folder: Path, protocol: Mapping[str, Any]) -> None:
         )
 
 
-def _refuse_deletion_vector(folder: Path, add: Mapping[str, Any]) -> None:
+def _refuse_deletion_vector(folder: Location, add: Mapping[str, Any]) -> None:
     if add.get("deletionVector"):
         _refuse_unread(folder, {"readerFeatures": ["deletionVectors"]})

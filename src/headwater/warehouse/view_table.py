@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.compute
@@ -15,6 +14,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
+from headwater.storage.location import Location
 from headwater.warehouse.cleaning import HOUR, clean_up
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import (
@@ -56,14 +56,11 @@ class Tail:
 class ViewTable:
     """One view; made by `Warehouse.view` and `Warehouse.create`."""
 
-    def __init__(
-        self, name: str, plain: Path, log: Path, staging: Path, *, durable: bool = True
-    ) -> None:
+    def __init__(self, name: str, plain: Location, log: Location, staging: Location) -> None:
         self.name = name
-        self.plain = DeltaLog(plain, durable=durable)
-        self.log = DeltaLog(log, durable=durable)
+        self.plain = DeltaLog(plain)
+        self.log = DeltaLog(log)
         self.staging = staging
-        self.durable = durable
 
     # What it is
 

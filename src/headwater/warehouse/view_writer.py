@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
     from headwater.warehouse.view_table import ViewTable
 
-CHECKPOINT_EVERY = 50
-"""After how many versions of the log a checkpoint is written, beside the commits."""
-
 
 class ViewWriter:
     """Commits to one view on behalf of one runner; not to be shared between threads.
@@ -52,13 +48,11 @@ class ViewWriter:
         self.view = view
         self.runner = runner
         self._log = view.log
-        self._checkpointing: threading.Thread | None = None
         self._failed = False
         view.at().check_files()  # says so if they cannot be built on
         for log in (view.log, view.plain):
             log.remove_broken_checkpoints()
         self.latest = self._open()
-        self._checkpoint_at = self._version + CHECKPOINT_EVERY - self._version % CHECKPOINT_EVERY
 
     def __enter__(self) -> ViewWriter:
         return self
@@ -72,9 +66,8 @@ class ViewWriter:
         self.close()
 
     def close(self) -> None:
-        """Wait for a checkpoint under way. The view stays taken until another writer opens."""
-        if self._checkpointing is not None:
-            self._checkpointing.join()
+        """Commit no more. The view stays taken until another writer opens."""
+        self._failed = True
 
     def commit(
         self,
@@ -93,7 +86,7 @@ class ViewWriter:
         """
         if self._failed:
             raise EngineError(
-                f"An earlier commit to the view {self.view.name} failed half-way.",
+                f"An earlier commit to the view {self.view.name} failed half-way, or was the last.",
                 "Open a new writer: it finds out whether that commit counts.",
             )
         self._check(delta, vector)
@@ -120,7 +113,6 @@ class ViewWriter:
             delete(self._log.folder, files)
             raise
         self._failed = False
-        self._checkpoint_soon()
         return self.latest
 
     # Data files
@@ -134,18 +126,18 @@ class ViewWriter:
             )
 
     def _write(self, delta: Rows | DataFrame, number: int) -> Sequence[DataFile]:
-        folder, durable = self._log.folder, self._log.durable
+        folder = self._log.folder
         if not isinstance(delta, Rows):
             from pyspark.sql import functions as f
 
             frame = delta.withColumn(COMMIT, f.lit(number).cast("bigint"))
-            return write_spark(frame, folder, self.view.staging, number, durable=durable)
+            return write_spark(frame, folder, self.view.staging, number)
         if not delta:
             return []
         table = arrow_table(delta)
         numbers = pyarrow.repeat(pyarrow.scalar(number, pyarrow.int64()), table.num_rows)
         table = table.append_column(COMMIT, numbers)
-        return [write_arrow(table, folder, number, number, durable=durable)]
+        return [write_arrow(table, folder, number, number)]
 
     # The log
 
@@ -239,16 +231,6 @@ class ViewWriter:
         if metadata is not None and "base" in metadata:
             self._base = base_from_json(metadata["base"])
         self._version += 1
-
-    # Checkpoints
-
-    def _checkpoint_soon(self) -> None:
-        running = self._checkpointing is not None and self._checkpointing.is_alive()
-        if self._version < self._checkpoint_at or running:
-            return
-        self._checkpoint_at = self._version + CHECKPOINT_EVERY
-        self._checkpointing = threading.Thread(target=self._log.try_checkpoint)
-        self._checkpointing.start()
 
 
 def _changes_data(action: Action) -> bool:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import shutil
-import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +13,13 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.errors import EngineError, InputError
+from headwater.storage.location import Location
+from headwater.storage.modes import OWN, mode_of, set_modes
 from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.durable import OWN, make_folder, mode_of, require_own, set_modes
 from headwater.warehouse.files import write_contents
-from headwater.warehouse.own_files import open_lock
-from headwater.warehouse.remaking import move, write_table
+from headwater.warehouse.remaking import write_table
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -42,13 +38,18 @@ class Warehouse:
     machine, not of the process, may then lose the newest.
     """
 
-    def __init__(self, path: Path | str, *, durable: bool = True) -> None:
+    def __init__(self, path: Location | Path | str, *, durable: bool = True) -> None:
         if "://" in str(path):
             raise InputError(
                 f"The warehouse '{path}' is not a folder: object stores are not supported yet.",
                 "Give the path of a local or mounted folder.",
             )
-        self.path = Path(path).absolute()
+        self._root = (
+            path
+            if isinstance(path, Location)
+            else Location.of(Path(path).absolute(), durable=durable)
+        )
+        self.path = self._root.path
         # delta-rs takes % for an escape; Spark takes the others for a pattern, and then reads a
         # file twice even if told that they are none.
         if found := set(str(self.path)) & set("%*?[]{}\\"):
@@ -56,11 +57,11 @@ class Warehouse:
                 f"The path of the warehouse '{self.path}' contains {' '.join(sorted(found))}.",
                 "Choose a folder without such characters in its path.",
             )
-        self.durable = durable
-        self._logs = self.path / OWN / "views"
-        self._staging = self.path / OWN / "staging"
-        self._trash = self.path / OWN / "trash"
-        require_own(self.path)
+        self._own = self._root / OWN
+        self._logs = self._own / "views"
+        self._staging = self._own / "staging"
+        self._trash = self._own / "trash"
+        self._root.require_own()
 
     @property
     def internal(self) -> Path:
@@ -68,9 +69,9 @@ class Warehouse:
         return self.path / OWN
 
     @property
-    def changes(self) -> Path:
+    def changes(self) -> Location:
         """Where the change logs of all sources are."""
-        return self.internal / "changes"
+        return self._own / "changes"
 
     def scratch(self, name: str) -> Path:
         """A folder for what is needed only for a while."""
@@ -78,8 +79,8 @@ class Warehouse:
 
     def let_read(self, readers: str) -> None:
         """Let these read the views, of which some may be there already, and nobody else."""
-        make_folder(self.internal, durable=self.durable)
-        require_own(self.path)
+        self._own.make_folder()
+        self._root.require_own()
         before, mode = mode_of(self.path), MODES[readers]
         try:
             self.internal.chmod(MODES["private"])
@@ -97,18 +98,15 @@ class Warehouse:
 
     def remove_leftovers(self, older_than_s: float = 3600.0) -> None:
         """Remove what processes that were killed have left behind, and nobody has touched since."""
-        for folder in (self._staging, self._trash, self.scratch("")):
-            for item in () if folder.is_symlink() else folder.glob("*"):
-                paths = [item, *item.rglob("*")] if item.is_dir() else [item]
-                if time.time() - max(_touched(path) for path in paths) > older_than_s:
-                    shutil.rmtree(item, ignore_errors=True)
-                    item.unlink(missing_ok=True)
+        moment = self._root.storage.now() - older_than_s
+        for folder in (self._staging, self._trash, self._own / "scratch"):
+            for item in () if folder.is_link() else folder.files():
+                if item.touched() < moment:
+                    item.remove_tree()
 
     def view_names(self) -> list[str]:
         """The views there are: a view exists when its signed log does."""
-        if not self._logs.is_dir():
-            return []
-        return sorted(item.name for item in self._logs.iterdir() if is_table(item))
+        return [item.name for item in self._logs.files() if is_table(item)]
 
     def view(self, name: str) -> ViewTable:
         if name not in (names := self.view_names()):
@@ -169,7 +167,7 @@ class Warehouse:
         check_columns(name, schema)
         check_change(name, schema, contents)
         self._refuse_existing(name)
-        aside = self._staging / uuid.uuid4().hex
+        aside = self._staging / self._root.storage.fresh_name()
         commit = Commit(
             name,
             1,
@@ -184,17 +182,17 @@ class Warehouse:
         try:
             commit = self._write_plain(aside / "plain", schema, commit, contents)
             table = log_table(name, schema, definition, list(vector), key)
-            write_table(aside / "log", [*commit.actions(), *table], durable=self.durable)
+            write_table(aside / "log", [*commit.actions(), *table])
             with self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
-                self._move(aside / "plain", self.path / name)
-                self._move(aside / "log", self._logs / name)
+                (aside / "plain").move(self._root / name)
+                (aside / "log").move(self._logs / name)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            aside.remove_tree()
         return self._table(name)
 
-    def drop(self, name: str) -> tuple[Path, ...]:
+    def drop(self, name: str) -> tuple[Location, ...]:
         """Remove a view: it is gone as soon as its signed log has been moved away.
 
         What is left of a damaged one goes as well; the folders that were removed are returned.
@@ -204,33 +202,31 @@ class Warehouse:
         with self._locked():
             for folder in remains:
                 self._throw_away(folder)
-        shutil.rmtree(self._trash, ignore_errors=True)
+        self._trash.remove_tree()
         return remains
 
-    def remains(self, name: str) -> tuple[Path, ...]:
+    def remains(self, name: str) -> tuple[Location, ...]:
         """The folders that there are of a view, whole or damaged: its signed log first."""
-        log, plain = self._logs / check_name(name), self.path / name
+        log, plain = self._logs / check_name(name), self._root / name
         ours = log.exists() or self._is_ours(plain)
         return tuple(folder for folder in (log, plain) if ours and folder.exists())
 
     # Making tables
 
     def _write_plain(
-        self, folder: Path, schema: Schema, commit: Commit, contents: Rows | DataFrame
+        self, folder: Location, schema: Schema, commit: Commit, contents: Rows | DataFrame
     ) -> Commit:
-        make_folder(folder, durable=False)
-        files = write_contents(contents, schema, folder, self._staging, durable=self.durable)
+        folder.make_folder(durable=False)
+        files = write_contents(contents, schema, folder, self._staging)
         commit = replace(commit, rows=sum(file.rows for file in files))
         table = [*plain_table(commit.view, schema), *(file.add() for file in files)]
-        write_table(folder, [*commit.actions(), *table], durable=self.durable)
+        write_table(folder, [*commit.actions(), *table])
         return commit
 
     # Folders
 
     def _table(self, name: str) -> ViewTable:
-        return ViewTable(
-            name, self.path / name, self._logs / name, self._staging, durable=self.durable
-        )
+        return ViewTable(name, self._root / name, self._logs / name, self._staging)
 
     def _refuse_existing(self, name: str) -> None:
         if name in self.view_names():
@@ -242,14 +238,14 @@ class Warehouse:
     def _remove_leftover(self, name: str) -> None:
         for folder in self.remains(name):
             self._throw_away(folder)
-        if (folder := self.path / name).exists():
+        if (folder := self._root / name).exists():
             raise InputError(
                 f"The folder {folder} is in the way of the view '{name}'.",
                 "It was not made by Headwater: move it away, or give the view another name.",
             )
 
     @staticmethod
-    def _is_ours(folder: Path) -> bool:
+    def _is_ours(folder: Location) -> bool:
         if not is_table(folder):
             return False
         try:
@@ -257,24 +253,11 @@ class Warehouse:
         except EngineError:
             return False
 
-    def _throw_away(self, folder: Path) -> None:
+    def _throw_away(self, folder: Location) -> None:
         if folder.exists():
-            self._move(folder, self._trash / uuid.uuid4().hex)
+            folder.move(self._trash / self._root.storage.fresh_name())
 
-    def _move(self, folder: Path, target: Path) -> None:
-        move(folder, target, durable=self.durable)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> AbstractContextManager[object]:
         """Folders are moved by one process at a time."""
-        make_folder(self._staging, durable=self.durable)
-        with open_lock(self.path / OWN / "lock") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-
-def _touched(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # somebody works there
-        return time.time()
+        self._staging.make_folder()
+        return (self._own / "lock").locked()

@@ -46,7 +46,8 @@ def lose_the_warehouse(world: World, random: Random) -> bool | None:
 @action(1)
 def damage_the_change_log(world: World, random: Random) -> bool | None:
     """A byte of a record that is on disk is another."""
-    files = [p for p in world.warehouse.changes.rglob("*") if p.is_file() and p.stat().st_size > 40]
+    folder = world.warehouse.changes.local
+    files = [p for p in folder.rglob("*") if p.is_file() and p.stat().st_size > 40]
     if not files:
         return False
     path = random.choice(files)

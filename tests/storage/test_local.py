@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.warehouse.durable import make_folder, put_if_absent, replace_file
+from headwater.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
 
 
 @pytest.fixture
@@ -25,19 +27,19 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_every_folder_that_was_made_is_synced_into_its_parent(
     tmp_path: Path, synced: list[Path]
 ) -> None:
-    make_folder(tmp_path / "a" / "b" / "c")
+    STORAGE.make_folder(tmp_path / "a" / "b" / "c")
     assert set(synced) == {tmp_path, tmp_path / "a", tmp_path / "a" / "b"}
     synced.clear()
-    make_folder(tmp_path / "a" / "b" / "d")
+    STORAGE.make_folder(tmp_path / "a" / "b" / "d")
     assert synced == [tmp_path / "a" / "b"]
 
 
 def test_a_file_is_synced_before_it_replaces_another_and_its_folder_after(
     tmp_path: Path, synced: list[Path]
 ) -> None:
-    replace_file(tmp_path / "x", b"old")
+    STORAGE.replace(tmp_path / "x", b"old")
     synced.clear()
-    replace_file(tmp_path / "x", b"new")
+    STORAGE.replace(tmp_path / "x", b"new")
     assert [path.parent if path.suffix else path for path in synced] == [tmp_path, tmp_path]
     assert ".tmp" in synced[0].name
     assert (tmp_path / "x").read_bytes() == b"new"
@@ -45,7 +47,7 @@ def test_a_file_is_synced_before_it_replaces_another_and_its_folder_after(
 
 
 def test_of_two_that_make_a_file_the_first_wins(tmp_path: Path) -> None:
-    assert put_if_absent(tmp_path / "x", b"first")
-    assert not put_if_absent(tmp_path / "x", b"second")
+    assert STORAGE.put_if_absent(tmp_path / "x", b"first")
+    assert not STORAGE.put_if_absent(tmp_path / "x", b"second")
     assert (tmp_path / "x").read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]

@@ -1,0 +1,150 @@
+"""A name in a storage, with which files are read and written as through a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from headwater.storage.contract import About, Appending, Content, Held, Storage
+from headwater.storage.local import LocalStorage
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A file or folder that may be there or not."""
+
+    path: Path
+    storage: Storage
+
+    @classmethod
+    def of(cls, place: Location | Path, *, durable: bool = True) -> Location:
+        """A path is one of this machine's file system."""
+        return cls(place, LocalStorage(durable)) if isinstance(place, Path) else place
+
+    def __truediv__(self, name: str) -> Location:
+        return Location(self.path / name, self.storage)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def parent(self) -> Location:
+        return Location(self.path.parent, self.storage)
+
+    @property
+    def local(self) -> Path:
+        """The path by which other programs on this machine reach it."""
+        assert isinstance(self.storage, LocalStorage), f"{self} is not on this machine"
+        return self.path
+
+    # Reading
+
+    def about(self) -> About | None:
+        return self.storage.about(self.path)
+
+    def exists(self) -> bool:
+        return self.about() is not None
+
+    def is_folder(self) -> bool:
+        about = self.about()
+        return about is not None and about.is_folder
+
+    def size(self) -> int:
+        """0 if it is gone."""
+        about = self.about()
+        return about.size if about is not None else 0
+
+    def modified(self) -> float:
+        """When it was last written; now if it is gone, because somebody is at it."""
+        about = self.about()
+        return about.modified if about is not None else self.storage.now()
+
+    def age_s(self) -> float:
+        return self.storage.now() - self.modified()
+
+    def touched(self) -> float:
+        """When something in the folder was last written, or itself."""
+        return max([self.modified(), *(file.touched() for file in self.files())])
+
+    def is_link(self) -> bool:
+        return self.storage.is_link(self.path)
+
+    def is_named(self) -> bool:
+        """Whether there is something of this name, a link that leads nowhere included."""
+        return self.exists() or self.is_link()
+
+    def require_own(self) -> None:
+        """Refuse a warehouse of another user."""
+        self.storage.check_owner(self.path)
+
+    def names(self) -> list[str]:
+        """What is in the folder."""
+        return self.storage.names(self.path)
+
+    def files(self, ending: str = "") -> list[Location]:
+        """What is in the folder under names that end so, sorted; nothing if there is none."""
+        try:
+            return [self / name for name in sorted(self.names()) if name.endswith(ending)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def open(self) -> BinaryIO:
+        return self.storage.open(self.path)
+
+    def for_arrow(self) -> Any:
+        return self.storage.for_arrow(self.path)
+
+    def hold(self) -> Held | None:
+        return self.storage.hold(self.path)
+
+    # Writing
+
+    def write(self, content: Content) -> None:
+        self.storage.write(self.path, content)
+
+    def replace(self, content: Content, durable: bool = True) -> None:
+        self.storage.replace(self.path, content, durable)
+
+    def put_if_absent(self, content: Content, check: Callable[[], None] = lambda: None) -> bool:
+        return self.storage.put_if_absent(self.path, content, check)
+
+    def appending(self) -> Appending:
+        return self.storage.appending(self.path)
+
+    def make_folder(self, durable: bool = True) -> None:
+        self.storage.make_folder(self.path, durable)
+
+    def move(self, target: Location) -> None:
+        self.storage.move(self.path, target.path)
+
+    def adopt(self, target: Location) -> None:
+        self.storage.adopt(self.path, target.path)
+
+    def lend(self) -> AbstractContextManager[Path]:
+        return self.storage.lend(self.path)
+
+    def settle(self, names: Sequence[str]) -> None:
+        self.storage.settle(self.path, names)
+
+    def remove(self) -> None:
+        self.storage.remove(self.path)
+
+    def remove_tree(self) -> None:
+        self.storage.remove_tree(self.path)
+
+    # Processes beside this one
+
+    def locked(self) -> AbstractContextManager[object]:
+        """Wait for the lock, and hold it until this is left."""
+        return cast(AbstractContextManager[object], self.storage.lock(self.path))
+
+    def try_lock(self) -> AbstractContextManager[object] | None:
+        """The lock; None if another has it."""
+        return self.storage.lock(self.path, wait=False)
