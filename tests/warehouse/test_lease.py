@@ -188,7 +188,7 @@ def test_a_runner_that_was_replaced_stays_so_when_the_lease_file_is_deleted(tmp_
 def test_a_lease_lock_that_was_deleted_is_not_held_by_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr(module, "_LOCK_TRIES", 20)
     first, second = Lease(tmp_path), Lease(tmp_path)
     first.acquire()
     with first.guard():

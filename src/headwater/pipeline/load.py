@@ -40,6 +40,7 @@ from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Receive, Subscription
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -92,9 +93,13 @@ class _LostSnapshotError(HeadwaterError):
 
 def _hold(feed: Feed, deliver: Receive) -> Subscription:
     """A place in the channel far enough back that a snapshot taken now begins behind it."""
-    channel = feed.channel
-    after = max(feed.log.first - 1, channel.end - _LOOK_BACK, 0)
-    return channel.subscribe(deliver, after, paused=True)
+    after = held_back(feed.log, feed.channel.end)
+    return feed.channel.subscribe(deliver, after, paused=True)
+
+
+def held_back(log: ChangeLog, end: int) -> int:
+    """Behind which number a snapshot that is taken now begins for certain."""
+    return max(log.first - 1, end - _LOOK_BACK, 0)
 
 
 def _load(

@@ -56,6 +56,10 @@ class Storage(Protocol):
         """Seconds since 1970, by the clock that files are stamped with."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Leave time to other processes."""
+        ...
+
     def fresh_name(self) -> str:
         """A name that nobody else has."""
         ...

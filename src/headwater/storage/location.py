@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from headwater.reading import too_large
 from headwater.storage.contract import About, Appending, Content, Held, Storage
 from headwater.storage.local import LocalStorage
 
@@ -41,8 +42,9 @@ class Location:
     @property
     def local(self) -> Path:
         """The path by which other programs on this machine reach it."""
-        assert isinstance(self.storage, LocalStorage), f"{self} is not on this machine"
-        return self.path
+        with self.lend() as path:
+            assert path == self.path, f"{self} is not on this machine"
+        return path
 
     # Reading
 
@@ -97,6 +99,13 @@ class Location:
 
     def open(self) -> BinaryIO:
         return self.storage.open(self.path)
+
+    def read(self, most: int) -> bytes:
+        """All of a plain file that has at most so many bytes."""
+        with self.open() as file:
+            if self.size() > most:
+                raise too_large(most)
+            return file.read()
 
     def for_arrow(self) -> Any:
         return self.storage.for_arrow(self.path)

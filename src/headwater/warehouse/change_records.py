@@ -220,11 +220,15 @@ def surviving_numbers(path: Location) -> Iterator[int]:
 
 
 def _check_start(file: IO[bytes]) -> bool:
-    """Whether there is a start; one that was cut off has nothing behind it."""
+    """Whether there is a start; one that a crash has cut off, or left zeros of, ends the segment.
+
+    Nothing is written behind it before it is on the disk.
+    """
     start = file.read(_START.size)
     if start == SEGMENT_START:
         return True
-    if SEGMENT_START.startswith(start):
+    torn = all(byte in (0, ours) for byte, ours in zip(start, SEGMENT_START, strict=False))
+    if torn and next(_all_in(file.read(), len(start)), None) is None:
         return False
     magic, number = _START.unpack(start.ljust(_START.size, b"\0"))
     raise FormatError(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from collections.abc import Sequence
 
 from deltalake import DeltaTable
@@ -89,7 +88,7 @@ class DeltaLog:
                 self._known = found
                 return found
             self.check_in_place()
-            time.sleep(_PAUSE_S)  # clean-up was at it
+            self.folder.storage.pause(_PAUSE_S)  # clean-up was at it
         raise self._damaged(
             f"there is no entry {found.version + 1} that can be read, but there are later ones"
         )
@@ -262,7 +261,7 @@ class DeltaLog:
                         f"No checkpoint of the table {self.folder} could be written: {error}",
                         "Look at the disk of the warehouse; nothing was removed.",
                     ) from error
-                time.sleep(_PAUSE_S)
+                self.folder.storage.pause(_PAUSE_S)
 
     def _checkpoint(self, version: int) -> Snapshot | None:
         return from_checkpoint(self.folder, version, self._checkpoints().get(version, []))

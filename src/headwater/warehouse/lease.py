@@ -16,12 +16,10 @@ import os
 import re
 import socket
 import threading
-import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
 from headwater.storage.location import Location
@@ -32,13 +30,15 @@ from headwater.warehouse.segments import segment_name
 
 RENEW_S = 2.0
 STALE_S = 15.0
-_LOCK_WAIT_S = 10.0
+_LOCK_TRIES = 2000
+_LOCK_PAUSE_S = 0.005
 
 
-class Lease:
-    """The right to run; `acquire` it first, `release` it last."""
+class Claim:
+    """The right to run: `acquire` it first, `renew` it from time to time, `release` it last."""
 
-    def __init__(self, folder: Location | Path) -> None:
+    def __init__(self, folder: Location | Path, host: Host | None = None) -> None:
+        self._host = host or ThisProcess()
         self._folder = Location.of(folder)
         self._file = self._folder / "lease.json"
         self._epoch_file = self._folder / "epoch"
@@ -46,22 +46,18 @@ class Lease:
         self.epoch = 0
         self.warehouse = ""
         """What tells this warehouse from others, wherever it is reached from."""
-        self.runner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.runner = f"{self._host.name}/{self._host.pid}/{self._folder.storage.fresh_name()[:8]}"
 
     def acquire(self) -> None:
         """Become the runner; BusyError if another one is at work."""
         with self._writing():
             self._acquire()
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-        self._thread.start()
 
     def _acquire(self) -> None:
         self._folder.make_folder()
         with self._locked():
             current = self._read()
-            if current and not _is_over(current):
+            if current and not self._is_over(current):
                 raise BusyError(
                     f"Another runner is at work on this warehouse: process {current['pid']} "
                     f"on {current['host']}.",
@@ -97,9 +93,6 @@ class Lease:
 
         Where the disk is full or the folder is gone, the end of this process tells the same.
         """
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
         with suppress(OSError, HeadwaterError), self._locked():
             if not self.lost:
                 self._write(released=True)
@@ -110,13 +103,25 @@ class Lease:
         runner = self._read().get("runner", self.runner)
         return not self.epoch or runner != self.runner or self._stored_epoch() > self.epoch
 
-    def _renew(self) -> None:
-        while not self._stop.wait(RENEW_S):
-            # A full disk may have room again.
-            with suppress(OSError, HeadwaterError), self._locked():
-                if self.lost:
-                    return
-                self._write(released=False)
+    def renew(self) -> bool:
+        """Say that this runner is still at work; False if it is not the runner any more."""
+        with suppress(OSError, HeadwaterError), self._locked():  # a full disk may have room again
+            if self.lost:
+                return False
+            self._write(released=False)
+        return True
+
+    def current(self) -> dict[str, Any] | None:
+        """Who runs now, if anybody does."""
+        found = self._read()
+        return found if found and not self._is_over(found) else None
+
+    def _is_over(self, lease: dict[str, Any]) -> bool:
+        return bool(
+            lease.get("released")
+            or self._host.is_gone(lease)
+            or self._folder.storage.now() - lease["renewed"] > STALE_S
+        )
 
     # Epochs
 
@@ -143,28 +148,28 @@ class Lease:
             "epoch": self.epoch,
             "warehouse": self.warehouse,
             "runner": self.runner,
-            "host": socket.gethostname(),
-            "machine": _machine(),
-            "pid": os.getpid(),
-            "started": _started(os.getpid()),
-            "renewed": time.time(),
+            "host": self._host.name,
+            "machine": self._host.machine,
+            "pid": self._host.pid,
+            "started": self._host.started,
+            "renewed": self._folder.storage.now(),
             "released": released,
         }
         self._file.replace(json.dumps(data).encode(), durable=False)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        deadline = time.monotonic() + _LOCK_WAIT_S
-        while (lock := self._try_lock()) is None:
-            if time.monotonic() > deadline:
-                raise BusyError(
-                    "The lease of this warehouse is locked by a process that does not "
-                    f"go on: {self._read().get('pid', 'unknown')}.",
-                    "End that process, then try again.",
-                )
-            time.sleep(0.005)
-        with lock:
-            yield
+        for _ in range(_LOCK_TRIES):
+            if (lock := self._try_lock()) is not None:
+                with lock:
+                    yield
+                return
+            self._folder.storage.pause(_LOCK_PAUSE_S)
+        raise BusyError(
+            "The lease of this warehouse is locked by a process that does not "
+            f"go on: {self._read().get('pid', 'unknown')}.",
+            "End that process, then try again.",
+        )
 
     def _try_lock(self) -> AbstractContextManager[object] | None:
         """None while another holds it."""
@@ -193,18 +198,61 @@ class Lease:
             ) from None
 
 
+class Lease(Claim):
+    """A claim that a thread renews until it is released."""
+
+    def __init__(self, folder: Location | Path) -> None:
+        super().__init__(folder)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def acquire(self) -> None:
+        super().acquire()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        super().release()
+
+    def _keep(self) -> None:
+        while not self._stop.wait(RENEW_S) and self.renew():
+            pass
+
+
 def current_runner(folder: Location | Path) -> dict[str, Any] | None:
     """Who runs now, if anybody does."""
-    found = Lease(folder)._read()
-    return found if found and not _is_over(found) else None
+    return Claim(folder).current()
 
 
-def _is_over(lease: dict[str, Any]) -> bool:
-    if lease.get("released"):
-        return True
-    if lease.get("machine") == _machine() and _started(lease["pid"]) != lease.get("started"):
-        return True  # that process is gone
-    return bool(time.time() - lease["renewed"] > STALE_S)
+class Host(Protocol):
+    """The process that claims, and what it can tell of others."""
+
+    name: str
+    machine: str
+    """Where process numbers mean the same."""
+    pid: int
+    started: str | None
+
+    def is_gone(self, lease: Mapping[str, Any]) -> bool:
+        """Whether the process that wrote a lease is known to have ended."""
+        ...
+
+
+class ThisProcess:
+    """This process, on this machine."""
+
+    def __init__(self) -> None:
+        self.name = socket.gethostname()
+        self.machine = _machine()
+        self.pid = os.getpid()
+        self.started = _started(self.pid)
+
+    def is_gone(self, lease: Mapping[str, Any]) -> bool:
+        ours = lease.get("machine") == self.machine
+        return ours and _started(lease["pid"]) != lease.get("started")
 
 
 def _machine() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.errors import EngineError
-from headwater.reading import parse_json, read_at_most
+from headwater.reading import parse_json
 from headwater.storage.location import Location
 
 _MOST_BYTES = 256 << 20
@@ -27,8 +27,7 @@ def read_own(path: Location) -> dict[str, Any] | None:
 def read_own_bytes(path: Location) -> bytes | None:
     """What is in a file; None if it is missing."""
     try:
-        with path.open() as file:
-            return read_at_most(file, _MOST_BYTES)
+        return path.read(_MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

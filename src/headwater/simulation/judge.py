@@ -1,0 +1,219 @@
+"""What has to hold of a deployment, whatever happened to it.
+
+The judge reads the warehouse as everybody does, through the ledger's own code, and knows what the
+databases committed. Each commit is the view at its vector; numbers and vectors only grow; what a
+number means never changes once something was committed with it; levels hold from load to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
+from headwater.check.certificate import Claim, certify
+from headwater.check.history import History
+from headwater.check.levels import Level
+from headwater.pipeline.maintenance import identity
+from headwater.simulation.database import Database
+from headwater.simulation.disk import Disk, Mount
+from headwater.simulation.workload import ViewAtLevel
+from headwater.storage.local import LocalStorage
+from headwater.storage.location import Location
+from headwater.warehouse.changes import Break, ChangeLog
+from headwater.warehouse.commits import Commit
+from headwater.warehouse.vectors import Vector
+from headwater.warehouse.warehouse import Warehouse
+
+ROOT = Path("/warehouse")
+
+
+class ViolationError(AssertionError):
+    """Something that must never happen has happened."""
+
+
+def demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise ViolationError(what)
+
+
+@dataclass
+class _Shown:
+    """What a view has shown since it was last loaded."""
+
+    number: int = 0
+    contents: Rows | None = None
+    start: Vector = field(default_factory=dict)
+    vector: Vector = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
+
+
+class Judge:
+    """Follows the views of a deployment from outside."""
+
+    def __init__(
+        self, disk: Disk, databases: Mapping[str, Database], views: Iterable[ViewAtLevel]
+    ) -> None:
+        storage = LocalStorage(system=Mount(disk, lambda step, path: None))
+        self.warehouse = Warehouse(Location(ROOT, storage))
+        self.commits = 0
+        self._databases = databases
+        self._views = {view.name: view for view in views}
+        self._shown = {name: _Shown() for name in self._views}
+        self._units: dict[str, list[tuple[int, ...]]] = {source: [] for source in databases}
+        """For each source and number, from 1 on, the stamps of what it means."""
+
+    # What is looked at while it runs
+
+    def look(self, name: str, upto: int) -> None:
+        """Judge the commits of a view up to a number, all of which are durable."""
+        shown = self._shown[name]
+        if upto <= shown.number:
+            return
+        table = self.warehouse.view(name)
+        for commit, delta in table.changes(shown.number):
+            if commit.number > upto:
+                break
+            demand(
+                commit.kind == "load" or commit.number == shown.number + 1,
+                f"{name}: commit {commit.number} follows {shown.number}",
+            )
+            if commit.kind == "load":
+                self._certify(name)
+                shown = _Shown(contents=table.rows(commit.number), start=commit.vector)
+                self._shown[name] = shown
+            elif shown.contents is not None:
+                shown.contents = shown.contents + delta
+            self._judge(name, shown, commit)
+
+    def _judge(self, name: str, shown: _Shown, commit: Commit) -> None:
+        self.commits += 1
+        numbers = {source: at.number for source, at in commit.vector.items()}
+        expected = self._view_at(name, numbers)
+        demand(
+            shown.contents == expected,
+            f"{name}: commit {commit.number} ({commit.kind}) at {_shown(commit.vector)} shows "
+            f"{shown.contents}, and the view there is {expected}",
+        )
+        before = shown.vector or commit.vector
+        demand(
+            all(at.number >= before[source].number for source, at in commit.vector.items()),
+            f"{name}: commit {commit.number} goes back from {_shown(before)}",
+        )
+        if shown.vector:
+            taken = self._order_of(name, shown.vector, commit.vector)
+            shown.claims.append(Claim(expected, taken))
+        shown.number, shown.vector = commit.number, commit.vector
+
+    def _order_of(self, name: str, before: Vector, after: Vector) -> tuple[str, ...]:
+        """The transactions between two vectors, in an order in which the view changes once.
+
+        A commit does not tell the order between sources; where no such order exists, any will do.
+        """
+        start = {source: at.number for source, at in before.items()}
+        goal = {source: at.number for source, at in after.items()}
+        old, new = self._view_at(name, start), self._view_at(name, goal)
+        ways: list[tuple[dict[str, int], tuple[str, ...], bool]] = [(start, (), False)]
+        seen = set()
+        while ways:
+            at, taken, changed = ways.pop()
+            if at == goal:
+                return taken
+            for source in goal:
+                if at[source] < goal[source]:
+                    following = {**at, source: at[source] + 1}
+                    view = self._view_at(name, following)
+                    key = (*following.values(), changed or view != old)
+                    if key not in seen and (view == new or (view == old and not changed)):
+                        seen.add(key)
+                        step = identity(source, following[source])
+                        ways.append((following, (*taken, step), changed or view != old))
+        return tuple(
+            identity(source, number)
+            for source, upto in goal.items()
+            for number in range(start[source] + 1, upto + 1)
+        )
+
+    def _view_at(self, name: str, numbers: Mapping[str, int]) -> Rows:
+        return evaluate_view(self._views[name].view, self._state(numbers))
+
+    def _state(self, numbers: Mapping[str, int]) -> dict[str, Rows]:
+        found: dict[str, Rows] = {}
+        for source, database in self._databases.items():
+            number = numbers.get(source, 0)
+            units = self._units[source]
+            demand(number <= len(units), f"{source}: {number} is in no change log")
+            stamps = {stamp for unit in units[:number] for stamp in unit}
+            found |= database.state(stamps)
+        return found
+
+    def learn(self, source: str, again: bool = False) -> None:
+        """What new numbers of a source mean, or once more what all of them do.
+
+        They may be let go later, and never mean something else.
+        """
+        known = self._units[source]
+        log = ChangeLog(self.warehouse.changes, source)
+        for record in log.heads(log.first - 1 if again else len(known)):
+            unit = () if isinstance(record, Break) else (*record.others, record.stamp)
+            if record.number == len(known) + 1:
+                known.append(unit)
+            demand(
+                record.number <= len(known) and known[record.number - 1] == unit,
+                f"{source}: {record.number} means {unit} now, and there was {known}",
+            )
+
+    # What is looked at in the end
+
+    def conclude(self) -> None:
+        """Everything that was committed is shown, by the plain tables too."""
+        final = {source: len(units) for source, units in self._units.items()}
+        for source, units in self._units.items():
+            stamps = [stamp for unit in units for stamp in unit]
+            committed = len(self._databases[source].transactions)
+            demand(
+                stamps == list(range(1, committed + 1)),
+                f"{source} has committed {committed}, and the change log has {stamps}",
+            )
+        whole: dict[str, Rows] = {}
+        for database in self._databases.values():
+            whole |= database.state(frozenset(range(1, len(database.transactions) + 1)))
+        for name, view in self._views.items():
+            found = self.warehouse.view(name).rows()
+            expected = evaluate_view(view.view, whole)
+            demand(found == expected, f"{name} ends with {found}, and should with {expected}")
+            shown = self._shown[name]
+            demand(
+                all(at.number == final[source] for source, at in shown.vector.items()),
+                f"{name} ends at {_shown(shown.vector)}, and the logs at {final}",
+            )
+            self._certify(name)
+
+    def _certify(self, name: str) -> None:
+        """The level of what a view has shown since its last load."""
+        shown, view = self._shown[name], self._views[name]
+        if not shown.claims:
+            return
+        history = History(
+            view.view,
+            self._state({source: at.number for source, at in shown.start.items()}),
+            tuple(shown.start),
+            {source: self._transactions(source, shown) for source in shown.start},
+        )
+        found = certify(history, shown.claims)
+        least = min(view.level, Level.COMPLETE)
+        demand(found.level >= least, f"{name} is {found.level} and not {least}: {found.broken}")
+
+    def _transactions(self, source: str, shown: _Shown) -> tuple:  # type: ignore[type-arg]
+        first, last = shown.start[source].number + 1, shown.vector[source].number
+        units: Sequence[tuple[int, ...]] = self._units[source][first - 1 : last]
+        return tuple(
+            replace(self._databases[source].unit(unit), id=identity(source, number))
+            for number, unit in enumerate(units, first)
+        )
+
+
+def _shown(vector: Vector) -> str:
+    return str({source: at.number for source, at in vector.items()})

@@ -1,0 +1,388 @@
+"""A simulated runner: the machines of production, driven one step at a time over the ledger.
+
+Which of the steps that are possible is taken next is drawn. What threads do in a real runner,
+and what a real runner waits for, are steps here; everything that decides is the same code.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.rows import Rows
+from headwater.pipeline.load import held_back
+from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.pipeline.recording import Recording, numbered_of
+from headwater.project.gaps import check_goes_on
+from headwater.project.needs import loaded_columns
+from headwater.protocol.effects import Ask
+from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.simulation.database import Columns, Database
+from headwater.simulation.judge import ROOT
+from headwater.simulation.workload import ViewAtLevel
+from headwater.sources.contract import Marked, as_it_is
+from headwater.sources.order import (
+    Answer,
+    Await,
+    Deliver,
+    Inquire,
+    Numbered,
+    Order,
+    Place,
+    stamps_of,
+)
+from headwater.sources.subscription import Delivery
+from headwater.storage.location import Location
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.lease import Claim
+from headwater.warehouse.vectors import Reached
+from headwater.warehouse.view_table import ViewTable
+from headwater.warehouse.view_writer import ViewWriter
+from headwater.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from headwater.simulation.world import World
+
+_KEPT = timedelta(hours=1)
+
+
+@dataclass
+class SimulatedHost:
+    """The process that claims the lease; another's end is known only on the same machine."""
+
+    pid: int
+    alive: set[int]
+    name: str = "simulated"
+    machine: str = "simulated"
+    started: str | None = "0"
+
+    def is_gone(self, lease: Mapping[str, Any]) -> bool:
+        return lease["pid"] not in self.alive
+
+
+class Reading:
+    """A source as this runner reads it: its order, its change log, and what is on its way there."""
+
+    def __init__(self, database: Database, log: ChangeLog, claim: Claim, columns: Columns) -> None:
+        self.database = database
+        self.log = log
+        self.columns = columns
+        self._claim = claim
+        log.open(claim.epoch, claim.check)
+        self.recording = Recording(log.end, log.position)
+        self.order = Order(log.end, log.position or None, lambda number: log.end >= number)
+        self.cursor = database.open(log.position)
+
+    def read(self, world: World) -> None:
+        logged, self.cursor = self.database.read(self.cursor, self.columns, world.random)
+        kept = [item for item in logged if not isinstance(item, Marked)]
+        self.recording.record(self.order.end + 1, kept)
+        self.order.take(logged)
+
+    def reconnect(self, world: World) -> None:
+        """Read again behind what was read; the log may group it otherwise."""
+        self.cursor = max(self.cursor, self.database.open(self.order.position))
+
+    def write(self, world: World) -> None:
+        if records := self.recording.batch():
+            self.log.append(records)
+            self.recording.synced(self.log.end, self.log.position)
+            world.judge.learn(self.database.name)
+
+    def acknowledge(self, world: World) -> None:
+        position = self.recording.to_acknowledge(world.disk.now, at_once=True)
+        if position is not None:
+            with self._claim.guard():
+                world.interrupt("acknowledge", ROOT)
+                self.database.acknowledge(position)
+            self.recording.acknowledged(position, world.disk.now)
+
+    def next_of(self, place: Place) -> Numbered:
+        held = self.order.held(place.cursor, 1)
+        if held:
+            return held[0].item
+        return next(numbered_of(record) for record in self.log.read(place.cursor - 1))
+
+    def place(self, after: int) -> Place:
+        """A place behind a number, as a channel makes it."""
+        place = Place(self.order, after + 1)
+        self.order.places.append(place)
+        missing = self.order.first_known - after - 1
+        if missing > 0:
+            heads = islice(self.log.heads(after), missing)
+            self.order.recall(after, [stamps_of(numbered_of(record)) for record in heads])
+        first = self.log.first
+        if after >= first:
+            heads = islice(self.log.heads(first - 1), after - first + 1)
+            place.received([stamps_of(numbered_of(record)) for record in heads])
+        return place
+
+
+@dataclass
+class Kept:
+    """A view that this runner keeps."""
+
+    wanted: ViewAtLevel
+    plan: Plan
+    table: ViewTable
+    writer: ViewWriter
+    maintenance: Maintenance
+    places: dict[str, Place]
+    inbox: deque[Delivery] = field(default_factory=deque)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was read is shown."""
+        return (
+            not self.inbox
+            and not any(place.has_work for place in self.places.values())
+            and self.maintenance.vector == self.maintenance.visible
+        )
+
+
+Step = Callable[[], None]
+
+
+class Process:
+    """One runner, from taking the lease to its end."""
+
+    def __init__(self, world: World, pid: int, wanted: Sequence[ViewAtLevel]) -> None:
+        self.world = world
+        self.pid = pid
+        self.doing = "start"
+        self.kept: dict[str, Kept] = {}
+        self._wanted = wanted
+        self._storage = world.storage(self)
+        self._root = Location(ROOT, self._storage)
+        self.readings: dict[str, Reading] = {}
+        self._markers = 0
+        self._may_stop = False
+
+    @property
+    def is_replaced(self) -> bool:
+        return self.claim.epoch > 0 and self.world.highest_epoch > self.claim.epoch
+
+    # From beginning to end
+
+    def run(self) -> None:
+        """Raises what ends it, a crash included; BusyError if another is at work."""
+        world = self.world
+        self.claim = Claim(self._root / "_headwater", SimulatedHost(self.pid, world.alive))
+        self.claim.acquire()
+        world.highest_epoch = max(world.highest_epoch, self.claim.epoch)
+        self.warehouse = Warehouse(self._root)
+        self.warehouse.remove_leftovers()
+        for source, database in world.databases.items():
+            log = ChangeLog(self.warehouse.changes, source)
+            self.readings[source] = Reading(database, log, self.claim, self._columns(source))
+            world.judge.learn(source, again=True)
+        for wanted in self._wanted:
+            self._bring_up(wanted)
+        while not world.is_over(self):
+            self._step()
+        self._stop()
+
+    def _columns(self, source: str) -> Columns:
+        """What the views need that are kept now, and those that are in the warehouse."""
+        found = dict(loaded_columns(self.warehouse, source))
+        for wanted in self._wanted:
+            for relation in wanted.view.relations:
+                if relation.source == source:
+                    used = frozenset(wanted.view.used_columns[relation.name])
+                    found[relation.short_name] = found.get(relation.short_name, used) | used
+        return found
+
+    def _bring_up(self, wanted: ViewAtLevel) -> None:
+        plan = wanted.plan()
+        if wanted.name not in self.warehouse.view_names():
+            self._does("load")
+            self._load(wanted, plan)
+        self._does("start")
+        table = self.warehouse.view(wanted.name)
+        vector = table.latest().vector
+        for source, reached in vector.items():
+            check_goes_on(wanted.name, source, reached.number, self.readings[source].log)
+        places = {s: self.readings[s].place(at.number) for s, at in vector.items()}
+        writer = table.writer(self.claim.runner)
+        self.world.judge.look(wanted.name, writer.latest.number)
+        vector = writer.latest.vector
+        self.kept[wanted.name] = Kept(
+            wanted, plan, table, writer, Maintenance(plan, vector), places
+        )
+
+    def _load(self, wanted: ViewAtLevel, plan: Plan) -> None:
+        """Read every source in a snapshot that splits its order."""
+        state: dict[str, Rows] = {}
+        vector: dict[str, Reached] = {}
+        for source in plan.view.sources:
+            reading = self.readings[source]
+            place = reading.place(held_back(reading.log, reading.order.end))
+            number = None
+            while number is None:
+                known = reading.order.end
+                marker = self._marker()
+                seen, found = reading.database.snapshot(marker)
+                while not reading.order.has_passed(marker):
+                    self.world.interrupt("read", ROOT)
+                    reading.read(self.world)
+                number = place.split(seen, known)
+            reading.order.places.remove(place)
+            state |= found
+            self._make_durable(reading, number)
+            vector[source] = Reached(number, reading.log.position or {})
+        narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
+        self.warehouse.put(
+            wanted.name,
+            plan.view.schema,
+            plan.definition,
+            vector,
+            evaluate_view(plan.view, narrow),
+            algorithm=plan.algorithm,
+            level=plan.level,
+            runner=self.claim.runner,
+        )
+
+    def _stop(self) -> None:
+        """Commit what is ready, and let the next one in."""
+        for kept in self.kept.values():
+            self._write_all(kept, kept.maintenance.finish())
+        self._does("stop")
+        for reading in self.readings.values():
+            reading.write(self.world)
+            reading.log.close()
+        self.claim.release()
+
+    # Steps
+
+    def _step(self) -> None:
+        steps = list(self._steps())
+        name, step = self.world.random.choice(steps)
+        self._does(name)
+        step()
+        self.world.passes()
+
+    def _does(self, what: str) -> None:
+        self.doing = what
+
+    def _steps(self) -> Iterator[tuple[str, Step]]:
+        world = self.world
+        yield "wait", lambda: world.interrupt("wait", ROOT)
+        if world.random.random() < 0.1:
+            yield "lease", self._renew
+        for reading in self.readings.values():
+            if not reading.database.is_read(reading.cursor):
+                yield "read", lambda r=reading: r.read(world)  # type: ignore[misc]
+            if reading.recording.is_due:
+                yield "change log", lambda r=reading: r.write(world)  # type: ignore[misc]
+            if reading.recording.to_acknowledge(world.disk.now, at_once=True) is not None:
+                yield "acknowledge", lambda r=reading: r.acknowledge(world)  # type: ignore[misc]
+        for kept in self.kept.values():
+            for source, place in kept.places.items():
+                if place.has_work:
+                    yield "deliver", lambda k=kept, s=source: self._work(k, s)  # type: ignore[misc]
+            if kept.inbox:
+                yield "commit", lambda k=kept: self._take(k)  # type: ignore[misc]
+            elif kept.maintenance.vector != kept.maintenance.visible:
+                yield "commit", lambda k=kept: self._tick(k)  # type: ignore[misc]
+            if world.random.random() < world.upkeep:
+                yield world.random.choice(self._upkeep(kept))
+
+    def _upkeep(self, kept: Kept) -> list[tuple[str, Step]]:
+        view = self.warehouse.view
+        name = kept.wanted.name
+        return [
+            ("fold", lambda: self._fold(name)),
+            ("fold", lambda: self._fold(name)),
+            ("merge", lambda: _ignore(view(name).compact(at_least=2))),
+            ("merge", lambda: _ignore(view(name).compact(at_least=2))),
+            ("clean up", lambda: view(name).clean_up(_KEPT)),
+            ("release", self._release),
+            ("release", self._release),
+        ]
+
+    def _renew(self) -> None:
+        self.claim.renew()
+        self.claim.check()
+
+    def _fold(self, name: str) -> None:
+        self.warehouse.view(name).fold(_no_spark, self.claim.runner)
+
+    def _release(self) -> None:
+        for source, reading in self.readings.items():
+            reached = [reading.order.needed - 1]
+            for name in self.warehouse.view_names():
+                vector = self.warehouse.view(name).latest().vector
+                reached += [vector[source].number] if source in vector else []
+            reading.log.release(min(reached), 3600.0)
+
+    def _work(self, kept: Kept, source: str) -> None:
+        """One thing that a subscription does."""
+        reading, place = self.readings[source], kept.places[source]
+        match place.next():
+            case Inquire(ask):
+                relations = kept.plan.view.relations
+                place.replied(reading.database.answer(ask, self._marker(), relations))
+            case Deliver():
+                item = reading.next_of(place)
+                delivery = Delivery(source, None, item.position, number=place.cursor)
+                event = relevant(kept.plan.view, item.transaction, delivery, as_it_is)  # type: ignore[union-attr]
+                kept.inbox.append(replace(delivery, event=TransactionArrived(event)))
+                place.delivered(item)
+                reading.order.trim()
+            case Answer(ask, reply):
+                answer = AnswerArrived(source, ask.label, reply.results)
+                kept.inbox.append(Delivery(source, answer, None))
+                place.answered()
+            case Await():
+                pass
+
+    def _take(self, kept: Kept) -> None:
+        now = self.world.disk.now
+        self._write_all(kept, kept.maintenance.tick(now, more=True))
+        for effect in kept.maintenance.take(kept.inbox.popleft(), now):
+            match effect:
+                case Ask(source=source):
+                    kept.places[source].ask(effect)
+                case Commit():
+                    self._write_all(kept, [effect])
+
+    def _tick(self, kept: Kept) -> None:
+        self._write_all(kept, kept.maintenance.tick(self.world.disk.now, more=False))
+
+    def _write_all(self, kept: Kept, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            for source, reached in commit.vector.items():
+                self._make_durable(self.readings[source], max([reached.number, *reached.also]))
+            self._does("commit")
+            written = kept.writer.commit(
+                commit.delta,
+                commit.vector,
+                added=commit.added,
+                algorithm=kept.plan.algorithm,
+                level=kept.plan.level,
+                kind=commit.kind,
+            )
+            kept.maintenance.written(commit, self.world.disk.now)
+            self.world.judge.look(kept.wanted.name, written.number)
+
+    def _make_durable(self, reading: Reading, number: int) -> None:
+        self._does("change log")
+        while reading.log.end < number:
+            reading.write(self.world)
+
+    def _marker(self) -> str:
+        self._markers += 1
+        return f"{self.pid}/{self._markers}"
+
+
+def _no_spark() -> NoReturn:
+    raise AssertionError("small views need no Spark")
+
+
+def _ignore(_: object) -> None:
+    pass

@@ -1,0 +1,323 @@
+"""One deployment from a seed: who runs when, what goes wrong, and what was hit.
+
+Processes take turns; where one of them is interrupted, at a step that changes the disk or a
+source, databases go on, and an incident may happen: the process is killed, the power fails, the
+process is left standing while another replaces it, the clock jumps, the disk is full. Incidents
+are drawn first and are data, so that a run can be repeated with fewer of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+
+from headwater.errors import BusyError, HeadwaterError
+from headwater.simulation.disk import Disk, Mount
+from headwater.simulation.judge import Judge, ViolationError
+from headwater.simulation.process import Process
+from headwater.simulation.workload import ViewAtLevel, databases, views
+from headwater.storage.local import LocalStorage
+
+_MOST_TURNS = 20_000
+
+
+class Incident(StrEnum):
+    """What may happen to a process at a step."""
+
+    KILLED = "killed"
+    POWER = "power lost"
+    PAUSED = "paused"
+    LATER = "clock jumps"
+    FULL = "disk full"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How big a deployment is, and what goes wrong at which of its steps."""
+
+    seed: int
+    transactions: int
+    views: int
+    incidents: tuple[tuple[int, Incident], ...]
+
+    @classmethod
+    def of(cls, seed: int) -> Settings:
+        random = Random(seed)
+        count = random.randint(1, 12)
+        steps = sorted(random.sample(range(1, 900), count))
+        kinds = random.choices(list(Incident), weights=[3, 6, 2, 1, 1], k=count)
+        return cls(
+            seed,
+            random.randint(2, 10),
+            random.randint(1, 3),
+            tuple(zip(steps, kinds, strict=True)),
+        )
+
+    def without(self, at: int) -> Settings:
+        return replace(self, incidents=self.incidents[:at] + self.incidents[at + 1 :])
+
+
+class CrashedError(BaseException):
+    """The process is no more. Not an Exception: nothing in it may go on."""
+
+
+@dataclass
+class Tally:
+    """What was done and hit: by what a process was doing, and the step that it was at."""
+
+    taken: Counter[tuple[str, str]]
+    hit: Counter[tuple[str, str]]
+    runs: int = 0
+    crashes: int = 0
+    commits: int = 0
+
+    @classmethod
+    def empty(cls) -> Tally:
+        return cls(Counter(), Counter())
+
+    def add(self, other: Tally) -> None:
+        self.taken += other.taken
+        self.hit += other.hit
+        self.runs += other.runs
+        self.crashes += other.crashes
+        self.commits += other.commits
+
+
+class World:
+    """The deployment while it runs."""
+
+    def __init__(self, settings: Settings, trace: list[str] | None = None) -> None:
+        self.settings = settings
+        self.random = Random(settings.seed)
+        self.disk = Disk()
+        self.databases = databases(self.random, settings.transactions)
+        self.views = views(self.random, settings.views)
+        self.judge = Judge(self.disk, self.databases, self.views)
+        self.alive: set[int] = set()
+        self.highest_epoch = 0
+        self.tally = Tally.empty()
+        self.upkeep = self.random.choice([0.0, 0.05, 0.3])
+        self._incidents = dict(settings.incidents)
+        self._step = 0
+        self._turns: list[Turn] = []
+        self._calm = False
+        self._pids = 0
+        self._trace = trace
+
+    # What processes ask
+
+    def storage(self, process: Process) -> LocalStorage:
+        return LocalStorage(
+            system=Mount(
+                self.disk,
+                lambda step, path: self._interrupted(process, step, path),
+                process.pid,
+            )
+        )
+
+    def interrupt(self, step: str, path: Path) -> None:
+        """At a step that is not the disk's."""
+        self._interrupted(self._running.process, step, path)
+
+    def passes(self) -> None:
+        """Time goes by."""
+        self.disk.now += self.random.choice([0.001, 0.1, 6.0])
+
+    def is_over(self, process: Process) -> bool:
+        """Whether a process may stop: nothing is to come, and it has shown everything."""
+        if not all(database.is_quiet for database in self.databases.values()):
+            return False
+        return all(
+            reading.database.is_read(reading.cursor) and not reading.recording.is_due
+            for reading in process.readings.values()
+        ) and all(kept.is_idle for kept in process.kept.values())
+
+    # Running
+
+    def run(self) -> None:
+        """Until everything is shown; ViolationError if something is wrong."""
+        self.tally.runs = 1
+        try:
+            while not self._calm or self._turns:
+                self._turn()
+            self.judge.conclude()
+        except HeadwaterError as error:
+            raise ViolationError(f"{type(error).__name__}: {error}") from error
+        finally:
+            self.tally.commits = self.judge.commits
+            for turn in self._turns:
+                turn.end()
+
+    def _turn(self) -> None:
+        """Let some process go on until it stands still or ends."""
+        if not self._turns or (len(self._turns) == 1 and self._turns[0].stands):
+            self._begin()
+        turn = self.random.choice(self._turns)
+        self._running = turn
+        ended = turn.go_on()
+        if ended:
+            self._turns.remove(turn)
+            self.alive.discard(turn.process.pid)
+            self._judge_end(turn)
+
+    def _begin(self) -> None:
+        self._pids += 1
+        last = not any(at > self._step for at in self._incidents)
+        count = len(self.views) if last or self.random.random() < 0.7 else 1
+        wanted = self.views if last else self.random.sample(self.views, count)
+        process = Process(self, self._pids, wanted)
+        self.alive.add(self._pids)
+        self._turns.append(Turn(process))
+        self._note(process, "begins", Path())
+
+    def _judge_end(self, turn: Turn) -> None:
+        """Whether a process may end as it did."""
+        error = turn.error
+        self._note(turn.process, f"ends: {error!r}", Path())
+        match error:
+            case None:
+                self._calm = len(turn.process.kept) == len(self.views)
+            case CrashedError():
+                pass
+            case BusyError():
+                self.disk.now += 20.0
+            case HeadwaterError() if turn.process.is_replaced:
+                pass
+            case OSError(errno=28):
+                self.disk.full = False
+            case HeadwaterError() if self.disk.full:
+                self.disk.full = False
+            case ViolationError():
+                raise error
+            case _:
+                raise ViolationError(
+                    f"a runner ended with {type(error).__name__}: {error}"
+                ) from error
+
+    # Interruptions
+
+    def _interrupted(self, process: Process, step: str, path: Path) -> None:
+        if process.pid not in self.alive:
+            raise CrashedError
+        self._step += 1
+        if self._step > _MOST_TURNS:
+            raise ViolationError("it does not come to an end")
+        self._note(process, step, path)
+        cell = (process.doing, step)
+        self.tally.taken[cell] += 1
+        if self.random.random() < 0.2:
+            self.random.choice(list(self.databases.values())).happen(self.random)
+        incident = self._incidents.get(self._step)
+        if incident is not None:
+            self._happens(incident, process, cell)
+
+    def _happens(self, incident: Incident, process: Process, cell: tuple[str, str]) -> None:
+        self._note(process, f"*** {incident}", Path())
+        match incident:
+            case Incident.KILLED:
+                self._crash(cell, {process.pid})
+            case Incident.POWER:
+                self.disk.crash(self.random)
+                self._crash(cell, set(self.alive))
+            case Incident.PAUSED:
+                self._running.stand()
+                if process.pid not in self.alive:
+                    raise CrashedError
+            case Incident.LATER:
+                for database in self.databases.values():
+                    database.show()
+                self.disk.now += self.random.choice([30.0, 4000.0, 90_000.0])
+            case Incident.FULL:
+                self.disk.full = True
+
+    def _crash(self, cell: tuple[str, str], pids: set[int]) -> None:
+        self.tally.hit[cell] += 1
+        self.tally.crashes += 1
+        self.alive -= pids
+        self.disk.release_locks(pids)
+        raise CrashedError
+
+    def _note(self, process: Process, what: str, path: Path) -> None:
+        if self._trace is not None:
+            self._trace.append(
+                f"{self._step:5} {self.disk.now:12.3f}  runner {process.pid}  "
+                f"{process.doing:11} {what:12} {path if path.parts else ''}"
+            )
+
+
+class Turn:
+    """A process on a thread of its own, which runs only while it is its turn."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.error: BaseException | None = None
+        self.stands = False
+        self._may = threading.Semaphore(0)
+        self._has = threading.Semaphore(0)
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def go_on(self) -> bool:
+        """Let it run until it stands still or ends; whether it has ended."""
+        self.stands = False
+        self._may.release()
+        self._has.acquire()
+        return self._ended
+
+    def stand(self) -> None:
+        """Give the turn away; called in its own thread."""
+        self.stands = True
+        self._has.release()
+        self._may.acquire()
+
+    def end(self) -> None:
+        """Let what still stands run into its end."""
+        self.process.world.alive.discard(self.process.pid)
+        while not self.go_on():
+            pass
+
+    def _run(self) -> None:
+        self._may.acquire()
+        try:
+            self.process.run()
+        except BaseException as error:
+            self.error = error
+        self._ended = True
+        self._has.release()
+
+
+def play(settings: Settings, trace: list[str] | None = None) -> tuple[Tally, str | None]:
+    """Run a deployment; what is wrong with it, if anything is."""
+    world = World(settings, trace)
+    try:
+        world.run()
+    except ViolationError as error:
+        return world.tally, str(error)
+    return world.tally, None
+
+
+def shrink(settings: Settings) -> Settings:
+    """A smaller deployment in which something is wrong too."""
+    while True:
+        smaller = next((s for s in _smaller(settings) if play(s)[1] is not None), None)
+        if smaller is None:
+            return settings
+        settings = smaller
+
+
+def _smaller(settings: Settings) -> Sequence[Settings]:
+    found = [settings.without(at) for at in range(len(settings.incidents))]
+    if settings.transactions > 1:
+        found.append(replace(settings, transactions=settings.transactions - 1))
+    if settings.views > 1:
+        found.append(replace(settings, views=settings.views - 1))
+    return found
+
+
+__all__ = ["Incident", "Settings", "Tally", "ViewAtLevel", "World", "play", "shrink"]
