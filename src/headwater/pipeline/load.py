@@ -202,7 +202,10 @@ def reader(
 def open_fitting(
     feed: Feed, subscription: Subscription, source: Source, names: list[str], readers: int
 ) -> tuple[Load, int]:
-    """A load whose snapshot splits the channel's order, and the last number that is in it."""
+    """A load whose snapshot splits the channel's order, and the last number that is in it.
+
+    What is not in the snapshot has been read with the columns of the view.
+    """
     for _ in range(_FITTING_TRIES):
         known = feed.channel.end
         load = source.open_load(names, readers)
@@ -212,7 +215,7 @@ def open_fitting(
         except BaseException:
             load.close()
             raise
-        if number is not None:
+        if number is not None and number >= feed.channel.whole_after:
             return load, number
         load.close()
         time.sleep(_PAUSE_S)

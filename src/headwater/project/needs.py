@@ -8,8 +8,10 @@ with, for which no source need be asked.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +90,16 @@ def source_to_set_up(folder: str | Path, name: str) -> Source:
 def stored_view(stored: Mapping[str, Json]) -> View:
     """The view that a table was loaded as; EngineError if what was stored is damaged."""
     try:
-        return _view_of(stored)
+        return _view_of(json.dumps(stored))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise EngineError(
             "What a view was loaded with is damaged.", "Load it anew with 'headwater reload'."
         ) from None
 
 
-def _view_of(shape: Any) -> View:
+@lru_cache(maxsize=1024)
+def _view_of(text: str) -> View:
+    shape: Any = json.loads(text)
     relations = tuple(
         Relation(
             name,

@@ -77,6 +77,7 @@ class Reading:
         self.recording = Recording(log.end, log.position)
         self.order = Order(log.end, log.position or None, lambda number: log.end >= number)
         self.cursor = database.open(log.position)
+        self.whole_after = log.end
 
     def read(self, world: World) -> None:
         logged, self.cursor = self.database.read(self.cursor, self.columns, world.random)
@@ -231,6 +232,8 @@ class Process:
                     self.world.interrupt("read", ROOT)
                     reading.read(self.world)
                 number = place.split(seen, known)
+                if number is not None and number < reading.whole_after:
+                    number = None
             reading.order.places.remove(place)
             state |= found
             self._make_durable(reading, number)

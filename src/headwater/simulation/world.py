@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 
@@ -48,8 +49,9 @@ class Settings:
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)
-        count = random.randint(1, 12)
-        steps = sorted(random.sample(range(1, 900), count))
+        count = random.randint(1, 20)
+        apart = random.choice([20, 60, 150])
+        steps = list(accumulate(random.randint(1, 2 * apart) for _ in range(count)))
         kinds = random.choices(list(Incident), weights=[3, 6, 2, 1, 1], k=count)
         return cls(
             seed,

@@ -102,6 +102,8 @@ class Channel:
         self._lost: SourceError | None = None
         self._stopping = False
         self._read_as: Source | None = None  # the source whose columns are read
+        self.whole_after = end
+        """Everything behind this number was read with the columns that are read now."""
         self._monitor: Monitor | None = None
         self._subscriptions: list[Subscription] = []
         self._reader = threading.Thread(
@@ -302,6 +304,7 @@ class Channel:
     def _opened(self, monitor: Monitor, source: Source) -> None:
         with self.changed:
             self._monitor, self._read_as = monitor, source
+            self.whole_after = self.order.end
             self._lost = None
             self.changed.notify_all()
 

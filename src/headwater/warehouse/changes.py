@@ -240,6 +240,8 @@ class ChangeLog:
         become the runner, so it has seen everything that counts.
         """
         self._folder.make_folder()
+        # What a runner wrote that was killed before it synced it can be read, and is not durable.
+        self._folder.settle([segment.path.name for segment in self._counting()])
         self.scan()
         self._check = check
         self._epoch = epoch

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -29,6 +28,23 @@ if TYPE_CHECKING:
 
 MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
 """Who may read the views: the user that runs Headwater, its group, or everybody."""
+
+
+class ExistsError(InputError):
+    """A view that was to be made is there already."""
+
+
+class _Loaded(TypedDict):
+    """What a load brings."""
+
+    schema: Schema
+    definition: Mapping[str, Json]
+    vector: Vector
+    contents: Rows | DataFrame
+    algorithm: str
+    level: str
+    runner: str
+    key: Sequence[str]
 
 
 class Warehouse:
@@ -130,8 +146,7 @@ class Warehouse:
         key: Sequence[str] = (),
     ) -> ViewTable:
         """Load a view: a new one, or in place of what it had, which is one more version of it."""
-        load = self.view(name).replace if name in self.view_names() else partial(self.create, name)
-        load(
+        loaded = _Loaded(
             schema=schema,
             definition=definition,
             vector=vector,
@@ -141,6 +156,12 @@ class Warehouse:
             runner=runner,
             key=key,
         )
+        if name not in self.view_names():
+            try:
+                return self.create(name, **loaded)
+            except ExistsError:
+                pass  # a runner that was replaced meanwhile has come before
+        self.view(name).replace(**loaded)
         return self.view(name)
 
     def create(
@@ -230,7 +251,7 @@ class Warehouse:
 
     def _refuse_existing(self, name: str) -> None:
         if name in self.view_names():
-            raise InputError(
+            raise ExistsError(
                 f"The view '{name}' is already in the warehouse {self.path}.",
                 "Drop it first to load it anew.",
             )
