@@ -8,7 +8,7 @@ import typer
 
 from headwater import __version__, demo
 from headwater.bench import commands as bench
-from headwater.cli import lab, maintenance, project, share, sources
+from headwater.cli import lab, lab_system, maintenance, project, share, sources
 from headwater.demo import anomaly
 from headwater.terminal.failures import told
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")
 app.add_typer(share.app, name="share")
+lab.app.command("system")(lab_system.system)
 lab.app.command("demo")(anomaly.demo)
 app.command("demo")(demo.demo)
 app.command("init")(project.init)

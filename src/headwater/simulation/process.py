@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
+from headwater.errors import FencedError
 from headwater.pipeline.load import held_back
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
 from headwater.pipeline.recording import Recording, numbered_of
@@ -166,7 +167,8 @@ class Process:
 
     @property
     def is_replaced(self) -> bool:
-        return self.claim.epoch > 0 and self.world.highest_epoch > self.claim.epoch
+        """Whether it may have been told at any step that it is not the runner any more."""
+        return self.claim.epoch > 0 and self.world.is_later(self.claim.epoch)
 
     # From beginning to end
 
@@ -175,7 +177,6 @@ class Process:
         world = self.world
         self.claim = Claim(self._root / "_headwater", SimulatedHost(self.pid, world.alive))
         self.claim.acquire()
-        world.highest_epoch = max(world.highest_epoch, self.claim.epoch)
         self.warehouse = Warehouse(self._root)
         self.warehouse.remove_leftovers()
         for source, database in world.databases.items():
@@ -208,6 +209,9 @@ class Process:
         vector = table.latest().vector
         for source, reached in vector.items():
             check_goes_on(wanted.name, source, reached.number, self.readings[source].log)
+        if wanted.name in self.kept:
+            for source, place in self.kept[wanted.name].places.items():
+                self.readings[source].order.places.remove(place)
         places = {s: self.readings[s].place(at.number) for s, at in vector.items()}
         writer = table.writer(self.claim.runner)
         self.world.judge.look(wanted.name, writer.latest.number)
@@ -266,7 +270,12 @@ class Process:
         steps = list(self._steps())
         name, step = self.world.random.choice(steps)
         self._does(name)
-        step()
+        try:
+            step()
+        except FencedError:
+            self.claim.check()  # a runner that was replaced, and did not know it, is over by now
+            for kept in list(self.kept.values()):
+                self._bring_up(kept.wanted)
         self.world.passes()
 
     def _does(self, what: str) -> None:

@@ -23,6 +23,7 @@ from headwater.simulation.judge import Judge, ViolationError
 from headwater.simulation.process import Process
 from headwater.simulation.workload import ViewAtLevel, databases, views
 from headwater.storage.local import LocalStorage
+from headwater.warehouse.lease import Claim
 
 _MOST_TURNS = 20_000
 
@@ -52,7 +53,7 @@ class Settings:
         count = random.randint(1, 20)
         apart = random.choice([20, 60, 150])
         steps = list(accumulate(random.randint(1, 2 * apart) for _ in range(count)))
-        kinds = random.choices(list(Incident), weights=[3, 6, 2, 1, 1], k=count)
+        kinds = random.choices(list(Incident), weights=[3, 5, 4, 4, 1], k=count)
         return cls(
             seed,
             random.randint(2, 10),
@@ -82,6 +83,11 @@ class Tally:
     def empty(cls) -> Tally:
         return cls(Counter(), Counter())
 
+    @property
+    def not_hit(self) -> list[tuple[str, str]]:
+        """Where no crash has been tried yet, of what was done."""
+        return sorted(cell for cell in self.taken if not self.hit[cell])
+
     def add(self, other: Tally) -> None:
         self.taken += other.taken
         self.hit += other.hit
@@ -101,7 +107,6 @@ class World:
         self.views = views(self.random, settings.views)
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
-        self.highest_epoch = 0
         self.tally = Tally.empty()
         self.upkeep = self.random.choice([0.0, 0.05, 0.3])
         self._incidents = dict(settings.incidents)
@@ -126,9 +131,13 @@ class World:
         """At a step that is not the disk's."""
         self._interrupted(self._running.process, step, path)
 
+    def is_later(self, epoch: int) -> bool:
+        """Whether there has been a later runner."""
+        return Claim(self.judge.warehouse.own).highest_epoch() > epoch
+
     def passes(self) -> None:
         """Time goes by."""
-        self.disk.now += self.random.choice([0.001, 0.1, 6.0])
+        self.disk.now += self.random.choice([0.001, 0.1, 1.0, 6.0])
 
     def is_over(self, process: Process) -> bool:
         """Whether a process may stop: nothing is to come, and it has shown everything."""
@@ -188,14 +197,14 @@ class World:
                 pass
             case BusyError():
                 self.disk.now += 20.0
-            case HeadwaterError() if turn.process.is_replaced:
-                pass
             case OSError(errno=28):
                 self.disk.full = False
             case HeadwaterError() if self.disk.full:
                 self.disk.full = False
             case ViolationError():
                 raise error
+            case Exception() if turn.process.is_replaced:
+                pass
             case _:
                 raise ViolationError(
                     f"a runner ended with {type(error).__name__}: {error}"
@@ -214,6 +223,8 @@ class World:
         self.tally.taken[cell] += 1
         if self.random.random() < 0.2:
             self.random.choice(list(self.databases.values())).happen(self.random)
+        if len(self._turns) > 1 and (step == "sleep" or self.random.random() < 0.05):
+            self._stand(process)
         incident = self._incidents.get(self._step)
         if incident is not None:
             self._happens(incident, process, cell)
@@ -227,15 +238,19 @@ class World:
                 self.disk.crash(self.random)
                 self._crash(cell, set(self.alive))
             case Incident.PAUSED:
-                self._running.stand()
-                if process.pid not in self.alive:
-                    raise CrashedError
+                self._stand(process)
             case Incident.LATER:
                 for database in self.databases.values():
                     database.show()
                 self.disk.now += self.random.choice([30.0, 4000.0, 90_000.0])
             case Incident.FULL:
                 self.disk.full = True
+
+    def _stand(self, process: Process) -> None:
+        """Let another go on."""
+        self._running.stand()
+        if process.pid not in self.alive:
+            raise CrashedError
 
     def _crash(self, cell: tuple[str, str], pids: set[int]) -> None:
         self.tally.hit[cell] += 1

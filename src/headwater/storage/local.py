@@ -1,7 +1,8 @@
 """The file system of this machine, or what is mounted there.
 
 A file that takes another's place is synced first, then moved, then its folder is synced. A folder
-that was made is synced into its parent, and every parent that had to be made likewise.
+is synced into its parent before anything is put there that is to last, and so is every folder
+above it that had to be made, or that a process may have made which was killed.
 
 Who may read a file follows from the folder that it is in, whatever the process's umask is: what is
 Headwater's own is nobody else's to read, and a table's files are as open as the warehouse.
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headwater.storage.contract import About, Content, Held
+from headwater.storage.modes import OWN
 from headwater.storage.system import POSIX, GrowingFile, System
 
 
@@ -88,11 +90,13 @@ class LocalStorage:
         return found
 
     def make_folder(self, folder: Path, durable: bool = True) -> None:
-        lacking = [path for path in (folder, *folder.parents) if self.about(path) is None]
+        above = (folder, *folder.parents)
+        lacking = [path for path in above if self.about(path) is None]
         for path in reversed(lacking):
             self.system.make_folder(path)
-        for path in lacking if durable else ():
-            self._sync(path.parent)
+        for path in above if durable else ():
+            if path in lacking or _is_ours(path, folder):
+                self._sync(path.parent)
 
     def move(self, path: Path, target: Path) -> None:
         self.make_folder(target.parent)
@@ -142,6 +146,15 @@ class LocalStorage:
 
     def lock(self, path: Path, wait: bool = True) -> AbstractContextManager[object] | None:
         return self.system.lock(path, wait)
+
+
+def _is_ours(path: Path, folder: Path) -> bool:
+    """Whether a folder is Headwater's, or the warehouse above it.
+
+    Who made it may have been killed before it was synced: that it is there does not say that it
+    will be after a loss of power.
+    """
+    return OWN in path.parts or path / OWN in (folder, *folder.parents)
 
 
 class AppendedFile:

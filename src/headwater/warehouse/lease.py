@@ -65,7 +65,7 @@ class Claim:
                     f"{STALE_S:.0f} s if it is stuck.",
                 )
             self.warehouse = owner_of(self._folder)
-            self.epoch = self._highest_epoch() + 1
+            self.epoch = self.highest_epoch() + 1
             self._epoch_file.replace(str(self.epoch).encode())
             self._write(released=False)
 
@@ -82,9 +82,10 @@ class Claim:
             self._folder.names()
             lost, current = self.lost, self._read()
         if lost:
+            other = current if current.get("runner") != self.runner else {}
             raise FencedError(
                 "Another runner has taken over this warehouse: "
-                f"process {current.get('pid', 'unknown')} on {current.get('host', 'unknown')}.",
+                f"process {other.get('pid', 'unknown')} on {other.get('host', 'unknown')}.",
                 "This one stops; nothing that it had not committed is lost.",
             )
 
@@ -125,7 +126,7 @@ class Claim:
 
     # Epochs
 
-    def _highest_epoch(self) -> int:
+    def highest_epoch(self) -> int:
         """The highest epoch that anything in the warehouse carries."""
         logs = [log for folder in (self._folder / "changes").files() for log in folder.files()]
         segments = filter(None, (segment_name(log.name) for log in logs))

@@ -85,6 +85,11 @@ class Warehouse:
         return self.path / OWN
 
     @property
+    def own(self) -> Location:
+        """The same as a location."""
+        return self._own
+
+    @property
     def changes(self) -> Location:
         """Where the change logs of all sources are."""
         return self._own / "changes"

@@ -1,0 +1,280 @@
+"""Faults that production once had, or could have, put back as patches of its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.algebra.rows import Rows
+from headwater.pipeline import maintenance
+from headwater.pipeline.maintenance import Commit, Maintenance
+from headwater.pipeline.progress import Progress
+from headwater.pipeline.recording import Recording
+from headwater.project import needs
+from headwater.simulation import judge, process
+from headwater.sources.contract import Position, Progressed, Snapshot
+from headwater.sources.order import Numbered, Place
+from headwater.storage.contract import Content
+from headwater.storage.local import AppendedFile, LocalStorage
+from headwater.warehouse import change_records, compaction, folding
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.commits import maintenance_info
+from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.lease import Claim
+from headwater.warehouse.view_writer import ViewWriter
+
+Patch = pytest.MonkeyPatch
+Fault = Callable[[Patch], None]
+
+
+def _by_number(source: str, number: int) -> str:
+    return f"{number}"
+
+
+def identity_by_transaction_number(patch: Patch) -> None:
+    """Transactions of different sources are taken for one another."""
+    for module in (maintenance, judge):
+        patch.setattr(module, "identity", _by_number)
+
+
+def epoch_from_the_lease_file_alone(patch: Patch) -> None:
+    """The file is not durable: after a loss of power epochs begin at 1 again."""
+
+    def highest(self: Claim) -> int:
+        leased: int = self._read().get("epoch", 0)
+        return leased
+
+    patch.setattr(Claim, "highest_epoch", highest)
+    patch.setattr(Claim, "_stored_epoch", lambda self: 0)
+
+
+def acknowledged_when_read(patch: Patch) -> None:
+    """The source forgets what is not on disk yet."""
+    recorded = Recording.record
+
+    def record(self: Recording, first: int, logged: Sequence[Numbered | Progressed]) -> None:
+        recorded(self, first, logged)
+        if logged:
+            self.position = logged[-1].position
+
+    patch.setattr(Recording, "record", record)
+
+
+def written_and_not_synced(patch: Patch) -> None:
+    """The change log relies on what the operating system may still hold."""
+
+    def append(self: AppendedFile, content: bytes) -> None:
+        self._file.write(content)
+
+    patch.setattr(AppendedFile, "append", append)
+
+
+def unsynced_records_of_a_killed_runner(patch: Patch) -> None:
+    """What an earlier runner wrote is built on without being synced."""
+    settle = LocalStorage.settle
+
+    def unsettled(self: LocalStorage, folder: Path, names: Sequence[str]) -> None:
+        if folder.parent.name != "changes":
+            settle(self, folder, names)
+
+    patch.setattr(LocalStorage, "settle", unsettled)
+
+
+def checkpoint_unsynced(patch: Patch) -> None:
+    """Entries go although the checkpoint that replaces them may be lost."""
+    settle = LocalStorage.settle
+
+    def unsettled(self: LocalStorage, folder: Path, names: Sequence[str]) -> None:
+        if folder.name != "_delta_log":
+            settle(self, folder, names)
+
+    patch.setattr(LocalStorage, "settle", unsettled)
+
+
+def columns_of_running_views_alone(patch: Patch) -> None:
+    """What a view needs that does not run just now is not logged."""
+    for module in (needs, process):
+        patch.setattr(module, "loaded_columns", lambda warehouse, source: {})
+
+
+def holes_read_over(patch: Patch) -> None:
+    """Numbers that are missing from the change log are passed over."""
+    patch.setattr(ChangeLog, "_check_reaches", lambda self, segment, number: None)
+    patch.setattr(change_records, "_is_appended_to", lambda path, offset: False)
+    unsynced_records_of_a_killed_runner(patch)
+
+
+def answer_inside_a_unit(patch: Patch) -> None:
+    """A snapshot that holds some of what is reported as one is taken to hold all of it."""
+
+    def split(self: Place, snapshot: Snapshot, known: int) -> int | None:
+        stamps = self._order.stamps(self.cursor)
+        inside = [any(map(snapshot.includes, item or ())) for item in stamps]
+        count = sum(inside)
+        return self.cursor + count - 1 if all(inside[:count]) else None
+
+    patch.setattr(Place, "split", split)
+
+
+def answers_that_lack_what_was_received(patch: Patch) -> None:
+    patch.setattr(Place, "_holds_received", lambda self, snapshot: True)
+
+
+def answers_by_count(patch: Patch) -> None:
+    """An answer is placed by how many transactions it holds, whichever they are."""
+
+    def split(self: Place, snapshot: Snapshot, known: int) -> int:
+        stamps = self._order.stamps(self.cursor)
+        return self.cursor + sum(all(map(snapshot.includes, i or ())) for i in stamps) - 1
+
+    patch.setattr(Place, "split", split)
+
+
+def a_replaced_runner_commits(patch: Patch) -> None:
+    """A commit takes the next number although another runner has taken numbers meanwhile."""
+
+    def pass_on(self: ViewWriter, number: int) -> None:
+        if number != self.latest.number:
+            self.latest = self._look()
+
+    patch.setattr(ViewWriter, "_fence", pass_on)
+
+
+def a_replaced_runner_appends(patch: Patch) -> None:
+    """What it appends to the change log counts for it."""
+    opened = ChangeLog.open
+
+    def open_unchecked(self: ChangeLog, epoch: int, check: Any = None) -> None:
+        opened(self, epoch)
+
+    patch.setattr(ChangeLog, "open", open_unchecked)
+
+
+def a_replaced_runner_acknowledges(patch: Patch) -> None:
+    """It tells the source to forget without looking who the runner is."""
+
+    @contextmanager
+    def guard(self: Claim) -> Iterator[None]:
+        yield
+
+    patch.setattr(Claim, "guard", guard)
+    a_replaced_runner_appends(patch)
+
+
+def states_taken_together(patch: Patch) -> None:
+    """A complete view leaves states out."""
+    patch.setattr(maintenance.Plan, "shows_each_state", False)
+
+
+def watermark_that_jumps(patch: Patch) -> None:
+    """A view that has a transaction is taken to have all before it."""
+    reflected = Progress.reflect
+
+    def reflect(
+        self: Progress, source: str, number: int, position: Position | None, concerns: bool = True
+    ) -> None:
+        for earlier in range(self.vector[source].number + 1, number):
+            reflected(self, source, earlier, position, concerns)
+        reflected(self, source, number, position, concerns)
+
+    patch.setattr(Progress, "reflect", reflect)
+
+
+def vector_before_its_change(patch: Patch) -> None:
+    """Progress is noted although what goes with it is not committed yet."""
+    ticked = Maintenance.tick
+
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Commit]:
+        found = ticked(self, now, more)
+        if not found and self._pending.delta:
+            return [Commit(Rows.empty(self._plan.view.schema), self.vector, (), "vector")]
+        return found
+
+    patch.setattr(Maintenance, "tick", tick)
+
+
+def entries_put_before_they_are_synced(patch: Patch) -> None:
+    """A commit has its name before its contents are on disk."""
+
+    def put_if_absent(
+        self: LocalStorage, path: Path, content: Content, check: Callable[[], None] = lambda: None
+    ) -> bool:
+        check()
+        with self._temporary(path, content, synced=False) as temporary:
+            try:
+                self.system.link(temporary, path)
+            except FileExistsError:
+                return False
+        self._sync(path.parent)
+        return True
+
+    patch.setattr(LocalStorage, "put_if_absent", put_if_absent)
+
+
+def names_that_are_not_synced(patch: Patch) -> None:
+    """A commit counts although its name may be lost."""
+
+    def put_if_absent(
+        self: LocalStorage, path: Path, content: Content, check: Callable[[], None] = lambda: None
+    ) -> bool:
+        with self._temporary(path, content, synced=True) as temporary:
+            check()
+            try:
+                self.system.link(temporary, path)
+            except FileExistsError:
+                return False
+        return True
+
+    patch.setattr(LocalStorage, "put_if_absent", put_if_absent)
+
+
+def folded_files_go_first(patch: Patch) -> None:
+    """The log lets rows go before the plain table has them."""
+    into_plain = folding._fold_into_plain
+
+    def fold(view: Any, state: Any, spark: Any, runner: str) -> Any:
+        log = view.log.snapshot()
+        gone = [file.remove() for file in log.files]
+        if gone and state.number > state.base.number:
+            info = maintenance_info(view.name, "clean")
+            compaction.put_beside_writer(view.log, log.version, [info, *gone])
+        return into_plain(view, state, spark, runner)
+
+    patch.setattr(folding, "_fold_into_plain", fold)
+
+
+def a_version_that_was_cleaned_is_taken_again(patch: Patch) -> None:
+    """A writer that slept puts its commit where an entry has been cleaned away."""
+    patch.setattr(DeltaLog, "oldest", lambda self: 0)
+
+
+FAULTS: Mapping[str, Fault] = {
+    fault.__name__.replace("_", " "): fault
+    for fault in (
+        identity_by_transaction_number,
+        epoch_from_the_lease_file_alone,
+        acknowledged_when_read,
+        written_and_not_synced,
+        unsynced_records_of_a_killed_runner,
+        checkpoint_unsynced,
+        columns_of_running_views_alone,
+        holes_read_over,
+        answer_inside_a_unit,
+        answers_that_lack_what_was_received,
+        answers_by_count,
+        a_replaced_runner_commits,
+        a_replaced_runner_appends,
+        a_replaced_runner_acknowledges,
+        states_taken_together,
+        watermark_that_jumps,
+        vector_before_its_change,
+        entries_put_before_they_are_synced,
+        names_that_are_not_synced,
+        folded_files_go_first,
+        a_version_that_was_cleaned_is_taken_again,
+    )
+}

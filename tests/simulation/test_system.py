@@ -1,0 +1,61 @@
+"""Deployments that are crashed, paused and replaced: nothing is lost, nothing is wrong."""
+
+import os
+
+import pytest
+
+from headwater.simulation.world import Settings, Tally, play, shrink
+from tests.simulation.faults import FAULTS
+
+STRESS = os.environ.get("HEADWATER_STRESS") == "1"
+MANY_CRASHES = 100_000
+PARTS = 8
+SEEDS = {
+    "epoch from the lease file alone": 6,
+}
+"""Of each fault the first deployment, from 0 on, that shows it."""
+
+
+def test_whatever_crashes_every_commit_is_the_view_at_its_vector() -> None:
+    total = Tally.empty()
+    for seed in range(120):
+        tally, wrong = play(Settings.of(seed))
+        assert wrong is None, f"headwater lab system --seeds {seed}: {wrong}"
+        total.add(tally)
+    assert total.crashes >= 300
+    assert total.commits >= 600
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_hundred_thousand_crashes_violate_nothing(part: int) -> None:
+    total = Tally.empty()
+    seed = 1_000_000 * (part + 1)
+    while total.crashes < MANY_CRASHES // PARTS:
+        tally, wrong = play(Settings.of(seed))
+        assert wrong is None, f"headwater lab system --seeds {seed}: {wrong}"
+        total.add(tally)
+        seed += 1
+    assert not total.not_hit
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_is_put_back_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAULTS[fault](monkeypatch)
+    found = play(Settings.of(SEEDS[fault]))[1]
+    assert found is not None
+
+
+def test_the_same_seed_is_the_same_deployment() -> None:
+    traces: list[list[str]] = [[], []]
+    for trace in traces:
+        play(Settings.of(3), trace)
+    assert traces[0] == traces[1]
+
+
+def test_what_goes_wrong_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    FAULTS["epoch from the lease file alone"](monkeypatch)
+    settings = Settings.of(SEEDS["epoch from the lease file alone"])
+    smaller = shrink(settings)
+    assert play(smaller)[1] is not None
+    assert len(smaller.incidents) < len(settings.incidents)
