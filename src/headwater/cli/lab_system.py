@@ -81,15 +81,11 @@ def _tell(seed: int, wrong: str, trace: bool, as_json: bool) -> None:
 
 
 def _show(total: Tally) -> None:
-    steps = sorted({step for _, step in total.taken})
     rows = []
     for doing in sorted({doing for doing, _ in total.taken}):
-        cells = []
-        for step in steps:
-            taken, hit = total.taken[doing, step], total.hit[doing, step]
-            cells.append("" if not taken else f"{hit:,}")
-        rows.append((doing, *cells))
-    print_table("", ["crashes while", *steps], rows)
+        steps = sorted(step for found, step in total.taken if found == doing)
+        rows.append((doing, "  ".join(f"{step} {total.hit[doing, step]:,}" for step in steps)))
+    print_table("", ["a runner that", "was crashed so often before it could"], rows)
     console().print(
         f"✓ {total.runs:,} deployments, {total.crashes:,} crashes, {total.commits:,} commits "
         "judged: no violation"

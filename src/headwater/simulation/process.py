@@ -383,9 +383,11 @@ class Process:
             self.world.judge.look(kept.wanted.name, written.number)
 
     def _make_durable(self, reading: Reading, number: int) -> None:
+        before = self.doing
         self._does("change log")
         while reading.log.end < number:
             reading.write(self.world)
+        self._does(before)
 
     def _marker(self) -> str:
         self._markers += 1
