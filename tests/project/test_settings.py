@@ -15,7 +15,8 @@ from headwater.project.settings import (
     source_settings,
 )
 from headwater.project.variables import with_variables
-from headwater.sources.settings import PostgresSettings, SqliteSettings
+from headwater.sources.postgres.settings import PostgresSettings
+from headwater.sources.sqlite.settings import SqliteSettings
 
 CRM = "[sources.crm]\nkind = 'sqlite'\npath = 'crm.db'\nrelations = ['customers']\n"
 SHOP = "[sources.shop]\nkind = 'postgres'\ndsn = '${SHOP_DSN}'\nrelations = ['sales.lines']\n"

@@ -11,8 +11,8 @@ from headwater.algebra.values import INT
 from headwater.embedded.postgres import GUARDED, PostgresServer, shared_server
 from headwater.errors import BrokenLogError, InputError, LostConnectionError, SourceError
 from headwater.sources.contract import Committed, Monitor, Reader
-from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres import monitor as monitor_module
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole
@@ -207,7 +207,7 @@ def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> N
 def test_triggers_are_made_once_fire_in_every_session_and_go_without_a_trace(
     harness: PostgresHarness,
 ) -> None:
-    source = harness.source(["a"], replication=False)
+    source = harness.source(["a"], changes="triggers")
     with pytest.raises(SourceError, match="headwater setup"):
         source.open_monitor(None)
     assert any("CREATE OR REPLACE TRIGGER" in statement for statement in source.setup_statements())

@@ -15,9 +15,9 @@ from random import Random
 import pytest
 
 from headwater.sources.contract import Broken, Committed, Logged, Position, Progressed
-from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite.catalog import Place, describe_all
 from headwater.sources.sqlite.setup import setup_statements
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED
 from tests.sources.sqlite_schemas import schema, statement
 

@@ -89,7 +89,7 @@ _LOCK_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Installation:
+class SlotInstallation:
     """The names of what is set up at one server, and for which warehouse."""
 
     access: Access
@@ -211,7 +211,7 @@ class Installation:
             )
         for table in tables:
             if table.identity != "f":
-                raise not_full(table)
+                raise _not_full(table)
 
     def evict(self, connection: Connection, reader: Reader) -> None:
         """End the connection that holds the slot if it is one of this reader's past epochs."""
@@ -439,19 +439,11 @@ def _is_past(reader: Reader, application: str) -> bool:
     return same and epoch.isdecimal() and int(epoch) < reader.epoch
 
 
-def not_full(table: Table) -> SourceError:
+def _not_full(table: Table) -> SourceError:
     statement = _identity_statement(table).as_string(None)
     return SourceError(
         f"Table {table.label}: the log does not hold its whole old rows.",
         f"Run: {statement}; then 'headwater reload VIEW'.",
-    )
-
-
-def altered(table: Table, schema: str, name: str, columns: Sequence[str]) -> SourceError:
-    return SourceError(
-        f"Table {table.label} was altered: now it is {schema}.{name} ({', '.join(columns)}).",
-        "Start 'headwater run' anew, then run 'headwater reload VIEW'; where it lacks a "
-        "column that the view names, define the view anew first.",
     )
 
 

@@ -145,7 +145,7 @@ class TriggerInstallation:
     access: Access
     name: str
     owner: str = ""
-    relations: tuple[str, ...] = ()
+    relations: Sequence[str] = ()
 
     def table(self, name: str) -> sql.Identifier:
         return sql.Identifier(self.name, name)
