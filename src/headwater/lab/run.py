@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
@@ -104,6 +105,10 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
                 yield Delivered(sender, receiver, message.label)
             case Idled():
                 yield Roused(step.party) if step.party else Waited()
+            case TransactionArrived():
+                pass  # it was executed in the same step
+            case _:
+                assert_never(event)
         for effect in effects:
             match effect:
                 case Ask(source=source):
@@ -112,6 +117,8 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
                     yield Showed(next(shown), transactions)
                 case Send():
                     yield _posted(step.party, effect)
+                case _:
+                    assert_never(effect)
 
 
 def _posted(sender: str, effect: Send) -> Posted:

@@ -11,6 +11,7 @@ from headwater.errors import InputError
 from headwater.lab.reports import COMMITTER, NUMBERED, SITES
 from headwater.lab.scenario import Object, Scenario
 from headwater.lab.world import Action, Simulation
+from headwater.protocol.managers import Need
 
 LAB_SETTINGS = {
     "channels": {
@@ -51,7 +52,7 @@ def simulate(
                 "Leave it out.",
             )
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
-    hides_keys = scenario.keeps_keys and chosen.needs_keys
+    hides_keys = scenario.keeps_keys and Need.KEYS in chosen.needs
     view = scenario.view.with_keys() if hides_keys else scenario.view
     return Simulation(
         scenario,

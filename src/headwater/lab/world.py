@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from headwater.algebra.evaluate import evaluate, evaluate_view
 from headwater.algebra.hashing import cached_hash
@@ -278,6 +278,8 @@ class Simulation:
                         shown.append(self.seen(changed.view))
                     case Send():
                         changed.send(step.party, effect, self.ordered)
+                    case _:
+                        assert_never(effect)
         return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
 
     def _take_in(self, changed: _Change, party: str, event: Event) -> tuple[Effect, ...]:
