@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
 from headwater.embedded.postgres import GUARDED, PostgresServer, shared_server
 from headwater.errors import BrokenLogError, InputError, LostConnectionError, SourceError
-from headwater.sources.contract import Committed, Monitor, Reader
+from headwater.sources.contract import Committed, Monitor, Position, Reader
 from headwater.sources.postgres import monitor as monitor_module
 from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
@@ -202,6 +203,21 @@ def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> N
     assert [s.split()[0] for s in more.setup_statements()] == ["ALTER", "COMMENT", "ALTER"]
     more.setup()
     assert more.setup_statements() == []
+
+
+def test_a_position_of_another_way_to_capture_changes_asks_for_a_repair(
+    harness: PostgresHarness,
+) -> None:
+    ways = [harness.source(["a"], changes=changes) for changes in ("replication", "triggers")]
+    positions: list[Position] = []
+    for source in ways:
+        source.setup()
+        with closing(source.open_monitor(None)) as monitor:
+            harness.writer().execute(f"INSERT INTO a VALUES ({len(positions)}, 'x')")
+            positions.append(read_log(monitor, 1)[0].position)
+    for source, position in zip(ways, reversed(positions), strict=True):
+        with pytest.raises(BrokenLogError, match=r"another way before.*headwater repair"):
+            source.open_monitor(position)
 
 
 def test_triggers_are_made_once_fire_in_every_session_and_go_without_a_trace(

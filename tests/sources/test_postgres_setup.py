@@ -13,7 +13,7 @@ from headwater.embedded.postgres import shared_server
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.order import Order
 from headwater.sources.postgres import connect as connecting
-from headwater.sources.postgres import setup as installing
+from headwater.sources.postgres import locks
 from headwater.sources.postgres.connect import Access
 from headwater.sources.postgres.ownership import Note
 from headwater.sources.postgres.source import PostgresSource, default_name
@@ -147,8 +147,8 @@ def test_a_publication_and_a_comment_of_somebody_else_are_left_as_they_were(
 def test_setup_lets_others_pass_while_it_waits_for_a_lock(
     harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installing, "_LOCK_LIMIT_MS", 100)
-    monkeypatch.setattr(installing, "_LOCK_TRIES", 3)
+    monkeypatch.setattr(locks, "_LIMIT_MS", 100)
+    monkeypatch.setattr(locks, "_TRIES", 3)
     source = owned(harness, MINE)
     with psycopg.connect(harness.dsn, application_name="idle reader") as reader:
         reader.execute("SELECT FROM a")
@@ -164,9 +164,9 @@ def test_setup_lets_others_pass_while_it_waits_for_a_lock(
 def test_setup_goes_on_when_the_lock_is_free(
     harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installing, "_LOCK_LIMIT_MS", 50)
-    monkeypatch.setattr(installing, "_LOCK_TRIES", 1000)
-    monkeypatch.setattr(installing, "_LOCK_PAUSE_S", 0.05)
+    monkeypatch.setattr(locks, "_LIMIT_MS", 50)
+    monkeypatch.setattr(locks, "_TRIES", 1000)
+    monkeypatch.setattr(locks, "_PAUSE_S", 0.05)
     reader = psycopg.connect(harness.dsn)
     reader.execute("SELECT FROM a")
     release = threading.Timer(1.0, reader.close)

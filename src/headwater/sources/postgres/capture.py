@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
-from headwater.errors import SourceError
-from headwater.sources.contract import Monitor, OtherLog, Position, Reader, Retained
+from headwater.errors import BrokenLogError
+from headwater.sources.contract import Capture, OtherLog, Position
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.retention import other_logs, remove_log
 from headwater.sources.postgres.snapshot import XidSnapshot
@@ -48,7 +48,7 @@ class Installation(Protocol):
 
 
 @dataclass(frozen=True)
-class PostgresCapture(ABC):
+class PostgresCapture(Capture, ABC):
     """One way to capture some tables; `watch_s` is how often the catalog is looked at."""
 
     tables: Tables
@@ -64,18 +64,6 @@ class PostgresCapture(ABC):
     def installation(self) -> Installation: ...
 
     @abstractmethod
-    def cautions(self) -> Sequence[str]: ...
-
-    @abstractmethod
-    def lacking(self) -> Sequence[SourceError]: ...
-
-    @abstractmethod
-    def retained(self) -> Retained | None: ...
-
-    @abstractmethod
-    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor: ...
-
-    @abstractmethod
     def marks(self) -> Mark:
         """How the questions of a wrapper that is opened now leave their marks in the log."""
 
@@ -87,8 +75,11 @@ class PostgresCapture(ABC):
     def covers(self, position: Position, snapshot: XidSnapshot, until: int) -> bool:
         """Whether a log that was read up to a position holds all that is in a snapshot."""
 
-    @abstractmethod
-    def stays(self) -> Sequence[str]: ...
+    def captured_otherwise(self) -> BrokenLogError:
+        return BrokenLogError(
+            self.tables.access.source,
+            "its changes were captured in another way before, and its position belongs to that.",
+        )
 
     def setup_statements(self) -> Sequence[str]:
         with self.tables.looking() as (connection, tables):

@@ -95,9 +95,11 @@ class ReplicationCapture(PostgresCapture):
         return lambda snapshot, until: LogPosition(confirmed, snapshot, until).json()
 
     def covers(self, position: Position, snapshot: XidSnapshot, until: int) -> bool:
-        return parse_lsn(str(position["lsn"])) >= until
+        return "lsn" in position and parse_lsn(str(position["lsn"])) >= until
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
+        if after is not None and "lsn" not in after:
+            raise self.captured_otherwise()
         access, installation = self.tables.access, self.installation
         with self.tables.looking() as (connection, tables):
             absent = self.tables.absent(connection, tables)

@@ -67,9 +67,13 @@ class TriggerCapture(PostgresCapture):
         return lambda snapshot, _: {"snapshot": str(snapshot)}
 
     def covers(self, position: Position, snapshot: XidSnapshot, until: int) -> bool:
+        if "lsn" in position:
+            return False
         return XidSnapshot.parse(str(position["snapshot"])).contains(snapshot)
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
+        if after is not None and "lsn" in after:
+            raise self.captured_otherwise()
         with self.tables.keeping() as (connection, tables):
             absent = self.tables.absent(connection, tables)
             gone = (Table(0, schema, name, "", (), ()) for _, schema, name in absent)
