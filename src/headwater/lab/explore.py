@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.check.levels import Level
-from headwater.check.progress import Progress, Tracker
+from headwater.check.standing import Standing, Tracker
 from headwater.lab.world import Action, Simulation, World
 
 MOST_STATES = 1_000_000
@@ -52,16 +52,16 @@ class _Search:
             (world, tracker.start(self.simulation.seen(world.view))): (self._visit(-1, None), 1)
         }
         while layer:
-            following: dict[tuple[World, Progress], tuple[int, int]] = {}
-            for (world, progress), (number, paths) in layer.items():
+            following: dict[tuple[World, Standing], tuple[int, int]] = {}
+            for (world, standing), (number, paths) in layer.items():
                 enabled = self.simulation.enabled(world)
                 if not enabled:
                     if self.inspect is not None:
                         self.inspect(world)
-                    self._end(tracker.level(progress), number, paths)
+                    self._end(tracker.level(standing), number, paths)
                 for action in enabled:
                     after, step = self.simulation.step(world, action)
-                    reached = progress
+                    reached = standing
                     for shown in step.shown:
                         reached = tracker.advance(reached, shown)
                     key = (after, reached)

@@ -303,7 +303,7 @@ class Answers(Protocol):
     def open_load(self, relations: Sequence[str], readers: int) -> Load: ...
 
 
-Columns: TypeAlias = Mapping[str, Collection[str]]
+UsedColumns: TypeAlias = Mapping[str, Collection[str]]
 """For relations, by the names that they have in their source, the columns that are needed."""
 
 
@@ -314,7 +314,7 @@ class Source:
     not named all columns are.
     """
 
-    def __init__(self, name: str, halves: Callable[[Columns], tuple[Capture, Answers]]) -> None:
+    def __init__(self, name: str, halves: Callable[[UsedColumns], tuple[Capture, Answers]]) -> None:
         self.name = name
         self._halves = halves
         self._capture, self._answers = halves({})
@@ -322,7 +322,7 @@ class Source:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def narrowed(self, columns: Columns) -> Self:
+    def narrowed(self, columns: UsedColumns) -> Self:
         """The same source, whose relations need have no other columns than these."""
         narrow = copy(self)
         narrow._capture, narrow._answers = self._halves(columns)

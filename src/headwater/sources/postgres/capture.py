@@ -26,7 +26,7 @@ Locate: TypeAlias = Callable[[XidSnapshot, int], Position]
 
 
 @dataclass(frozen=True)
-class Names:
+class ServerNames:
     """What is made at a server is called so, and belongs to the warehouse `owner`."""
 
     publication: str
@@ -52,7 +52,7 @@ class PostgresCapture(Capture, ABC):
     """One way to capture some tables; `watch_s` is how often the catalog is looked at."""
 
     tables: Tables
-    names: Names
+    names: ServerNames
     watch_s: float
 
     limits: ClassVar[str] = ""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headwater.errors import InputError
-from headwater.sources.contract import Answers, Capture, Columns, Source
+from headwater.sources.contract import Answers, Capture, Source, UsedColumns
 from headwater.sources.postgres.answers import PostgresAnswers
-from headwater.sources.postgres.capture import Names, PostgresCapture
+from headwater.sources.postgres.capture import PostgresCapture, ServerNames
 from headwater.sources.postgres.connect import Access
 from headwater.sources.postgres.replication import ReplicationCapture
 from headwater.sources.postgres.tables import Tables
@@ -48,7 +48,7 @@ class PostgresSource(Source):
         owner: str = "",
     ) -> None:
         default = default_name(name, owner)
-        names = Names(publication or default, slot or default, owner)
+        names = ServerNames(publication or default, slot or default, owner)
         if not re.fullmatch(rf"[a-z0-9_]{{1,{_LONGEST_NAME}}}", names.slot):
             raise InputError(
                 f"Source {name}: the slot's name {names.slot!r} is not one that PostgreSQL allows.",
@@ -57,7 +57,7 @@ class PostgresSource(Source):
         tables = Tables(Access(name, dsn, limit_s), relations, keys or {})
         capture = CAPTURES[changes](tables, names, watch_s)
 
-        def halves(columns: Columns) -> tuple[Capture, Answers]:
+        def halves(columns: UsedColumns) -> tuple[Capture, Answers]:
             narrow = replace(capture, tables=tables.narrowed(columns))
             return narrow, PostgresAnswers(narrow.tables, narrow)
 

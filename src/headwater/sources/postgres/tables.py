@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from headwater.errors import SourceError
-from headwater.sources.contract import Columns
+from headwater.sources.contract import UsedColumns
 from headwater.sources.postgres.catalog import read_tables, search_path, split_name
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.types import Table
@@ -25,7 +25,7 @@ class Tables:
         access: Access,
         names: Sequence[str],
         keys: Mapping[str, Sequence[str]],
-        used: Columns | None = None,
+        used: UsedColumns | None = None,
     ) -> None:
         self.access = access
         self.names = tuple(names)
@@ -33,7 +33,7 @@ class Tables:
         self._used = dict(used or {})
         self._described: Mapping[str, Table] = {}
 
-    def narrowed(self, columns: Columns) -> Tables:
+    def narrowed(self, columns: UsedColumns) -> Tables:
         """The same tables, not described yet, of which no other columns than these are wanted."""
         return Tables(self.access, self.names, self._keys, columns)
 

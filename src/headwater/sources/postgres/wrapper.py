@@ -136,7 +136,7 @@ class PostgresWrapper:
         """Execute one statement inside the question's transaction."""
         if any(not keys.values for keys in fetch.keys):
             return Rows.empty(fetch.schema)
-        places = {place.alias: self._table(place.relation) for place in fetch.places}
+        places = {item.alias: self._table(item.relation) for item in fetch.items}
         self._check_columns(fetch, places)
         statement, parameters = build_statement(fetch, places)
         columns = [

@@ -23,7 +23,6 @@ from headwater.errors import SourceError
 from headwater.sources.contract import (
     Answers,
     Capture,
-    Columns,
     Lift,
     Load,
     Monitor,
@@ -32,10 +31,11 @@ from headwater.sources.contract import (
     Reader,
     Retained,
     Source,
+    UsedColumns,
     Wrapper,
     as_it_is,
 )
-from headwater.sources.sqlite.catalog import Place
+from headwater.sources.sqlite.catalog import Access
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
 from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
@@ -72,11 +72,11 @@ class SqliteSource(Source):
         *,
         owner: str = "",
     ) -> None:
-        place = Place(name, Path(path), Names(owner))
+        access = Access(name, Path(path), Names(owner))
         names, markers = tuple(dict.fromkeys(relations)), Markers()
 
-        def halves(columns: Columns) -> tuple[Capture, Answers]:
-            tables = Tables(place, names, keys or {}, columns)
+        def halves(columns: UsedColumns) -> tuple[Capture, Answers]:
+            tables = Tables(access, names, keys or {}, columns)
             return SqliteCapture(tables, markers), SqliteAnswers(tables, markers)
 
         super().__init__(name, halves)
@@ -99,12 +99,12 @@ class SqliteCapture:
         return ()
 
     def lacking(self) -> Sequence[SourceError]:
-        path = self.tables.place.path
-        for place in (path, path.absolute().parent):
-            if place.exists() and not os.access(place, os.W_OK):
+        path = self.tables.access.path
+        for written in (path, path.absolute().parent):
+            if written.exists() and not os.access(written, os.W_OK):
                 return [
-                    self.tables.place.error(
-                        f"{place} may not be written by this user: the log is in the same file, "
+                    self.tables.access.error(
+                        f"{written} may not be written by this user: the log is in the same file, "
                         "and SQLite needs two more beside it.",
                         "Run Headwater as a user that may.",
                     )
@@ -116,7 +116,7 @@ class SqliteCapture:
 
     def retained(self) -> Retained | None:
         with self.tables.connected() as connection:
-            names = self.tables.place.names
+            names = self.tables.access.names
             if not has_log(connection, names):
                 return None
             (rows,) = connection.execute(f"SELECT seq - pruned FROM {names.head}").fetchone()
@@ -124,7 +124,7 @@ class SqliteCapture:
 
     def other_logs(self) -> Sequence[OtherLog]:
         with self.tables.connected() as connection:
-            own = self.tables.place.names.owner
+            own = self.tables.access.names.owner
             return [OtherLog(owner, None) for owner in owners(connection) if owner != own]
 
     def remove_log(self, owner: str) -> None:
@@ -135,24 +135,24 @@ class SqliteCapture:
         with self.tables.reading() as (connection, tables):
             (mode,) = connection.execute("PRAGMA main.journal_mode").fetchone()
             wal = [] if mode == "wal" else [_WAL]
-            return wal + setup_statements(self.tables.place, connection, tables)
+            return wal + setup_statements(self.tables.access, connection, tables)
 
     def setup(self) -> None:
-        place = self.tables.place
+        access = self.tables.access
         self.tables.now()  # says what is wrong before anything is changed
         with self.tables.connected(write=True) as connection:
             (mode,) = connection.execute(_WAL).fetchone()
             if mode != "wal":
-                raise place.error(
-                    f"{place.path} stays in {mode} mode.",
+                raise access.error(
+                    f"{access.path} stays in {mode} mode.",
                     "Close its other connections, and keep it on a local disk.",
                 )
 
             def statements() -> Iterator[str]:
                 tables = self.tables.described(connection)
                 failing = writing_failures(connection, tables.values())
-                yield from setup_statements(place, connection, tables)
-                check_writers(place, connection, tables.values(), failing)
+                yield from setup_statements(access, connection, tables)
+                check_writers(access, connection, tables.values(), failing)
 
             run_all(connection, statements)
 
@@ -162,14 +162,14 @@ class SqliteCapture:
 
     def teardown(self) -> None:
         """Remove what the setup added; the file stays in WAL mode."""
-        names, relations = self.tables.place.names, self.tables.names
+        names, relations = self.tables.access.names, self.tables.names
         with self.tables.connected(write=True) as connection:
             run_all(connection, lambda: teardown_statements(connection, names, relations))
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
         present = self.tables.present()
         lost = tuple(name for name in self.tables.names if name not in present)
-        return SqliteMonitor(self.tables.place, present, self.markers, after, reader, lost)
+        return SqliteMonitor(self.tables.access, present, self.markers, after, reader, lost)
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ class SqliteAnswers:
         return ()
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
-        return SqliteWrapper(self.tables.place, self.tables.present(), self.markers, lift)
+        return SqliteWrapper(self.tables.access, self.tables.present(), self.markers, lift)
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         tables = self.tables.now()
         chosen = {name: tables[name] for name in relations}
-        return SqliteLoad(self.tables.place, chosen, readers)
+        return SqliteLoad(self.tables.access, chosen, readers)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from headwater.sources.contract import Columns
-from headwater.sources.sqlite.catalog import Connection, Place, Table, describe_all, has_table
+from headwater.sources.contract import UsedColumns
+from headwater.sources.sqlite.catalog import Access, Connection, Table, describe_all, has_table
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Tables:
     Of a relation that `columns` does not name all columns are logged.
     """
 
-    place: Place
+    access: Access
     names: Sequence[str]
     keys: Mapping[str, Sequence[str]]
-    columns: Columns
+    columns: UsedColumns
 
     def now(self) -> dict[str, Table]:
         with self.reading() as (_, tables):
@@ -30,7 +30,7 @@ class Tables:
         """The tables that are there: what became of others is no reason to stop reading these."""
         with self.connected() as connection:
             there = [name for name in self.names if has_table(connection, name)]
-            return describe_all(self.place, connection, there, self.keys, self.columns)
+            return describe_all(self.access, connection, there, self.keys, self.columns)
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Connection, dict[str, Table]]]:
@@ -39,13 +39,13 @@ class Tables:
             yield connection, self.described(connection)
 
     def described(self, connection: Connection) -> dict[str, Table]:
-        return describe_all(self.place, connection, self.names, self.keys, self.columns)
+        return describe_all(self.access, connection, self.names, self.keys, self.columns)
 
     @contextmanager
     def connected(self, write: bool = False) -> Iterator[Connection]:
-        connection = self.place.connect(write=write)
+        connection = self.access.connect(write=write)
         try:
-            with self.place.failures():
+            with self.access.failures():
                 yield connection
         finally:
             connection.close()
