@@ -55,9 +55,9 @@ def used(simulation: Simulation, seed: int) -> Iterator[Need]:
     yield from used_at_start(simulation)
     waiting: dict[str, str] = {}
     while enabled := simulation.enabled(world):
-        action = choose(enabled)
-        world, step = simulation.step(world, action)
-        if action.kind in ("idle", "wake"):
+        move = choose(enabled)
+        world, step = simulation.step(world, move)
+        if move.kind in ("idle", "wake"):
             yield Need.IDLE
         yield from used_in(step, waiting)
 

@@ -10,7 +10,7 @@ from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
 from headwater.check.verdict import Verdict, check
 from headwater.lab.schedules import Chooser
-from headwater.lab.world import Action, Simulation, Step, World
+from headwater.lab.world import Move, Simulation, Step, World
 from headwater.protocol.effects import Apply, Ask, Send
 from headwater.protocol.events import (
     AnswerArrived,
@@ -39,7 +39,7 @@ from headwater.protocol.trace import (
 
 @dataclass(frozen=True)
 class Run:
-    schedule: tuple[Action, ...]
+    schedule: tuple[Move, ...]
     trace: Trace
     verdict: Verdict
 
@@ -48,15 +48,15 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
     """Step until nothing more can happen, and judge what the view showed."""
     world = simulation.start()
     initial = simulation.seen(world.view)
-    schedule: list[Action] = []
+    schedule: list[Move] = []
     entries: list[Entry] = []
     kept: dict[str, Rows] = {}
     asked: dict[str, Ask] = {}
     entries += _first_messages(world)
     while enabled := simulation.enabled(world):
-        action = choose(enabled)
-        world, step = simulation.step(world, action)
-        schedule.append(action)
+        move = choose(enabled)
+        world, step = simulation.step(world, move)
+        schedule.append(move)
         entries += _node_entries(step, asked) if simulation.nodes else _entries(step, kept)
     trace = Trace(initial, tuple(entries))
     return Run(tuple(schedule), trace, check(simulation.history, trace.states))
@@ -65,7 +65,7 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
 def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
     """What a step did; `kept` remembers the values that belong to answers still to come."""
     if step.executed is not None:
-        yield Executed(step.action.source, step.executed)
+        yield Executed(step.move.source, step.executed)
     elif isinstance(step.sent, AnswerArrived):
         yield Evaluated(step.sent.source, step.sent.label, step.sent.results)
     shown = iter(step.shown)
@@ -95,7 +95,7 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
     """What a step did where sources have nodes; `asked` has the nodes' own questions."""
     shown = iter(step.shown)
     if step.executed is not None:
-        yield Executed(step.action.source, step.executed)
+        yield Executed(step.move.source, step.executed)
     for event, effects in step.handled:
         match event:
             case AnswerArrived(source, _, results):
