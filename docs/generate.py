@@ -26,7 +26,7 @@ from headwater.project.choice import resolve, usable
 from headwater.project.setting_values import parse_duration
 from headwater.project.settings import SECTIONS, RunSettings
 from headwater.project.view_files import LEVEL_WORDS
-from headwater.sources.settings import KINDS
+from headwater.sources.kinds import KINDS
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -25,7 +25,7 @@ from headwater.lab.run import Run, run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import Chooser, parse_schedule, replayed, seeded
 from headwater.lab.simulate import scenario_kind, simulate
-from headwater.lab.world import Action, Simulation
+from headwater.lab.world import Move, Simulation
 from headwater.protocol.effects import Apply
 from headwater.protocol.trace import Sent, Showed
 from tests.algorithms.weakened_c_strobe import WEAKENED, GroupedByRelation
@@ -253,7 +253,7 @@ def joined_by_one_value(relations: int, deletions: str, one_source: bool = False
 
 def updates_first(scenario: Scenario) -> Chooser:
     """All updates in the listed order, then the answers."""
-    return replayed([Action("commit", *transaction.spans) for transaction in scenario.transactions])
+    return replayed([Move("commit", *transaction.spans) for transaction in scenario.transactions])
 
 
 def one_update_before_each_answer() -> Chooser:
@@ -262,7 +262,7 @@ def one_update_before_each_answer() -> Chooser:
 
     def choose(enabled: Any) -> Any:
         wanted = "commit" if next(turn) else "answer"
-        return next((action for action in enabled if action.kind == wanted), enabled[0])
+        return next((move for move in enabled if move.kind == wanted), enabled[0])
 
     return choose
 

@@ -13,10 +13,11 @@ from headwater.lab.explore import explore
 from headwater.lab.generate import Shape, generate
 from headwater.lab.scenario import scenario_from_json
 from headwater.lab.simulate import simulate
+from headwater.protocol.managers import Need
 from tests.scenarios import counters
 
 SEEDS = range(24) if os.environ.get("HEADWATER_STRESS") == "1" else range(6)
-BY_KEY = {name for name, algorithm in ALGORITHMS.items() if algorithm.needs_keys}
+BY_KEY = {name for name, algorithm in ALGORITHMS.items() if Need.KEYS in algorithm.needs}
 TRIED = sorted(ALGORITHMS.keys() - BY_KEY - {"rings", "rings-star"})
 """The others are tried in test_rings.py."""
 

@@ -14,7 +14,7 @@ from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.parts.view_change import Partial, Unit
 from headwater.algorithms.pvm import Entry, Pvm, State
 from headwater.lab.scenario import Scenario
-from headwater.lab.world import Action, Simulation, Step, World
+from headwater.lab.world import Move, Simulation, Step, World
 from headwater.protocol.effects import Apply, Effect
 
 
@@ -88,8 +88,8 @@ class AbsorbsBesideOthers(Pvm):
 class WithoutNegativeCounters(Simulation):
     """A warehouse that forgets counts below zero at once."""
 
-    def step(self, world: World, action: Action) -> tuple[World, Step]:
-        world, step = super().step(world, action)
+    def step(self, world: World, move: Move) -> tuple[World, Step]:
+        world, step = super().step(world, move)
         return replace(world, view=world.view.positive()), step
 
 

@@ -98,6 +98,8 @@ def shop(
     (tmp_path / "views" / "sold.sql").write_text(VIEW)
     yield found
     server.execute(
+        # Whoever read it last has closed the connection; the server may not have noticed yet.
+        "SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots WHERE active",
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots",
         "DROP DATABASE shop WITH (FORCE)",
     )

@@ -39,7 +39,7 @@ def test_an_example_does_what_it_expects(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_A_RUN)
 def test_an_example_lists_its_whole_schedule(name: str) -> None:
-    assert [str(action) for action in replay(name).schedule] == example(name).data["schedule"]
+    assert [str(move) for move in replay(name).schedule] == example(name).data["schedule"]
 
 
 @pytest.mark.parametrize("name", example_names())

@@ -12,7 +12,7 @@ from headwater.lab.run import run
 from headwater.lab.scenario import Scenario, scenario_from_json
 from headwater.lab.schedules import replayed, seeded
 from headwater.lab.simulate import simulate
-from headwater.lab.world import Action, Simulation, World
+from headwater.lab.world import Move, Simulation, World
 from tests.scenarios import counters
 
 ALGORITHMS = ("conventional", "recompute", "copies")
@@ -34,15 +34,15 @@ SHAPES = [
 MOST_SCHEDULES = 600
 
 
-def all_schedules(simulation: Simulation) -> Iterator[tuple[Action, ...]]:
+def all_schedules(simulation: Simulation) -> Iterator[tuple[Move, ...]]:
     """Every schedule, one after the other, none merged with another."""
 
-    def longer(world: World, so_far: tuple[Action, ...]) -> Iterator[tuple[Action, ...]]:
+    def longer(world: World, so_far: tuple[Move, ...]) -> Iterator[tuple[Move, ...]]:
         enabled = simulation.enabled(world)
         if not enabled:
             yield so_far
-        for action in enabled:
-            yield from longer(simulation.step(world, action)[0], (*so_far, action))
+        for move in enabled:
+            yield from longer(simulation.step(world, move)[0], (*so_far, move))
 
     return longer(simulation.start(), ())
 

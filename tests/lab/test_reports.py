@@ -9,7 +9,7 @@ from headwater.lab.run import Run, run
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
-from headwater.lab.world import Action, Simulation
+from headwater.lab.world import Move, Simulation
 from headwater.protocol.trace import Executed, Received, show_trace
 from headwater.protocol.trace_json import trace_from_json, trace_to_json
 from headwater.protocol.transactions import Transaction
@@ -82,7 +82,7 @@ def test_numbers_are_saved_with_a_trace() -> None:
 def deliverable(simulation: Simulation, *steps: str) -> list[str]:
     world = simulation.start()
     for step in parse_schedule(list(steps)):
-        world, _ = simulation.step(world, Action(step.kind, *step.source.split()))
+        world, _ = simulation.step(world, Move(step.kind, *step.source.split()))
     return [str(a) for a in simulation.enabled(world) if a.kind == "deliver"]
 
 

@@ -15,7 +15,7 @@ BUSY = generate(1, Shape("single-source", relations=2, transactions=5))
 
 def commits_before_an_answer(seed: int) -> int:
     """How many transactions happen before the first question is answered."""
-    kinds = [action.kind for action in run(simulate(BUSY, "conventional"), seeded(seed)).schedule]
+    kinds = [move.kind for move in run(simulate(BUSY, "conventional"), seeded(seed)).schedule]
     return kinds.index("answer")
 
 
@@ -62,7 +62,7 @@ def test_seeds_give_different_schedules() -> None:
 def test_a_seeded_run_can_be_replayed(seed: int) -> None:
     simulation = simulate(BUSY, "recompute", {"channels": "unordered"})
     first = run(simulation, seeded(seed))
-    written = [str(action) for action in first.schedule]
+    written = [str(move) for move in first.schedule]
     again = run(simulation, replayed(parse_schedule(written)))
     assert (again.schedule, again.trace) == (first.schedule, first.trace)
 
@@ -84,7 +84,7 @@ def test_names_in_a_schedule_may_have_spaces() -> None:
     done = run(
         simulate(data, "recompute", {"channels": "unordered"}), replayed(parse_schedule(steps))
     )
-    assert [str(action) for action in done.schedule] == steps
+    assert [str(move) for move in done.schedule] == steps
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from headwater.errors import BrokenLogError, HeadwaterError
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.runner import Runner
 from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.cli.commands import quick
 from tests.pipeline.small import AMOUNTS, NOTES, Small, running, wait_until
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from headwater.pipeline.progress import Progress
 from headwater.sources.contract import Committed, Logged, Monitor, Position, Reader
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.warehouse.vectors import Reached
 from tests.pipeline.small import AMOUNTS, NOTES, Small, running, wait_until
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.algebra.schema import Relation, Schema
@@ -11,11 +13,13 @@ from headwater.check.levels import Level
 from headwater.errors import InputError
 from headwater.project.choice import Choice, choose, promised, usable
 from headwater.project.settings import RunSettings
+from headwater.protocol.managers import Need
 
 AB = Schema.of([("a", INT), ("b", INT)])
 RELATIONS = [Relation("x.r", "x", AB), Relation("y.s", "y", AB)]
 JOIN = parse_view("SELECT r.a, s.b FROM x.r JOIN y.s ON r.b = s.a", RELATIONS)
 ONE = parse_view("SELECT a FROM x.r", RELATIONS)
+BY_KEY = "what is in the view can be looked up, and that rows of the view can be deleted by key"
 LEVELS = [Level.CONVERGENT, Level.WEAK, Level.STRONG, Level.COMPLETE]
 
 
@@ -103,11 +107,22 @@ def test_what_can_be_used() -> None:
                 Level.CONVERGENT,
                 name,
                 {},
-                f"{name} runs in the lab only. Views can use: sweep, nested-sweep, posse, pvm-cc.",
+                f"{name} runs in the lab only: it needs that {needs}. "
+                "Views can use: sweep, nested-sweep, posse, pvm-cc.",
             )
-            for name in ("strobe", "t-strobe", "copies", "recompute", "conventional", "pvm")
+            for name, needs in {
+                "strobe": BY_KEY,
+                "t-strobe": BY_KEY,
+                "copies": "all base relations may be copied to the warehouse",
+                "recompute": "the whole view can be replaced, "
+                "and that it is told when nothing goes on",
+                "conventional": "nothing happens at the sources while a question is under way, "
+                "and that rows of the view can be deleted by key",
+                "pvm": "a transaction may be shown before earlier ones of its source",
+            }.items()
         ),
-        *((Level.WEAK, n, {}, f"{n} runs in the lab only.") for n in ("eca-key", "eca-local")),
+        *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("eca-key", "eca-local")),
+        *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
     ],
 )
 def test_what_cannot_be_forced_is_refused_with_what_can(
@@ -116,3 +131,20 @@ def test_what_cannot_be_forced_is_refused_with_what_can(
     with pytest.raises(InputError) as caught:
         choose(JOIN, level, name, parameters)
     assert str(caught.value).startswith(message)
+
+
+def test_an_algorithm_for_one_source_is_refused_for_a_view_of_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    strong = replace(ALGORITHMS["eca"], promises=ALGORITHMS["sweep"].promises)
+    monkeypatch.setitem(ALGORITHMS, "eca", strong)
+    assert choose(ONE, Level.STRONG, "eca").algorithm == "eca"
+    with pytest.raises(InputError, match=r"all relations of the view are at one source; .* x, y\."):
+        choose(JOIN, Level.STRONG, "eca")
+
+
+def test_what_the_pipeline_comes_to_provide_decides_what_can_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headwater.project.choice.PROVIDES", frozenset({Need.EARLY}))
+    assert usable(Level.CONVERGENT) == ["sweep", "nested-sweep", "posse", "pvm", "pvm-cc"]

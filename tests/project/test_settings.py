@@ -15,7 +15,8 @@ from headwater.project.settings import (
     source_settings,
 )
 from headwater.project.variables import with_variables
-from headwater.sources.settings import PostgresSettings, SqliteSettings
+from headwater.sources.postgres.settings import PostgresSettings
+from headwater.sources.sqlite.settings import SqliteSettings
 
 CRM = "[sources.crm]\nkind = 'sqlite'\npath = 'crm.db'\nrelations = ['customers']\n"
 SHOP = "[sources.shop]\nkind = 'postgres'\ndsn = '${SHOP_DSN}'\nrelations = ['sales.lines']\n"
@@ -64,6 +65,21 @@ def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (crm.names, shop.names) == (("customers",), ("lines",))
     assert shop.dsn.get_secret_value() == "postgresql://u:hush@h/d"
     assert "hush" not in repr(settings)
+
+
+def test_a_kind_may_be_named_by_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KIND", "sqlite")
+    crm = read(tmp_path, CRM.replace("'sqlite'", "'${KIND}'")).sources["crm"]
+    assert isinstance(crm, SqliteSettings)
+
+
+def test_each_kind_has_its_words_for_a_position(tmp_path: Path) -> None:
+    sources = read(tmp_path, CRM + SHOP.replace("${SHOP_DSN}", "")).sources
+    crm, shop = sources["crm"], sources["shop"]
+    assert crm.position_text({"seq": 412, "log": "ab"}) == "412"
+    assert shop.position_text({"lsn": "0/1A", "snapshot": "7:7:"}) == "0/1A"
+    assert shop.position_text({"snapshot": "7:9:8", "token": "t"}) == "7:9:8"
+    assert crm.position_text({}) == shop.position_text({}) == ""
 
 
 def test_keys_may_be_given_with_the_schema_or_without(tmp_path: Path) -> None:

@@ -12,5 +12,5 @@ from tests.sources.sqlite_harness import SqliteHarness
 HARNESSES: dict[str, Callable[[], Harness]] = {
     "sqlite": SqliteHarness,
     "postgres": PostgresHarness,
-    "postgres by triggers": partial(PostgresHarness, replication=False),
+    "postgres by triggers": partial(PostgresHarness, changes="triggers"),
 }

@@ -16,7 +16,7 @@ from psycopg import sql
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, Value
 from headwater.embedded.postgres import PostgresServer, shared_server
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 
 _NUMBERS = itertools.count(1)
 _TYPES = {
@@ -62,9 +62,9 @@ class PostgresHarness:
 
     kind = "postgres"
 
-    def __init__(self, server: PostgresServer | None = None, replication: bool = True) -> None:
+    def __init__(self, server: PostgresServer | None = None, changes: str = "replication") -> None:
         self.server = server or shared_server()
-        self.replication = replication
+        self.changes = changes
         self.name = f"t{os.getpid()}_{next(_NUMBERS)}"
         self.dsn = self.server.dsn(self.name)
         self._schemas: dict[str, Schema] = {}
@@ -93,7 +93,7 @@ class PostgresHarness:
         settings = {
             "slot": self.name,
             "dsn": self.dsn,
-            "replication": self.replication,
+            "changes": self.changes,
             **settings,
         }
         return PostgresSource(settings.pop("name", "pg"), relations=relations, **settings)

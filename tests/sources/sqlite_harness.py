@@ -12,7 +12,7 @@ from typing import Any
 
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, Value
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.types import reader, stored
 from headwater.sources.sqlite.uniques import quoted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.sources.contract import Broken, Committed, Monitor, Position
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 
 
 def drain(monitor: Monitor) -> list[Committed]:

@@ -90,9 +90,9 @@ EDGES = [
 ]
 
 
-@pytest.fixture(params=["slot", "triggers"])
+@pytest.fixture(params=["replication", "triggers"])
 def harness(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
-    harness = PostgresHarness(replication=request.param == "slot")
+    harness = PostgresHarness(changes=request.param)
     yield harness
     harness.close()
 
@@ -273,7 +273,7 @@ def test_reading_goes_on_at_a_position_with_nothing_lost_and_nothing_twice(
         monitor.close()
     monitor = source.open_monitor(None)
     # The last transaction that was acknowledged is kept: by it the log is known again.
-    kept = 5 if harness.replication else 6
+    kept = 5 if harness.changes == "replication" else 6
     assert ids(read_log(monitor, 10 - kept)) == ids(items[kept:])
     monitor.close()
     with pytest.raises(SourceError, match="acknowledged and is gone"):

@@ -19,7 +19,7 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Reply, Wrapper, as_it_is
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.subscription import Delivery, Subscription
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
@@ -161,11 +161,11 @@ def write_at_random(harness: PostgresHarness, seed: int, stop: threading.Event) 
             writer.execute("DELETE FROM a WHERE id = ?", [number])
 
 
-@pytest.mark.parametrize("replication", [True, False], ids=["slot", "triggers"])
+@pytest.mark.parametrize("changes", ["replication", "triggers"])
 def test_every_answer_reflects_exactly_the_transactions_delivered_before_it(
-    harness: PostgresHarness, replication: bool
+    harness: PostgresHarness, changes: str
 ) -> None:
-    source = harness.source(["a", "b"], replication=replication)
+    source = harness.source(["a", "b"], changes=changes)
     source.setup()
     relations = source.relations()
     joined = query_of(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -10,9 +11,9 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
 from headwater.embedded.postgres import GUARDED, PostgresServer, shared_server
 from headwater.errors import BrokenLogError, InputError, LostConnectionError, SourceError
-from headwater.sources.contract import Committed, Monitor, Reader
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.contract import Committed, Monitor, Position, Reader
 from headwater.sources.postgres import monitor as monitor_module
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole
@@ -204,10 +205,25 @@ def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> N
     assert more.setup_statements() == []
 
 
+def test_a_position_of_another_way_to_capture_changes_asks_for_a_repair(
+    harness: PostgresHarness,
+) -> None:
+    ways = [harness.source(["a"], changes=changes) for changes in ("replication", "triggers")]
+    positions: list[Position] = []
+    for source in ways:
+        source.setup()
+        with closing(source.open_monitor(None)) as monitor:
+            harness.writer().execute(f"INSERT INTO a VALUES ({len(positions)}, 'x')")
+            positions.append(read_log(monitor, 1)[0].position)
+    for source, position in zip(ways, reversed(positions), strict=True):
+        with pytest.raises(BrokenLogError, match=r"another way before.*headwater repair"):
+            source.open_monitor(position)
+
+
 def test_triggers_are_made_once_fire_in_every_session_and_go_without_a_trace(
     harness: PostgresHarness,
 ) -> None:
-    source = harness.source(["a"], replication=False)
+    source = harness.source(["a"], changes="triggers")
     with pytest.raises(SourceError, match="headwater setup"):
         source.open_monitor(None)
     assert any("CREATE OR REPLACE TRIGGER" in statement for statement in source.setup_statements())

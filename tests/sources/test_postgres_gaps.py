@@ -21,7 +21,7 @@ from headwater.sources.contract import (
     Position,
     Progressed,
 )
-from headwater.sources.postgres import PostgresSource
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, loaded, whole

@@ -12,8 +12,8 @@ import pytest
 from headwater.embedded.postgres import PostgresServer
 from headwater.errors import BrokenLogError
 from headwater.sources.contract import Committed, Logged, Position, Progressed
-from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres.pgoutput import parse_lsn
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, committed, read_log

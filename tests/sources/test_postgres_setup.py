@@ -12,11 +12,11 @@ from psycopg import sql
 from headwater.embedded.postgres import shared_server
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.order import Order
-from headwater.sources.postgres import PostgresSource
 from headwater.sources.postgres import connect as connecting
-from headwater.sources.postgres import setup as installing
+from headwater.sources.postgres import locks
 from headwater.sources.postgres.connect import Access
 from headwater.sources.postgres.ownership import Note
+from headwater.sources.postgres.source import PostgresSource, default_name
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, read_log, whole
 
@@ -95,9 +95,9 @@ def test_a_forgotten_log_is_listed_and_removed(harness: PostgresHarness) -> None
 
 
 def test_names_are_cut_in_front_of_the_owner() -> None:
-    source = PostgresSource("s" * 80, "", ["a"], owner=MINE)
-    assert source._slot.endswith(f"s_{MINE}")
-    assert len(source._slot) == 63
+    name = default_name("s" * 80, MINE)
+    assert name.endswith(f"s_{MINE}")
+    assert len(name) == 63
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_publication_and_a_comment_of_somebody_else_are_left_as_they_were(
 def test_setup_lets_others_pass_while_it_waits_for_a_lock(
     harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installing, "_LOCK_LIMIT_MS", 100)
-    monkeypatch.setattr(installing, "_LOCK_TRIES", 3)
+    monkeypatch.setattr(locks, "_LIMIT_MS", 100)
+    monkeypatch.setattr(locks, "_TRIES", 3)
     source = owned(harness, MINE)
     with psycopg.connect(harness.dsn, application_name="idle reader") as reader:
         reader.execute("SELECT FROM a")
@@ -164,9 +164,9 @@ def test_setup_lets_others_pass_while_it_waits_for_a_lock(
 def test_setup_goes_on_when_the_lock_is_free(
     harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installing, "_LOCK_LIMIT_MS", 50)
-    monkeypatch.setattr(installing, "_LOCK_TRIES", 1000)
-    monkeypatch.setattr(installing, "_LOCK_PAUSE_S", 0.05)
+    monkeypatch.setattr(locks, "_LIMIT_MS", 50)
+    monkeypatch.setattr(locks, "_TRIES", 1000)
+    monkeypatch.setattr(locks, "_PAUSE_S", 0.05)
     reader = psycopg.connect(harness.dsn)
     reader.execute("SELECT FROM a")
     release = threading.Timer(1.0, reader.close)
@@ -307,15 +307,15 @@ def test_the_log_that_the_server_keeps_is_told(harness: PostgresHarness) -> None
     assert after.size_bytes > before.size_bytes + 1_000_000
 
 
-@pytest.mark.parametrize("replication", [True, False])
+@pytest.mark.parametrize("changes", ["replication", "triggers"])
 def test_a_table_from_which_others_inherit_is_refused_in_words(
-    harness: PostgresHarness, replication: bool
+    harness: PostgresHarness, changes: str
 ) -> None:
     writer = harness.writer()
     writer.execute("CREATE TABLE heir (more int) INHERITS (a)")
     writer.execute("INSERT INTO heir VALUES (1, 'x', 2)")
     assert harness.contents("a") == {(1, "x"): 1}, "in SQL the heir's rows are the parent's too"
-    refused = owned(harness, MINE, replication=replication)
+    refused = owned(harness, MINE, changes=changes)
     for ask in (refused.relations, refused.setup):
         with pytest.raises(SourceError, match=r"\.a has tables that inherit from it \(.*heir\)"):
             ask()
@@ -340,9 +340,9 @@ def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarne
 # Somebody puts something else under a table's name
 
 
-@pytest.fixture(params=[True, False], ids=["replication", "triggers"])
+@pytest.fixture(params=["replication", "triggers"])
 def swapped(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
-    harness = PostgresHarness(replication=request.param)
+    harness = PostgresHarness(changes=request.param)
     harness.create_table("a", LINES, ["id"])
     harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
     harness.writer().execute("CREATE SEQUENCE ran")  # counts even in what is rolled back
@@ -516,21 +516,21 @@ def test_forged_marks_do_not_hold_up_an_answer(
     eve.execute(
         "SELECT pg_logical_emit_message(true, 'headwater', %s || n) "
         "FROM generate_series(1, 20000) n",
-        [f"{source._slot}/"],
+        [f"{default_name(source.name, MINE)}/"],
     )
     harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
     order = Order()
     while order.end == 0:
         order.take(monitor.read(0.2))
     assert order.has_passed(reply.marker)
-    assert not order.has_passed(f"{source._slot}/20000")
+    assert not order.has_passed(f"{default_name(source.name, MINE)}/20000")
     wrapper.close()
     monitor.close()
 
 
-@pytest.mark.parametrize("replication", [True, False])
+@pytest.mark.parametrize("changes", ["replication", "triggers"])
 def test_a_database_without_an_encoding_is_refused_in_words(
-    harness: PostgresHarness, replication: bool
+    harness: PostgresHarness, changes: str
 ) -> None:
     name = f"{harness.name}_ascii"
     harness.server.execute(
@@ -539,7 +539,7 @@ def test_a_database_without_an_encoding_is_refused_in_words(
     dsn = harness.server.dsn(name)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE a (id int PRIMARY KEY, part text)")
-    source = harness.source(["a"], dsn=dsn, slot=name, replication=replication)
+    source = harness.source(["a"], dsn=dsn, slot=name, changes=changes)
     for step in (source.relations, source.setup, source.setup_statements):
         with pytest.raises(SourceError, match=r"SQL_ASCII.* ENCODING 'UTF8'"):
             step()

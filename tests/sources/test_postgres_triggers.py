@@ -18,8 +18,9 @@ from headwater.embedded.postgres import PostgresServer
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Broken, Committed, Logged, Monitor, Progressed
-from headwater.sources.postgres import PostgresSource, locks
+from headwater.sources.postgres import locks
 from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, read_log, replay, whole
@@ -29,7 +30,7 @@ WIDE = Schema.of([("id", INT), ("part", TEXT), ("qty", INT), ("note", TEXT)])
 
 @pytest.fixture
 def harness() -> Iterator[PostgresHarness]:
-    harness = PostgresHarness(replication=False)
+    harness = PostgresHarness(changes="triggers")
     harness.create_table("a", WIDE, ["id"])
     harness.create_table("b", LINES, ["id"])
     yield harness
@@ -408,7 +409,7 @@ def test_setup_does_not_queue_for_a_lock_that_others_hold(
 def test_a_database_that_was_set_back_is_noticed(advanced: bool) -> None:
     server = PostgresServer(16)
     try:
-        harness = PostgresHarness(server, replication=False)
+        harness = PostgresHarness(server, changes="triggers")
         harness.create_table("b", LINES, ["id"])
         source = harness.source(["b"])
         source.setup()
@@ -832,7 +833,7 @@ def test_a_table_that_becomes_unlogged_is_a_gap_and_again_when_it_is_logged(
 def test_a_table_that_a_crash_emptied_while_it_was_unlogged_is_a_gap_after_a_restart() -> None:
     server = PostgresServer()
     try:
-        harness = PostgresHarness(server, replication=False)
+        harness = PostgresHarness(server, changes="triggers")
         harness.create_table("a", LINES, ["id"])
         harness.create_table("b", LINES, ["id"])
         source = harness.source(["a", "b"], watch_s=0)

@@ -17,9 +17,9 @@ from tests.sources.postgres_tools import LINES, committed, loaded
 PRICES = Schema.of([("id", INT), ("part", TEXT), ("price", decimal_type(10, 2)), ("day", DATE)])
 
 
-@pytest.fixture(params=[True, False], ids=["slot", "triggers"])
+@pytest.fixture(params=["replication", "triggers"])
 def harness(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
-    harness = PostgresHarness(replication=request.param)
+    harness = PostgresHarness(changes=request.param)
     harness.create_table("a", PRICES, ["id"])
     harness.create_table("b", LINES, ["id"])
     yield harness

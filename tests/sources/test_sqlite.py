@@ -20,7 +20,7 @@ from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.values import FLOAT, INT, TEXT, Row, Value, parse_type, sort_key
 from headwater.errors import SourceError
 from headwater.sources.fetch import plan_fetch
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.types import pushes, type_of
 from headwater.sources.sqlite.wrapper import statements
 from tests.sources.harness import local

@@ -15,9 +15,9 @@ from random import Random
 import pytest
 
 from headwater.sources.contract import Broken, Committed, Logged, Position, Progressed
-from headwater.sources.sqlite import SqliteSource
-from headwater.sources.sqlite.catalog import Place, describe_all
+from headwater.sources.sqlite.catalog import Access, describe_all
 from headwater.sources.sqlite.setup import setup_statements
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED
 from tests.sources.sqlite_schemas import schema, statement
 
@@ -34,18 +34,18 @@ class Played:
         self.writer = sqlite3.connect(":memory:", isolation_level=None)
         for part in made:
             self.writer.execute(part)
-        place = Place("s", Path("memory"))
-        described = describe_all(place, self.writer, tables, {name: [] for name in tables})
-        for part in setup_statements(place, self.writer, described):
+        access = Access("s", Path("memory"))
+        described = describe_all(access, self.writer, tables, {name: [] for name in tables})
+        for part in setup_statements(access, self.writer, described):
             self.writer.execute(part)
-        self._log = place.names.log
+        self._log = access.names.log
         self._at = self._head()
-        self._names = dict(self.writer.execute(f"SELECT id, name FROM {place.names.relation}"))
+        self._names = dict(self.writer.execute(f"SELECT id, name FROM {access.names.relation}"))
         self._slots = {
             number: [
                 slot
                 for (slot,) in self.writer.execute(
-                    f"SELECT slot FROM {place.names.column} WHERE relation = ? ORDER BY slot",
+                    f"SELECT slot FROM {access.names.column} WHERE relation = ? ORDER BY slot",
                     (number,),
                 )
             ]

@@ -14,7 +14,7 @@ from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Broken, Committed, Logged, Monitor, Position, Reader
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed, drain

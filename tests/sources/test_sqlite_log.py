@@ -25,8 +25,8 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Committed, Marked, Position
-from headwater.sources.sqlite import SqliteSource
 from headwater.sources.sqlite.monitor import SqliteMonitor
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.subscription import Delivery
 from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter

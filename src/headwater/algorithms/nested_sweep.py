@@ -15,11 +15,11 @@ Here is only which question comes next; `pvm` takes the updates out of the queue
 
 from __future__ import annotations
 
-from headwater.algorithms.parts.view_change import Load, Partial, Question, join_probe
+from headwater.algorithms.parts.view_change import Partial, Question, Workload, join_probe
 from headwater.algorithms.sweep import candidates
 
 
-def nested_sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
+def nested_sweep(partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
     """Let the partial that lags behind catch up, over what the others cover already."""
     behind = min(partials, key=lambda partial: len(partial.covered))
     swept = frozenset[int]().union(*(p.covered for p in partials if p.branch == behind.branch))

@@ -22,7 +22,7 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, columns_o
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Base, Bound, Term
 from headwater.algebra.views import Join
-from headwater.algorithms.parts.view_change import Load, Partial, Probe, Question
+from headwater.algorithms.parts.view_change import Partial, Probe, Question, Workload
 from headwater.algorithms.sweep import candidates, sweep
 
 POLICIES = ("cost", "sequential", "adjacent", "concurrent")
@@ -46,7 +46,7 @@ class Posse:
     policy: str = "cost"
     costs: Costs = Costs()
 
-    def __call__(self, partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
+    def __call__(self, partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
         policy = self.choose(partials) if self.policy == "cost" else self.policy
         if policy == "sequential":
             return sweep(partials, load)
@@ -80,7 +80,7 @@ class Posse:
         return cost
 
 
-def group(partial: Partial, policy: str, load: Load) -> Iterable[int]:
+def group(partial: Partial, policy: str, load: Workload) -> Iterable[int]:
     """The occurrences that are asked for at once."""
     if policy == "concurrent":
         return partial.term.base

@@ -38,7 +38,7 @@ from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.strobe import Strobe
 from headwater.algorithms.sweep import sweep
 from headwater.errors import InputError
-from headwater.protocol.managers import Node, ViewManager
+from headwater.protocol.managers import Need, Node, ViewManager
 
 SCENARIO_KINDS = ("centralized", "single-source", "multi-source", "source-local", "global")
 
@@ -60,7 +60,9 @@ class Algorithm:
     make: Callable[..., ViewManager[Any]]
     promises: Mapping[str, str]
     """The level promised in each kind of scenario, by name."""
-    assumes: tuple[str, ...] = ()
+    needs: frozenset[Need] = frozenset()
+    """What it needs of its host and of the view, with some of its parameters at least."""
+    also_assumes: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     joins_global: bool = True
     """Whether it gets global transactions whole, joined by the integrator."""
@@ -70,12 +72,13 @@ class Algorithm:
     """The channels that the lab gives it unless told otherwise."""
 
     @property
-    def needs_keys(self) -> bool:
-        """Whether the view must show the key of every relation, or keep it out of sight."""
-        return _SHOWS_KEYS in self.assumes
+    def assumes(self) -> tuple[str, ...]:
+        """What must hold so that it keeps its promises, in sentences."""
+        return (*(need.value for need in Need if need in self.needs), *self.also_assumes)
 
 
-_SHOWS_KEYS = "the view shows the key of every relation"
+_BY_KEY = frozenset({Need.KEYS, Need.KEY_DELETE, Need.CONTENTS})
+"""Rows are deleted by key, and added where the view does not have them."""
 
 
 def _at_least_one(text: str) -> int:
@@ -174,7 +177,7 @@ ALGORITHMS = {
             "asks what each update changes and adds the answer; shows the anomalies",
             Conventional,
             _promises("complete", "none", "none", "none", "none"),
-            assumes=("nothing happens at the sources while a question is under way",),
+            needs=frozenset({Need.SILENCE, Need.KEY_DELETE}),
             joins_global=False,
         ),
         Algorithm(
@@ -183,7 +186,8 @@ ALGORITHMS = {
             "asks for the whole view again every few updates, and once more when idle",
             Recompute,
             _promises("complete", "strong", "convergent", "convergent", "convergent"),
-            assumes=("the whole view is cheap enough to move",),
+            needs=frozenset({Need.REPLACE, Need.IDLE}),
+            also_assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
         ),
         Algorithm(
@@ -192,7 +196,7 @@ ALGORITHMS = {
             "compensates queries under way for each update that arrives",
             Eca,
             _promises("complete", "strong", "none", "none", "none"),
-            assumes=("all relations of the view are at one source",),
+            needs=frozenset({Need.ONE_SOURCE}),
         ),
         Algorithm(
             "eca-key",
@@ -200,10 +204,7 @@ ALGORITHMS = {
             "deletes by key at the warehouse and asks for insertions without compensation",
             eca_key,
             _promises("complete", "strong", "none", "none", "none"),
-            assumes=(
-                "all relations of the view are at one source",
-                _SHOWS_KEYS,
-            ),
+            needs=_BY_KEY | {Need.ONE_SOURCE},
         ),
         Algorithm(
             "eca-local",
@@ -211,7 +212,7 @@ ALGORITHMS = {
             "as eca, but takes in without asking what the view itself can tell",
             EcaLocal,
             _promises("complete", "strong", "none", "none", "none"),
-            assumes=("all relations of the view are at one source",),
+            needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.KEY_DELETE}),
         ),
         Algorithm(
             "lca",
@@ -219,7 +220,7 @@ ALGORITHMS = {
             "as eca, but applies each update by itself when all its answers are there",
             Lca,
             _promises("complete", "complete", "none", "none", "none"),
-            assumes=("all relations of the view are at one source",),
+            needs=frozenset({Need.ONE_SOURCE}),
         ),
         Algorithm(
             "strobe",
@@ -227,7 +228,7 @@ ALGORITHMS = {
             "puts deletions by key and answers for insertions on a list, applied when silent",
             lambda view, **options: Strobe(view, **_strobe_options(**options)),
             _promises("complete", "strong", "strong", "convergent", "convergent"),
-            assumes=(_SHOWS_KEYS,),
+            needs=_BY_KEY,
             parameters=_STROBE_PARAMETERS,
             joins_global=False,
         ),
@@ -237,7 +238,7 @@ ALGORITHMS = {
             "as strobe, with whole transactions of one source as units",
             _t_strobe,
             _promises("complete", "strong", "strong", "strong", "weak"),
-            assumes=(_SHOWS_KEYS,),
+            needs=_BY_KEY,
             parameters={
                 **_STROBE_PARAMETERS,
                 "parts": Parameter(
@@ -254,7 +255,8 @@ ALGORITHMS = {
             "as t-strobe, with whole global transactions as units",
             lambda view, **options: GStrobe(view, **_strobe_options(**options)),
             _promises("complete", *["strong"] * 4),
-            assumes=(_SHOWS_KEYS, "sites report their own parts, or reports are numbered"),
+            needs=_BY_KEY,
+            also_assumes=("sites report their own parts, or reports are numbered",),
             parameters=_STROBE_PARAMETERS,
         ),
         Algorithm(
@@ -263,7 +265,7 @@ ALGORITHMS = {
             "takes one update at a time and asks for what later deletions hid from the answers",
             lambda view, every: CStrobe(view, every=every),
             _promises("complete", "complete", "complete", "convergent", "convergent"),
-            assumes=(_SHOWS_KEYS,),
+            needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
             joins_global=False,
         ),
@@ -273,7 +275,7 @@ ALGORITHMS = {
             "as c-strobe, with whole transactions as units",
             lambda view, every: CStrobe(view, whole_transactions=True, every=every),
             _promises(*["complete"] * 5),
-            assumes=(_SHOWS_KEYS,),
+            needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
         ),
         Algorithm(
@@ -308,6 +310,7 @@ ALGORITHMS = {
             "handles several updates at once and commits each as soon as it is ready",
             lambda view, **settings: _pvm(view, False, **settings),
             _promises("complete", *["convergent"] * 4),
+            needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
         ),
         Algorithm(
@@ -324,7 +327,7 @@ ALGORITHMS = {
             "keeps copies of all base relations at the warehouse and asks nothing",
             Copies,
             _promises(*["complete"] * 5),
-            assumes=("all base relations may be copied to the warehouse",),
+            needs=frozenset({Need.COPIES}),
         ),
         Algorithm(
             "rings",
@@ -332,7 +335,8 @@ ALGORITHMS = {
             "a token goes round the sources for ever and collects what their updates change",
             lambda view, gather: RingWarehouse(view),
             _promises("complete", "strong", "strong", "strong", "weak"),
-            assumes=("a node stands beside every source, and nodes can reach each other",),
+            needs=frozenset({Need.MESSAGES, Need.IDLE}),
+            also_assumes=("nodes can reach each other",),
             parameters={"gather": _GATHER},
             joins_global=False,
             nodes=lambda view, gather: ring_nodes(view, gather == "on"),
@@ -344,7 +348,7 @@ ALGORITHMS = {
             "sends a token from source to source when there are updates, and nothing otherwise",
             lambda view, gather, refresh, every: StarWarehouse(view, refresh),
             _promises("complete", "strong", "strong", "strong", "weak"),
-            assumes=("a node stands beside every source",),
+            needs=frozenset({Need.MESSAGES, Need.IDLE}),
             parameters={
                 "gather": _GATHER,
                 "refresh": Parameter(

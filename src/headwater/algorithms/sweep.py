@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from headwater.algebra.terms import Term
 from headwater.algorithms.parts.source_evaluate import joins
-from headwater.algorithms.parts.view_change import Load, Partial, Question, join_probe
+from headwater.algorithms.parts.view_change import Partial, Question, Workload, join_probe
 
 
-def sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
+def sweep(partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
     """The next probe of the first partial, with those of others at the same source."""
     source = _source(partials[0], candidates(partials[0], load)[0])
     probes = []
@@ -30,7 +30,7 @@ def sweep(partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]:
     return ((source, tuple(probes)),)
 
 
-def candidates(partial: Partial, load: Load) -> list[int]:
+def candidates(partial: Partial, load: Workload) -> list[int]:
     """The base occurrences that may come next, best first; never empty."""
     connected = [at for at in partial.term.base if is_connected(partial.term, at)]
 

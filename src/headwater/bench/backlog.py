@@ -11,7 +11,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
@@ -19,7 +19,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, Row
 from headwater.algorithms.registry import ALGORITHMS, make_manager
-from headwater.protocol.effects import Apply, Ask
+from headwater.protocol.effects import Apply, Ask, Send
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
@@ -102,6 +102,10 @@ class Backlog:
                     self.asked.append(effect)
                 case Apply(transactions=ids):
                     self.committed += len(ids)
+                case Send():
+                    raise AssertionError("only nodes send messages")
+                case _:
+                    assert_never(effect)
         return took
 
 

@@ -31,8 +31,8 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Source
-from headwater.sources.postgres import PostgresSource
-from headwater.sources.sqlite import SqliteSource
+from headwater.sources.postgres.source import PostgresSource
+from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.subscription import Delivery
 
 _TABLE = "CREATE TABLE items (id BIGINT PRIMARY KEY, grp BIGINT, name VARCHAR(40))"

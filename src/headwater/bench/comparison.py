@@ -22,7 +22,7 @@ from headwater.lab.scenario import Scenario
 from headwater.lab.simulate import simulate
 from headwater.lab.spectrum import spectrum_scenarios
 from headwater.lab.virtual_time import run_timed
-from headwater.lab.world import Action, Simulation, World
+from headwater.lab.world import Move, Simulation, World
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ def needs_quiescence(simulation: Simulation) -> bool:
     return True
 
 
-def _in_the_way(simulation: Simulation, world: World, commits: Sequence[Action]) -> Action:
+def _in_the_way(simulation: Simulation, world: World, commits: Sequence[Move]) -> Move:
     """An update at a source that has a question to answer, if there is one."""
     asked = {source for at, source in enumerate(simulation.history.sources) if world.questions[at]}
-    return next((action for action in commits if action.source in asked), commits[0])
+    return next((move for move in commits if move.source in asked), commits[0])
 
 
 def _some_left(simulation: Simulation, world: World) -> bool:
-    return any(action.kind == "commit" for action in simulation.enabled(world))
+    return any(move.kind == "commit" for move in simulation.enabled(world))

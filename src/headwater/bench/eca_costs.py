@@ -23,7 +23,7 @@ from headwater.lab.run import run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import Chooser
 from headwater.lab.simulate import simulate
-from headwater.lab.world import Action, Simulation
+from headwater.lab.world import Move, Simulation
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 
@@ -100,12 +100,12 @@ class CountingTerms(Simulation):
         return super().evaluate(ask, position)
 
 
-def _answers_first(enabled: Sequence[Action]) -> Action:
-    return next((action for action in enabled if action.kind != "commit"), enabled[0])
+def _answers_first(enabled: Sequence[Move]) -> Move:
+    return next((move for move in enabled if move.kind != "commit"), enabled[0])
 
 
-def _commits_first(enabled: Sequence[Action]) -> Action:
-    return next((action for action in enabled if action.kind == "commit"), enabled[0])
+def _commits_first(enabled: Sequence[Move]) -> Move:
+    return next((move for move in enabled if move.kind == "commit"), enabled[0])
 
 
 def example_6(updates: int, seed: int = 0) -> Scenario:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from headwater.lab.generate import chain
 from headwater.lab.scenario import Scenario
 from headwater.lab.simulate import simulate
-from headwater.lab.world import Action, Simulation, Step, World
+from headwater.lab.world import Move, Simulation, Step, World
 from headwater.protocol.effects import Apply, Ask, Send
 from headwater.protocol.events import AnswerArrived, MessageArrived, TransactionArrived
 
@@ -67,7 +67,7 @@ def _until_shown(
         clock.tick()
     clock.ticks = clock.visits = visits = 0
     for source in updated:
-        clock.do(Action("commit", source))
+        clock.do(Move("commit", source))
     while clock.shown < len(updated):
         visits = clock.visits
         clock.tick()
@@ -87,13 +87,13 @@ class _Clock:
         self.ticks += 1
         arriving = [a for a in self.simulation.enabled(self.world) if a.kind == "deliver"]
         assert arriving, "nothing is in flight"
-        for action in arriving:
-            self.do(action)
+        for move in arriving:
+            self.do(move)
 
-    def do(self, action: Action) -> None:
+    def do(self, move: Move) -> None:
         """One step, and the answers that nodes then get from their sources."""
-        self.world, step = self.simulation.step(self.world, action)
-        self.visits += action.kind == "deliver" and bool(step.party)
+        self.world, step = self.simulation.step(self.world, move)
+        self.visits += move.kind == "deliver" and bool(step.party)
         applied = [e for _, effects in step.handled for e in effects if isinstance(e, Apply)]
         self.shown += sum(len(effect.transactions) for effect in applied)
         for answer in self.simulation.enabled(self.world):
@@ -128,7 +128,7 @@ def count_traffic(simulation: Simulation) -> tuple[int, int]:
     world = simulation.start()
     messages, size = _in_flight(world)
     while enabled := simulation.enabled(world):
-        commits = [action for action in enabled if action.kind == "commit"]
+        commits = [move for move in enabled if move.kind == "commit"]
         world, step = simulation.step(world, (commits or enabled)[0])
         for found in _sent(step, bool(simulation.nodes)):
             messages, size = messages + 1, size + found

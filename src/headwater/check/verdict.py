@@ -13,7 +13,7 @@ from typing import TypeAlias
 from headwater.algebra.rows import Rows
 from headwater.check.history import MOST_VECTORS, History, Vector, at_most, minimal
 from headwater.check.levels import Level
-from headwater.check.progress import Progress, Tracker
+from headwater.check.standing import Standing, Tracker
 
 
 @dataclass(frozen=True)
@@ -78,55 +78,55 @@ def check(history: History, states: Sequence[Rows]) -> Verdict:
     """Judge the states that the view showed, the initial one first, as its reader saw them."""
     assert states, "a run shows at least the initial state"
     tracker = Tracker(history)
-    progress = [tracker.start(states[0])]
+    standings = [tracker.start(states[0])]
     for shown in states[1:]:
-        progress.append(tracker.advance(progress[-1], shown))
-    level = tracker.level(progress[-1])
-    properties = _properties(history, states, progress[-1], level)
-    return Verdict(level, properties, _witness(history, states, progress, level))
+        standings.append(tracker.advance(standings[-1], shown))
+    level = tracker.level(standings[-1])
+    properties = _properties(history, states, standings[-1], level)
+    return Verdict(level, properties, _witness(history, states, standings, level))
 
 
 # Witnesses
 
 
 def _witness(
-    history: History, states: Sequence[Rows], progress: Sequence[Progress], level: Level
+    history: History, states: Sequence[Rows], standings: Sequence[Standing], level: Level
 ) -> Witness | None:
     match level:
         case Level.NONE:
             return NotConverged(states[-1], history.view_at(history.final))
         case Level.CONVERGENT:
-            at = next(at for at, p in enumerate(progress) if not p.weak)
+            at = next(at for at, p in enumerate(standings) if not p.weak)
             return MatchesNothing(at, states[at])
         case Level.WEAK:
-            return _order_witness(history, states, progress)
+            return _order_witness(history, states, standings)
         case Level.STRONG:
-            return _missing_witness(history, states, progress)
+            return _missing_witness(history, states, standings)
         case Level.COMPLETE:
             return None
 
 
 def _order_witness(
-    history: History, states: Sequence[Rows], progress: Sequence[Progress]
+    history: History, states: Sequence[Rows], standings: Sequence[Standing]
 ) -> Witness:
-    at = next(at for at, p in enumerate(progress) if not p.chain)
+    at = next(at for at, p in enumerate(standings) if not p.chain)
     shown = states[at]
     vectors = history.matches[shown]
     whole = tuple(v for v in vectors if not history.halves(v))
     if not whole:
         return HalfTransaction(at, shown, history.halves(vectors[0]))
-    reached = progress[at - 1].chain if at else frozenset({history.origin})
+    reached = standings[at - 1].chain if at else frozenset({history.origin})
     before = states[at - 1] if at else history.view_at(history.origin)
     return OutOfOrder(at, shown, before, whole, tuple(sorted(reached)))
 
 
 def _missing_witness(
-    history: History, states: Sequence[Rows], progress: Sequence[Progress]
+    history: History, states: Sequence[Rows], standings: Sequence[Standing]
 ) -> NeverShown:
-    broken = [at for at, p in enumerate(progress) if not p.walk]
-    at = broken[0] - 1 if broken else len(progress) - 1
+    broken = [at for at, p in enumerate(standings) if not p.walk]
+    at = broken[0] - 1 if broken else len(standings) - 1
     expected: dict[str, Rows] = {}
-    for vector in sorted(progress[at].walk):
+    for vector in sorted(standings[at].walk):
         for transaction, after in history.steps(vector):
             if history.view_at(after) != history.view_at(vector):
                 expected.setdefault(transaction.id, history.view_at(after))
@@ -137,23 +137,23 @@ def _missing_witness(
 
 
 def _properties(
-    history: History, states: Sequence[Rows], progress: Progress, level: Level
+    history: History, states: Sequence[Rows], standing: Standing, level: Level
 ) -> dict[str, bool | None]:
     convergent = level >= Level.CONVERGENT
-    chain = bool(progress.chain)
+    chain = bool(standing.chain)
     strong = chain and convergent
     small = history.size <= MOST_VECTORS
     order = _chain_of_any_vectors(history, states) if small else (chain or None)
     return {
         "convergence": convergent,
-        "weak_consistency": progress.weak,
+        "weak_consistency": standing.weak,
         "pairwise_consistency": chain or (_pairwise(history, states) if small else None),
         "consistency": chain,
         "strong_consistency": strong,
         "strict_order": strong and (_strict(history, states) if small else None),
         "completeness": level == Level.COMPLETE,
         "completeness_in_any_order": strong and _all_shown(history, states),
-        "validity": progress.weak,
+        "validity": standing.weak,
         "order_consistency": order,
         "up_to_dateness": convergent or (_up_to_date(history, states) if small else None),
         "view_management": convergent and order,

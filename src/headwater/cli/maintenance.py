@@ -176,10 +176,9 @@ def _behind(lag: Mapping[str, int | None] | None) -> str:
 
 
 def _source_line(name: str, source: Mapping[str, Any]) -> list[str]:
-    position = source.get("position") or {}
-    shown = " ".join(str(value) for key, value in position.items() if key in ("lsn", "seq"))
     kept = f"{source['kept']:,} from {source['first']:,} on, {source['bytes']:,} bytes"
-    return [name, f"{source['end']:,}", shown, kept, _retained(source.get("retained"))]
+    position = source["position_text"]
+    return [name, f"{source['end']:,}", position, kept, _retained(source.get("retained"))]
 
 
 def _retained(kept: Mapping[str, Any] | None) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.check.levels import Level
-from headwater.check.progress import Progress, Tracker
-from headwater.lab.world import Action, Simulation, World
+from headwater.check.standing import Standing, Tracker
+from headwater.lab.world import Move, Simulation, World
 
 MOST_STATES = 1_000_000
 
@@ -26,7 +26,7 @@ class Exploration:
     """How many different states were visited."""
     level: Level
     """The lowest level of any schedule."""
-    counterexample: tuple[Action, ...] | None
+    counterexample: tuple[Move, ...] | None
     """A shortest schedule that reaches no more than `level`; None if all are complete."""
     exhaustive: bool
     """Whether every schedule was tried."""
@@ -39,8 +39,8 @@ class _Search:
     simulation: Simulation
     most_states: int
     inspect: Callable[[World], None] | None
-    origins: list[tuple[int, Action | None]] = field(default_factory=list)
-    """For every state visited the state before it and the action that led here."""
+    origins: list[tuple[int, Move | None]] = field(default_factory=list)
+    """For every state visited the state before it and the move that led here."""
     schedules: int = 0
     worst: tuple[Level, int] | None = None
 
@@ -52,22 +52,22 @@ class _Search:
             (world, tracker.start(self.simulation.seen(world.view))): (self._visit(-1, None), 1)
         }
         while layer:
-            following: dict[tuple[World, Progress], tuple[int, int]] = {}
-            for (world, progress), (number, paths) in layer.items():
+            following: dict[tuple[World, Standing], tuple[int, int]] = {}
+            for (world, standing), (number, paths) in layer.items():
                 enabled = self.simulation.enabled(world)
                 if not enabled:
                     if self.inspect is not None:
                         self.inspect(world)
-                    self._end(tracker.level(progress), number, paths)
-                for action in enabled:
-                    after, step = self.simulation.step(world, action)
-                    reached = progress
+                    self._end(tracker.level(standing), number, paths)
+                for move in enabled:
+                    after, step = self.simulation.step(world, move)
+                    reached = standing
                     for shown in step.shown:
                         reached = tracker.advance(reached, shown)
                     key = (after, reached)
                     known = following.get(key)
                     if known is None:
-                        following[key] = (self._visit(number, action), paths)
+                        following[key] = (self._visit(number, move), paths)
                     else:
                         following[key] = (known[0], known[1] + paths)
             layer = following
@@ -75,8 +75,8 @@ class _Search:
                 return False
         return True
 
-    def _visit(self, before: int, action: Action | None) -> int:
-        self.origins.append((before, action))
+    def _visit(self, before: int, move: Move | None) -> int:
+        self.origins.append((before, move))
         return len(self.origins) - 1
 
     def _end(self, level: Level, number: int, paths: int) -> None:
@@ -84,13 +84,13 @@ class _Search:
         if self.worst is None or level < self.worst[0]:
             self.worst = (level, number)
 
-    def schedule_to(self, number: int) -> tuple[Action, ...]:
-        actions: list[Action] = []
+    def schedule_to(self, number: int) -> tuple[Move, ...]:
+        moves: list[Move] = []
         while number >= 0:
-            number, action = self.origins[number]
-            if action is not None:
-                actions.append(action)
-        return tuple(reversed(actions))
+            number, move = self.origins[number]
+            if move is not None:
+                moves.append(move)
+        return tuple(reversed(moves))
 
 
 def explore(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
 from headwater.check.verdict import Verdict, check
 from headwater.lab.schedules import Chooser
-from headwater.lab.world import Action, Simulation, Step, World
+from headwater.lab.world import Move, Simulation, Step, World
 from headwater.protocol.effects import Apply, Ask, Send
 from headwater.protocol.events import (
     AnswerArrived,
@@ -38,7 +39,7 @@ from headwater.protocol.trace import (
 
 @dataclass(frozen=True)
 class Run:
-    schedule: tuple[Action, ...]
+    schedule: tuple[Move, ...]
     trace: Trace
     verdict: Verdict
 
@@ -47,15 +48,15 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
     """Step until nothing more can happen, and judge what the view showed."""
     world = simulation.start()
     initial = simulation.seen(world.view)
-    schedule: list[Action] = []
+    schedule: list[Move] = []
     entries: list[Entry] = []
     kept: dict[str, Rows] = {}
     asked: dict[str, Ask] = {}
     entries += _first_messages(world)
     while enabled := simulation.enabled(world):
-        action = choose(enabled)
-        world, step = simulation.step(world, action)
-        schedule.append(action)
+        move = choose(enabled)
+        world, step = simulation.step(world, move)
+        schedule.append(move)
         entries += _node_entries(step, asked) if simulation.nodes else _entries(step, kept)
     trace = Trace(initial, tuple(entries))
     return Run(tuple(schedule), trace, check(simulation.history, trace.states))
@@ -64,7 +65,7 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
 def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
     """What a step did; `kept` remembers the values that belong to answers still to come."""
     if step.executed is not None:
-        yield Executed(step.action.source, step.executed)
+        yield Executed(step.move.source, step.executed)
     elif isinstance(step.sent, AnswerArrived):
         yield Evaluated(step.sent.source, step.sent.label, step.sent.results)
     shown = iter(step.shown)
@@ -94,7 +95,7 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
     """What a step did where sources have nodes; `asked` has the nodes' own questions."""
     shown = iter(step.shown)
     if step.executed is not None:
-        yield Executed(step.action.source, step.executed)
+        yield Executed(step.move.source, step.executed)
     for event, effects in step.handled:
         match event:
             case AnswerArrived(source, _, results):
@@ -104,6 +105,10 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
                 yield Delivered(sender, receiver, message.label)
             case Idled():
                 yield Roused(step.party) if step.party else Waited()
+            case TransactionArrived():
+                pass  # it was executed in the same step
+            case _:
+                assert_never(event)
         for effect in effects:
             match effect:
                 case Ask(source=source):
@@ -112,6 +117,8 @@ def _node_entries(step: Step, asked: dict[str, Ask]) -> Iterator[Entry]:
                     yield Showed(next(shown), transactions)
                 case Send():
                     yield _posted(step.party, effect)
+                case _:
+                    assert_never(effect)
 
 
 def _posted(sender: str, effect: Send) -> Posted:

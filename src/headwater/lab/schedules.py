@@ -12,9 +12,9 @@ from random import Random
 from typing import TypeAlias
 
 from headwater.errors import ScenarioError
-from headwater.lab.world import Action
+from headwater.lab.world import Move
 
-Chooser: TypeAlias = Callable[[Sequence[Action]], Action]
+Chooser: TypeAlias = Callable[[Sequence[Move]], Move]
 """Called once before every step with what is possible; never with nothing."""
 
 _COMMIT_WEIGHTS = {"eager": 0.05, "lazy": 20.0, "uniform": 1.0, "adversarial": 4.0}
@@ -33,8 +33,8 @@ def seeded(seed: int) -> Chooser:
         return _bursts(random)
     weight = _COMMIT_WEIGHTS[style]
 
-    def choose(enabled: Sequence[Action]) -> Action:
-        weights = [weight if action.kind == "commit" else 1.0 for action in enabled]
+    def choose(enabled: Sequence[Move]) -> Move:
+        weights = [weight if move.kind == "commit" else 1.0 for move in enabled]
         return random.choices(enabled, weights)[0]
 
     return choose
@@ -44,7 +44,7 @@ def _bursts(random: Random) -> Chooser:
     """A few updates, then a few answers, and so on; the newest question may starve."""
     phase, left = "commit", random.randint(1, 4)
 
-    def choose(enabled: Sequence[Action]) -> Action:
+    def choose(enabled: Sequence[Move]) -> Move:
         nonlocal phase, left
         if left == 0:
             phase, left = ("answer" if phase == "commit" else "commit"), random.randint(1, 4)
@@ -55,19 +55,19 @@ def _bursts(random: Random) -> Chooser:
     return choose
 
 
-def replayed(schedule: Iterable[Action]) -> Chooser:
+def replayed(schedule: Iterable[Move]) -> Chooser:
     """Exactly these steps, then whatever is left in a fixed order.
 
     Steps are the same if they read the same: names may have spaces in them.
     """
     steps = iter(enumerate(schedule))
 
-    def choose(enabled: Sequence[Action]) -> Action:
+    def choose(enabled: Sequence[Move]) -> Move:
         at, wanted = next(steps, (0, enabled[0]))
-        for action in enabled:
-            if str(action) == str(wanted):
-                return action
-        possible = ", ".join(f"'{action}'" for action in enabled)
+        for move in enabled:
+            if str(move) == str(wanted):
+                return move
+        possible = ", ".join(f"'{move}'" for move in enabled)
         raise ScenarioError(
             f"schedule[{at}]: '{wanted}' is not possible at this point.",
             f"Possible are: {possible}.",
@@ -76,7 +76,7 @@ def replayed(schedule: Iterable[Action]) -> Chooser:
     return choose
 
 
-def parse_schedule(steps: object) -> tuple[Action, ...]:
+def parse_schedule(steps: object) -> tuple[Move, ...]:
     """A schedule as files have it: a list of texts such as `commit x` and `answer x`."""
     if not isinstance(steps, list):
         raise ScenarioError("schedule: must be a list of steps.", _STEPS)
@@ -89,9 +89,9 @@ _STEPS = (
 )
 
 
-def _parse_step(step: object, at: int) -> Action:
+def _parse_step(step: object, at: int) -> Move:
     kind, _, names = step.partition(" ") if isinstance(step, str) else ("", "", "")
     fewest = {"commit": 1, "answer": 1, "deliver": 2, "idle": 0, "wake": 1}.get(kind)
     if fewest is None or len(names.split()) < fewest or (names and not fewest):
         raise ScenarioError(f"schedule[{at}]: {step!r} is not a step.", _STEPS)
-    return Action(kind, names)
+    return Move(kind, names)

@@ -10,7 +10,7 @@ from headwater.errors import ExpressionError, HeadwaterError, ScenarioError
 from headwater.lab.run import run
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 from headwater.lab.schedules import replayed
-from headwater.lab.world import Action, Simulation
+from headwater.lab.world import Move, Simulation
 
 
 def shrink_scenario(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:
@@ -65,7 +65,7 @@ def _without(data: Object, path: tuple[str | int, ...], at: int) -> Object:
     return changed
 
 
-def shrink_schedule(simulation: Simulation, schedule: tuple[Action, ...]) -> tuple[Action, ...]:
+def shrink_schedule(simulation: Simulation, schedule: tuple[Move, ...]) -> tuple[Move, ...]:
     """The schedule with answers as early as possible at the same level: the fewest surprises."""
     level = run(simulation, replayed(schedule)).verdict.level
     at = 0
@@ -79,7 +79,7 @@ def shrink_schedule(simulation: Simulation, schedule: tuple[Action, ...]) -> tup
     return schedule
 
 
-def _level_of(simulation: Simulation, schedule: tuple[Action, ...]) -> object:
+def _level_of(simulation: Simulation, schedule: tuple[Move, ...]) -> object:
     try:
         done = run(simulation, replayed(schedule))
     except ScenarioError:

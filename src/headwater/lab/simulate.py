@@ -10,7 +10,8 @@ from headwater.algorithms.registry import algorithm, make_manager, make_nodes
 from headwater.errors import InputError
 from headwater.lab.reports import COMMITTER, NUMBERED, SITES
 from headwater.lab.scenario import Object, Scenario
-from headwater.lab.world import Action, Simulation
+from headwater.lab.world import Move, Simulation
+from headwater.protocol.managers import Need
 
 LAB_SETTINGS = {
     "channels": {
@@ -51,7 +52,7 @@ def simulate(
                 "Leave it out.",
             )
     joins = {"default": chosen.joins_global, "on": True, "off": False}[lab["integrator"]]
-    hides_keys = scenario.keeps_keys and chosen.needs_keys
+    hides_keys = scenario.keeps_keys and Need.KEYS in chosen.needs
     view = scenario.view.with_keys() if hides_keys else scenario.view
     return Simulation(
         scenario,
@@ -72,13 +73,13 @@ def run_to_replay(
     scenario: Scenario,
     name: str,
     settings: Mapping[str, str],
-    schedule: tuple[Action, ...] | None,
+    schedule: tuple[Move, ...] | None,
 ) -> Object | None:
     """The scenario together with one run of it: what `lab replay` takes."""
     if schedule is None:
         return None
     kept = {k: v for k, v in scenario.data.items() if k not in ("schedule", "expect", "about")}
-    steps: list[Json] = [str(action) for action in schedule]
+    steps: list[Json] = [str(move) for move in schedule]
     return kept | {"algorithm": name, "set": dict(settings), "schedule": steps}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
-from headwater.lab.world import Action, Simulation, World
+from headwater.lab.world import Move, Simulation, World
 from headwater.protocol.effects import Apply, Ask
 
 
@@ -47,7 +47,7 @@ def run_timed(simulation: Simulation, ticks_per_question: int = 2) -> TimedRun:
     clock = _Clock(simulation, simulation.start(), ticks_per_question)
     for transaction in simulation.scenario.transactions:
         for source in transaction.spans:
-            clock.do(Action("commit", source), 0)
+            clock.do(Move("commit", source), 0)
     clock.begin(0)
     while clock.serving:
         clock.next_answer()
@@ -67,8 +67,8 @@ class _Clock:
         self.served: list[Served] = []
         self.commits: list[tuple[int, tuple[str, ...]]] = []
 
-    def do(self, action: Action, now: int) -> None:
-        self.world, step = self.simulation.step(self.world, action)
+    def do(self, move: Move, now: int) -> None:
+        self.world, step = self.simulation.step(self.world, move)
         for _, effects in step.handled:
             for effect in effects:
                 if isinstance(effect, Apply):
@@ -89,5 +89,5 @@ class _Clock:
         for label, source in sorted(due, key=lambda item: self.asked.index(item[0])):
             del self.serving[source]
             self.served.append(Served(source, label, now - self.ticks, now))
-            self.do(Action("answer", source), now)
+            self.do(Move("answer", source), now)
         self.begin(now)

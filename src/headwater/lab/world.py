@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from headwater.algebra.evaluate import evaluate, evaluate_view
 from headwater.algebra.hashing import cached_hash
@@ -50,7 +50,7 @@ Reaction: TypeAlias = tuple[ManagerState, tuple[Effect, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class Move:
     """One step that the world can take.
 
     `commit x`: source x executes its next transaction. `answer x`: x answers its oldest
@@ -67,7 +67,7 @@ class Action:
         return " ".join(part for part in (self.kind, self.source, self.label) if part)
 
 
-IDLE = Action("idle")
+IDLE = Move("idle")
 
 
 @cached_hash
@@ -90,9 +90,9 @@ class World:
 
 @dataclass(frozen=True)
 class Step:
-    """What one action did."""
+    """What one move did."""
 
-    action: Action
+    move: Move
     executed: Transaction | None = None
     """What the source executed."""
     sent: Event | None = None
@@ -159,19 +159,19 @@ class Simulation:
 
     # What can happen
 
-    def enabled(self, world: World) -> tuple[Action, ...]:
+    def enabled(self, world: World) -> tuple[Move, ...]:
         """Every step that is possible now; none when the run is over."""
         found = self._deliveries(world)
         for at, source in enumerate(self.history.sources):
             asks = world.questions[at]
             if self.ordered or self.nodes:
-                found += [Action("answer", source)] if asks else []
+                found += [Move("answer", source)] if asks else []
             else:
-                found += [Action("answer", source, ask.label) for ask in asks]
+                found += [Move("answer", source, ask.label) for ask in asks]
         quiet, settled = not found, self._is_settled(world)
         if (quiet and settled) or not self.serial:
             found += [
-                Action("commit", source)
+                Move("commit", source)
                 for at, source in enumerate(self.history.sources)
                 if world.positions[at] < self.history.final[at]
             ]
@@ -179,73 +179,73 @@ class Simulation:
             found += self._pauses(world)
         return tuple(found)
 
-    def _deliveries(self, world: World) -> list[Action]:
+    def _deliveries(self, world: World) -> list[Move]:
         """Each message that can arrive; equal ones of a sender count once."""
         mail = world.mail
         if self.ordered:
             first = {(s, _receiver(event)): (s, event) for s, event in reversed(mail)}
             mail = tuple(item for item in mail if item in first.values())
-        return list(dict.fromkeys(Action("deliver", s, _label(event)) for s, event in mail))
+        return list(dict.fromkeys(Move("deliver", s, _label(event)) for s, event in mail))
 
     def _is_settled(self, world: World) -> bool:
         """Whether no node has anything left; then it need not be told that nothing goes on."""
         states = dict(zip(self.history.sources, world.nodes, strict=False))
         return all(node.is_settled(states[source]) for source, node in self.nodes.items())
 
-    def _pauses(self, world: World) -> list[Action]:
+    def _pauses(self, world: World) -> list[Move]:
         """Whom it would make do something to hear that nothing goes on."""
         states = dict(zip(self.history.sources, world.nodes, strict=False))
         found = [IDLE] if self.manager.wants_idle(world.manager) else []
         return found + [
-            Action("wake", source)
+            Move("wake", source)
             for source, node in self.nodes.items()
             if node.wants_idle(states[source])
         ]
 
     # Making it happen
 
-    def step(self, world: World, action: Action) -> tuple[World, Step]:
+    def step(self, world: World, move: Move) -> tuple[World, Step]:
         changed = _Change(world)
         executed: Transaction | None = None
-        match action.kind:
+        match move.kind:
             case "idle" | "wake":
-                return self._handle(changed, Step(action, party=action.source), (Idled(),))
+                return self._handle(changed, Step(move, party=move.source), (Idled(),))
             case "deliver":
-                return self._arrive(changed, Step(action), changed.take_mail(action))
+                return self._arrive(changed, Step(move), changed.take_mail(move))
             case "commit":
-                executed, sent = self._commit(changed, action)
+                executed, sent = self._commit(changed, move)
             case _:
-                sent = self._answer(changed, action)
-        step = Step(action, executed, sent)
+                sent = self._answer(changed, move)
+        step = Step(move, executed, sent)
         if sent is None:
             return self._handle(changed, step, ())
         if self._at_once:
             return self._arrive(changed, step, sent)
-        changed.post(action.source, sent, by_label=not self.ordered)
+        changed.post(move.source, sent, by_label=not self.ordered)
         return self._handle(changed, step, ())
 
     def _arrive(self, changed: _Change, step: Step, event: Event) -> tuple[World, Step]:
         events: tuple[Event, ...] = (event,)
         if self.nodes:
-            party = _receiver(event) if step.sent is None else step.action.source
+            party = _receiver(event) if step.sent is None else step.move.source
             heard = party == WAREHOUSE or party in self.nodes
             return self._handle(changed, replace(step, party=party), events if heard else ())
         if changed.integrator is not None:
-            changed.integrator, events = changed.integrator.receive(step.action.source, event)
+            changed.integrator, events = changed.integrator.receive(step.move.source, event)
         return self._handle(changed, step, events)
 
-    def _commit(self, changed: _Change, action: Action) -> tuple[Transaction, Event | None]:
+    def _commit(self, changed: _Change, move: Move) -> tuple[Transaction, Event | None]:
         """The part executed, and the report of it, unless another site will report it."""
-        at = self.history.sources.index(action.source)
-        executed = self.history.transactions[action.source][changed.positions[at]]
+        at = self.history.sources.index(move.source)
+        executed = self.history.transactions[move.source][changed.positions[at]]
         changed.positions[at] += 1
         reported = report(self.history, tuple(changed.positions), executed, self.way)
         return executed, TransactionArrived(reported) if reported else None
 
-    def _answer(self, changed: _Change, action: Action) -> Event:
-        at = self.history.sources.index(action.source)
+    def _answer(self, changed: _Change, move: Move) -> Event:
+        at = self.history.sources.index(move.source)
         asks = changed.questions[at]
-        ask = asks[0] if not action.label else next(a for a in asks if a.label == action.label)
+        ask = asks[0] if not move.label else next(a for a in asks if a.label == move.label)
         changed.questions[at] = tuple(other for other in asks if other is not ask)
         return self.evaluate(ask, changed.positions[at])
 
@@ -278,6 +278,8 @@ class Simulation:
                         shown.append(self.seen(changed.view))
                     case Send():
                         changed.send(step.party, effect, self.ordered)
+                    case _:
+                        assert_never(effect)
         return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
 
     def _take_in(self, changed: _Change, party: str, event: Event) -> tuple[Effect, ...]:
@@ -335,12 +337,12 @@ class _Change:
         else:
             self.mail = tuple(sorted(mail, key=lambda item: (item[0], _label(item[1]))))
 
-    def take_mail(self, action: Action) -> Event:
+    def take_mail(self, move: Move) -> Event:
         for at, (source, event) in enumerate(self.mail):
-            if source == action.source and _label(event) == action.label:
+            if source == move.source and _label(event) == move.label:
                 self.mail = self.mail[:at] + self.mail[at + 1 :]
                 return event
-        raise AssertionError(f"nothing to {action}")
+        raise AssertionError(f"nothing to {move}")
 
 
 def _label(event: Event) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, assert_never
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
@@ -23,7 +23,16 @@ from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
 from headwater.pipeline.progress import Progress, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
-from headwater.protocol.effects import Add, Apply, Ask
+from headwater.protocol.effects import (
+    Action,
+    Add,
+    AddNew,
+    Apply,
+    Ask,
+    KeyDelete,
+    Replace,
+    Send,
+)
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
@@ -100,6 +109,14 @@ def _check_columns(view: View, relation: str, delta: Rows, delivery: Delivery) -
             f"{delivery.number} of {delivery.source} was logged without.",
             f"Load it anew: headwater reload {view.name}.",
         )
+
+
+def _added(action: Action) -> Rows:
+    match action:
+        case Add(rows):
+            return rows
+        case AddNew() | KeyDelete() | Replace():
+            raise AssertionError(f"no view is maintained by {action}")
 
 
 @dataclass(frozen=True)
@@ -205,8 +222,10 @@ class Maintenance:
                     found.append(effect)
                 case Apply():
                     found += self._apply(effect, now)
+                case Send():
+                    raise AssertionError(f"no view is maintained by messages: {effect}")
                 case _:
-                    raise AssertionError(f"chosen algorithms give no {effect}")
+                    assert_never(effect)
         return found
 
     def _pass(self, delivery: Delivery, broken: Broken) -> None:
@@ -219,8 +238,7 @@ class Maintenance:
     def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
         if not self._is_in(apply.transactions):
             for action in apply.actions:
-                assert isinstance(action, Add), "chosen algorithms only add signed rows"
-                if settled := self._settle(action.rows):
+                if settled := self._settle(_added(action)):
                     self._pending.since = self._pending.since or now
                     self._pending.delta.append(settled)
         for name in apply.transactions:

@@ -12,6 +12,7 @@ from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.growth import retained
 from headwater.project.project import Project
 from headwater.storage.location import Location
+from headwater.sources.settings import SourceSettings
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
@@ -71,8 +72,8 @@ def describe(project: Project) -> dict[str, Any]:
     live = last if runner else {}
     told = live.get("sources", {})
     sources = {
-        source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}))
-        for source in project.settings.sources
+        source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}), settings)
+        for source, settings in project.settings.sources.items()
     }
     existing = warehouse.view_names()
     views = {
@@ -100,7 +101,7 @@ def _told_last(last: Mapping[str, Any]) -> list[str]:
     return [f"When it last ran: {text}" for text in dict.fromkeys(told)]
 
 
-def _source(log: ChangeLog, live: Mapping[str, Any]) -> dict[str, Any]:
+def _source(log: ChangeLog, live: Mapping[str, Any], settings: SourceSettings) -> dict[str, Any]:
     trouble = live.get("trouble")
     try:
         log.scan()
@@ -112,6 +113,7 @@ def _source(log: ChangeLog, live: Mapping[str, Any]) -> dict[str, Any]:
         "kept": max(0, log.end - log.first + 1),
         "bytes": log.byte_count,
         "position": log.position,
+        "position_text": settings.position_text(log.position or {}),
         "trouble": trouble,
     }
 

@@ -20,11 +20,13 @@ from headwater.check.levels import Level, parse_level
 from headwater.errors import InputError
 from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
-from headwater.protocol.managers import ViewManager
+from headwater.protocol.managers import Need, ViewManager
 
 _SCENARIO = "source-local"
-_RUNNABLE = ("sweep", "nested-sweep", "posse", "pvm-cc", "eca", "lca")
-"""What the pipeline can run at all; the others are for the lab."""
+PROVIDES: frozenset[Need] = frozenset()
+"""What the pipeline provides of what not every host does; the lab provides all of it."""
+_OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
+"""What a view has or has not, whoever maintains it. Managers refuse a view without its keys."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,13 @@ def choose(
 ) -> Choice:
     """The algorithm for a view at this level; ForcedError if the one forced will not do."""
     chosen, settings = resolve(level, forced, parameters or {}, run or RunSettings())
+    if Need.ONE_SOURCE in chosen.needs and len(view.sources) > 1:
+        raise ForcedError(
+            "algorithm",
+            f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at "
+            f"{', '.join(view.sources)}.",
+            f"For {level} the view can use: {', '.join(usable(level))}.",
+        )
     parts = [_why(level, forced, chosen, settings)]
     if all(len(join.occurrences) == 1 for join in view.joins):
         parts.append("no join, so no source is asked anything")
@@ -93,7 +102,16 @@ def _lowering(settings: Mapping[str, str]) -> str | None:
 
 def usable(level: Level) -> list[str]:
     """The algorithms that USING may name for a view at this level."""
-    return [name for name in _RUNNABLE if promised(ALGORITHMS[name], {}) >= level]
+    return [
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if not _lacking(algorithm) and promised(algorithm, {}) >= level
+    ]
+
+
+def _lacking(chosen: Algorithm) -> list[Need]:
+    """What it needs and the pipeline does not provide."""
+    return [need for need in Need if need in chosen.needs - _OF_VIEW - PROVIDES]
 
 
 def _default(level: Level) -> Algorithm:
@@ -108,8 +126,11 @@ def _forced(name: str) -> Algorithm:
             f"there is no algorithm '{name}'.",
             did_you_mean(name, ALGORITHMS) + can_use,
         )
-    if name not in _RUNNABLE:
-        raise ForcedError("algorithm", f"{name} runs in the lab only.", can_use)
+    if lacks := _lacking(ALGORITHMS[name]):
+        needs = ", and that ".join(need.value for need in lacks)
+        raise ForcedError(
+            "algorithm", f"{name} runs in the lab only: it needs that {needs}.", can_use
+        )
     return ALGORITHMS[name]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +18,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
 )
 from pydantic_core import ErrorDetails
@@ -27,18 +26,12 @@ from headwater.errors import InputError
 from headwater.project.setting_values import Duration, Master, SparkOwn, did_you_mean
 from headwater.project.variables import with_variables
 from headwater.reading import as_text, read_plain
-from headwater.sources.settings import (
-    KINDS,
-    LocalPath,
-    PostgresSettings,
-    SourceSettings,
-    SqliteSettings,
-    WholeNumber,
-)
+from headwater.sources.kinds import KINDS
+from headwater.sources.settings import LocalPath, SourceSettings, WholeNumber
 
 FILE = "headwater.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_T = TypeVar("_T")
+_Model = TypeVar("_Model", bound=BaseModel)
 
 # The model
 
@@ -142,7 +135,6 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "spark": SparkSettings,
     "run": RunSettings,
 }
-_SOURCE: TypeAdapter[SqliteSettings | PostgresSettings] = TypeAdapter(SourceSettings)
 Document = Mapping[str, Any]
 
 # Reading
@@ -197,11 +189,10 @@ def read_settings(path: Path, document: Document, problems: Problems) -> Setting
     for name, section in document.items():
         if name in SECTIONS:
             with problems.collecting():
-                model = SECTIONS[name]
-                sections[name] = _valid(model.model_validate, section, f"{path}: {name}", model)
+                sections[name] = _valid(SECTIONS[name], section, f"{path}: {name}")
         elif name != "sources":
             problems.append(_unknown(f"{path}: {name}", name, [*SECTIONS, "sources"]))
-    sources: dict[str, SqliteSettings | PostgresSettings] = {}
+    sources: dict[str, SourceSettings] = {}
     with problems.collecting():
         for name in _source_tables(path, document):
             with problems.collecting():
@@ -214,8 +205,7 @@ def warehouse_path(path: Path, document: Document) -> Path:
     """Where the warehouse is; nothing else is looked at."""
     found = document.get("warehouse", {})
     chosen = {"path": found["path"]} if isinstance(found, dict) and "path" in found else {}
-    model = WarehouseSettings
-    return _valid(model.model_validate, chosen, f"{path}: warehouse", model).path
+    return _valid(WarehouseSettings, chosen, f"{path}: warehouse").path
 
 
 def file_mask(folder: Path) -> int:
@@ -229,7 +219,7 @@ def file_mask(folder: Path) -> int:
     return masks.get(readers, 0o077) if isinstance(readers, str) else 0o077
 
 
-def source_settings(path: Path, document: Document, name: str) -> SqliteSettings | PostgresSettings:
+def source_settings(path: Path, document: Document, name: str) -> SourceSettings:
     """The settings of one source; those of the others are not looked at."""
     tables = _source_tables(path, document)
     if name not in tables:
@@ -243,19 +233,20 @@ def source_settings(path: Path, document: Document, name: str) -> SqliteSettings
             f"{place}: cannot be the name of a source.",
             "Use letters, digits and underscores, a letter first.",
         )
-    return _valid(_SOURCE.validate_python, tables[name], place, _model(tables[name], place))
+    table = _table(tables[name], place)
+    return _valid(_kind(table, place), table, place)
 
 
-def _model(table: Any, place: str) -> type[BaseModel] | None:
+def _kind(table: Mapping[str, Any], place: str) -> type[SourceSettings]:
     """The model of a source's kind, which its table has to name."""
-    if not isinstance(table, dict):
-        return None
     if "kind" not in table and (close := get_close_matches("kind", table, 1)):
         raise InputError(f"{place}.{close[0]}: there is no such setting.", "Did you mean 'kind'?")
-    kind = table.get("kind")
-    if isinstance(kind, str) and kind not in KINDS and (meant := did_you_mean(kind, KINDS)):
-        raise InputError(f"{place}.kind: there is no such kind of source.", meant.strip())
-    return KINDS.get(kind) if isinstance(kind, str) else None
+    kind = with_variables(table.get("kind"), f"{place}.kind")
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind]
+    meant = did_you_mean(kind, KINDS) if isinstance(kind, str) else ""
+    hint = meant.strip() or f"The kinds are: {', '.join(KINDS)}."
+    raise InputError(f"{place}.kind: there is no such kind of source.", hint)
 
 
 def _source_tables(path: Path, document: Document) -> dict[str, Any]:
@@ -283,11 +274,16 @@ def _alike(path: Path, names: Iterable[str]) -> list[InputError]:
 # Mistakes
 
 
-def _valid(read: Callable[[Any], _T], table: Any, place: str, model: type[BaseModel] | None) -> _T:
-    if not isinstance(table, dict):
+def _table(found: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
         raise InputError(f"{place}: must be a table.", f"Write [{place.rpartition(': ')[2]}].")
+    return found
+
+
+def _valid(model: type[_Model], found: Any, place: str) -> _Model:
+    table = _table(found, place)
     try:
-        return read(with_variables(table, place))
+        return model.model_validate(with_variables(table, place))
     except ValidationError as error:
         found = error.errors(include_input=False, include_url=False)
     problems = Problems(_in_words(each, place, model) for each in _causes(found, table, model))
@@ -296,33 +292,29 @@ def _valid(read: Callable[[Any], _T], table: Any, place: str, model: type[BaseMo
 
 
 def _causes(
-    found: Sequence[ErrorDetails], table: Mapping[str, Any], model: type[BaseModel] | None
+    found: Sequence[ErrorDetails], table: Mapping[str, Any], model: type[BaseModel]
 ) -> list[ErrorDetails]:
     """Every mistake, the unknown keys first, without the keys that they stand for."""
-    known = list(model.model_fields) if model else []
+    known = list(model.model_fields)
     unknown = [name for name in table if name not in known]
     meant = {close for name in unknown for close in get_close_matches(name, known, 1)}
     kept = [e for e in found if not (e["type"] == "missing" and e["loc"][-1] in meant)]
     return sorted(kept, key=lambda each: each["type"] != "extra_forbidden")
 
 
-def _in_words(first: ErrorDetails, place: str, model: type[BaseModel] | None) -> InputError:
+def _in_words(first: ErrorDetails, place: str, model: type[BaseModel]) -> InputError:
     """One mistake as a sentence; never the value, which may be a secret."""
-    loc = [str(part) for part in first["loc"] if part not in KINDS]
+    loc = [str(part) for part in first["loc"]]
     key = ".".join([place, *loc])
-    known = list(model.model_fields) if model else []
     if first["type"] == "extra_forbidden":
-        return _unknown(key, loc[-1], known)
+        return _unknown(key, loc[-1], list(model.model_fields))
     if first["type"] == "missing":
-        meaning = model.model_fields[loc[-1]].description if model and len(loc) == 1 else None
+        meaning = model.model_fields[loc[-1]].description if len(loc) == 1 else None
         return InputError(f"{key}: is missing.", meaning or "")
-    if first["type"].startswith("union_tag"):
-        kinds = f"The kinds are: {', '.join(KINDS)}."
-        return InputError(f"{place}.kind: there is no such kind of source.", kinds)
     if first["type"] == "value_error":
         words = str(first["ctx"]["error"])
         return InputError(f"{key}: {words}{'' if words.endswith('?') else '.'}")
-    described = model.model_fields[loc[0]].description if model and loc else None
+    described = model.model_fields[loc[0]].description if loc else None
     message = first["msg"].removeprefix("Input ")
     return InputError(f"{key}: {message[:1].lower()}{message[1:]}.", described or "")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
@@ -93,4 +93,6 @@ def apply_actions(view: Rows, actions: tuple[Action, ...]) -> Rows:
                 view = view.key_delete(columns, keys)
             case Replace(rows=rows):
                 view = rows
+            case _:
+                assert_never(action)
     return view

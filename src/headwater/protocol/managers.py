@@ -11,6 +11,7 @@ and the parameters. It neither logs nor reads a clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Protocol, TypeVar
 
 from headwater.algebra.rows import Rows
@@ -19,6 +20,24 @@ from headwater.protocol.effects import Effect
 from headwater.protocol.events import Event
 
 State = TypeVar("State")
+
+
+class Need(Enum):
+    """What not every host of view managers, and not every view, has; an algorithm says which.
+
+    All provide transactions, answers, and signed rows that are added to the view.
+    """
+
+    ONE_SOURCE = "all relations of the view are at one source"
+    KEYS = "the view shows the key of every relation"
+    SILENCE = "nothing happens at the sources while a question is under way"
+    CONTENTS = "what is in the view can be looked up"
+    COPIES = "all base relations may be copied to the warehouse"
+    KEY_DELETE = "rows of the view can be deleted by key"
+    REPLACE = "the whole view can be replaced"
+    EARLY = "a transaction may be shown before earlier ones of its source"
+    IDLE = "it is told when nothing goes on"
+    MESSAGES = "a node stands beside every source"
 
 
 class ViewManager(Protocol[State]):
@@ -30,7 +49,8 @@ class ViewManager(Protocol[State]):
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         """The state in which the warehouse holds the view's correct initial contents.
 
-        `base` has the base relations as they were then, for managers that keep copies.
+        `contents` is for managers that need CONTENTS. `base` has the base relations as they were
+        then, for managers that keep COPIES.
         """
         ...
 

@@ -1,16 +1,19 @@
-"""What every kind of source provides: a monitor, a wrapper, and consistent reads.
+"""What every kind of source provides, in two halves: one captures changes, one answers.
 
-A **monitor** reports committed transactions, whole, in one order, exactly once, and can go on
-from a stored position. A **wrapper** answers queries, each question in one snapshot that it
-names. The channel joins both. A new kind of database implements the protocols here and
-passes the conformance suite; nothing else in Headwater knows how it works.
+The capturing half sets up a log and opens **monitors**, which report committed transactions,
+whole, in one order, exactly once, and can go on from a stored position. The answering half
+describes relations, loads them, and opens **wrappers**, which answer queries, each question in one
+snapshot that it names. The channel joins both. So one database can be captured in several ways. A
+new kind of database, or another way to capture one, implements the protocols here and passes the
+conformance suite; nothing else in Headwater knows how it works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
@@ -211,31 +214,8 @@ class Retained:
     """How much more may be written before the source gives it up; None: without a limit."""
 
 
-class Source(Protocol):
-    """One database. Holds settings only; connections are opened by the methods."""
-
-    @property
-    def name(self) -> str: ...
-
-    def relations(self) -> Mapping[str, Relation]:
-        """The relations of interest as the database describes them; SourceError in words.
-
-        By the name that they have in this source; `Relation.name` is `source.name`, and so
-        are the names in transactions.
-        """
-        ...
-
-    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
-        """The CREATE INDEX statements that would let probes find their rows.
-
-        A probe looks a relation up, which is named as in `relations`, by values of some of its
-        columns. It is served by any index that starts with one of them.
-        """
-        ...
-
-    def narrowed(self, columns: Mapping[str, Collection[str]]) -> Source:
-        """The same source, whose relations need have no other columns than these."""
-        ...
+class Capture(Protocol):
+    """The half of a source that captures changes: its log, and what is set up to fill it."""
 
     @property
     def limits(self) -> str:
@@ -246,7 +226,7 @@ class Source(Protocol):
         ...
 
     def cautions(self) -> Sequence[str]:
-        """What somebody should know who looks after this source, in sentences."""
+        """What somebody should know who looks after its log, in sentences."""
         ...
 
     def lacking(self) -> Sequence[SourceError]:
@@ -292,8 +272,111 @@ class Source(Protocol):
         """
         ...
 
+
+class Answers(Protocol):
+    """The half of a source that describes its relations, answers questions, and loads."""
+
+    def relations(self) -> Mapping[str, Relation]:
+        """The relations of interest as the database describes them; SourceError in words.
+
+        By the name that they have in this source; `Relation.name` is `source.name`, and so
+        are the names in transactions.
+        """
+        ...
+
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        """The CREATE INDEX statements that would let probes find their rows.
+
+        A probe looks a relation up, which is named as in `relations`, by values of some of its
+        columns. It is served by any index that starts with one of them.
+        """
+        ...
+
+    def cautions(self) -> Sequence[str]:
+        """What somebody should know of what can be read, in sentences."""
+        ...
+
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         """A wrapper; `lift` may move what was read to another engine before it is joined."""
         ...
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load: ...
+
+
+UsedColumns: TypeAlias = Mapping[str, Collection[str]]
+"""For relations, by the names that they have in their source, the columns that are needed."""
+
+
+class Source:
+    """One database. Holds settings only; connections are opened by the methods of its halves.
+
+    `halves` makes both for the columns that are needed of some relations; of relations that are
+    not named all columns are.
+    """
+
+    def __init__(self, name: str, halves: Callable[[UsedColumns], tuple[Capture, Answers]]) -> None:
+        self.name = name
+        self._halves = halves
+        self._capture, self._answers = halves({})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def narrowed(self, columns: UsedColumns) -> Self:
+        """The same source, whose relations need have no other columns than these."""
+        narrow = copy(self)
+        narrow._capture, narrow._answers = self._halves(columns)
+        return narrow
+
+    def cautions(self) -> Sequence[str]:
+        return [*self._answers.cautions(), *self._capture.cautions()]
+
+    # What the capture does
+
+    @property
+    def limits(self) -> str:
+        return self._capture.limits
+
+    def lacking(self) -> Sequence[SourceError]:
+        return self._capture.lacking()
+
+    def stays(self) -> Sequence[str]:
+        return self._capture.stays()
+
+    def retained(self) -> Retained | None:
+        return self._capture.retained()
+
+    def other_logs(self) -> Sequence[OtherLog]:
+        return self._capture.other_logs()
+
+    def remove_log(self, owner: str) -> None:
+        self._capture.remove_log(owner)
+
+    def setup_statements(self) -> Sequence[str]:
+        return self._capture.setup_statements()
+
+    def setup(self) -> None:
+        self._capture.setup()
+
+    def set_up_again(self) -> None:
+        self._capture.set_up_again()
+
+    def teardown(self) -> None:
+        self._capture.teardown()
+
+    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
+        return self._capture.open_monitor(after, reader)
+
+    # What is answered
+
+    def relations(self) -> Mapping[str, Relation]:
+        return self._answers.relations()
+
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        return self._answers.missing_indexes(probes)
+
+    def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
+        return self._answers.open_wrapper(lift)
+
+    def open_load(self, relations: Sequence[str], readers: int) -> Load:
+        return self._answers.open_load(relations, readers)

@@ -22,7 +22,7 @@ from headwater.sources.contract import Lift, as_it_is
 
 
 @dataclass(frozen=True)
-class Place:
+class FromItem:
     """A base relation, by the name it has in its source, under its alias in the statement."""
 
     alias: str
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Ref:
-    """A column of one of the places."""
+    """A column of one of the relations in a statement."""
 
     alias: str
     column: str
@@ -50,7 +50,7 @@ class Keys:
 class Fetch:
     """One statement: base relations joined at the source, filtered, some columns of them."""
 
-    places: tuple[Place, ...]
+    items: tuple[FromItem, ...]
     columns: tuple[Ref, ...]
     """What is read, in this order; empty when only the number of rows matters."""
     joins: tuple[tuple[Ref, str, Ref], ...]
@@ -130,7 +130,7 @@ def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:
     inside = {c.name for at in places for c in join.occurrences[at].schema.columns}
     return Fetch(
         tuple(
-            Place(join.occurrences[at].alias, join.occurrences[at].relation.short_name)
+            FromItem(join.occurrences[at].alias, join.occurrences[at].relation.short_name)
             for at in places
         ),
         tuple(_ref(term, column) for column in columns),

@@ -1,23 +1,23 @@
-"""The settings of sources: one typed model for each kind, as `headwater.toml` has them."""
+"""What the settings of all sources have in common; each kind has a typed model of its own."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    SecretStr,
     ValidationInfo,
     field_validator,
 )
 
-from headwater.sources.contract import Retained, Source
+from headwater.sources.contract import Position, Retained, Source
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -46,14 +46,15 @@ _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 
-def _size(value: object) -> int:
+def parse_size(value: object) -> int:
+    """Bytes, of a number and a unit."""
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[2].upper() not in _UNITS or not float(match[1]):
         raise ValueError("is not a size: write a number and MB, GB or TB, such as '10 GB'")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-Size = Annotated[int, BeforeValidator(_size)]
+Size = Annotated[int, BeforeValidator(parse_size)]
 """Bytes; written as a number and a unit."""
 
 
@@ -68,24 +69,12 @@ WholeNumber = Annotated[int, BeforeValidator(_no_boolean), Field(lt=2**31)]
 """A number of something, without a fraction."""
 
 
-def _rows_or_size(value: object) -> object:
-    if isinstance(value, str):
-        _size(value)
-        return value
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
-        raise ValueError(
-            "is neither a number of rows, such as 1000000, nor a size, such as '500 MB'"
-        )
-    return value
+class SourceSettings(BaseModel, ABC):
+    """What the settings of every kind of source have and say; `sources.kinds` has the kinds."""
 
-
-RowsOrSize = Annotated[int | str, BeforeValidator(_rows_or_size)]
-"""A number of rows, or a size as it was written."""
-
-
-class _SourceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
+    kind: Annotated[str, Field(description="The kind of database.")]
     relations: Annotated[
         list[str],
         Field(
@@ -97,14 +86,27 @@ class _SourceSettings(BaseModel):
         Field(description="Keys of tables whose key the database does not know."),
     ] = {}
 
-    def excess(self, kept: Retained) -> str:
-        """What is kept beyond the limit that is set, in words; empty if nothing is."""
-        return ""
+    @abstractmethod
+    def open(self, name: str, project: Path, owner: str = "") -> Source:
+        """The source of this name in a project's folder, with the logs of one warehouse."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """What its relations are called in views."""
 
     @property
     def merges(self) -> str:
         """Why no view over it can show every transaction by itself; empty if views can."""
         return ""
+
+    @abstractmethod
+    def excess(self, kept: Retained) -> str:
+        """What is kept beyond the limit that is set, in words; empty if nothing is."""
+
+    @abstractmethod
+    def position_text(self, position: Position) -> str:
+        """How people are shown a position in its log."""
 
     @field_validator("keys")
     @classmethod
@@ -121,107 +123,8 @@ class _SourceSettings(BaseModel):
         return keys
 
 
-def _too_large(kept: Retained, most_bytes: int) -> str:
+def too_large(kept: Retained, most_bytes: int) -> str:
+    """What is kept beyond a size, in words; empty if nothing is."""
     if (kept.size_bytes or 0) <= most_bytes:
         return ""
     return f"{kept.size_bytes:,} bytes of log wait there, and retain allows {most_bytes:,}"
-
-
-class SqliteSettings(_SourceSettings):
-    """A SQLite file."""
-
-    kind: Annotated[Literal["sqlite"], Field(description="The kind of database.")]
-    path: Annotated[LocalPath, Field(description="The database file, relative to the project.")]
-
-    retain: Annotated[
-        RowsOrSize | None,
-        Field(
-            description="How many changed rows may wait in its log to be read, or how much, such "
-            "as '500 MB'; 'headwater trim' gives up more.",
-        ),
-    ] = None
-
-    def excess(self, kept: Retained) -> str:
-        if isinstance(self.retain, str):
-            return _too_large(kept, _size(self.retain))
-        if self.retain is None or (kept.rows or 0) <= self.retain:
-            return ""
-        return f"{kept.rows:,} changed rows wait there, and retain allows {self.retain:,}"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What its relations are called in views."""
-        return tuple(self.relations)
-
-    def open(self, name: str, project: Path, owner: str = "") -> Source:
-        from headwater.sources.sqlite import SqliteSource
-
-        return SqliteSource(name, project / self.path, self.relations, self.keys, owner=owner)
-
-
-class PostgresSettings(_SourceSettings):
-    """A PostgreSQL database, version 14 or newer."""
-
-    kind: Annotated[Literal["postgres"], Field(description="The kind of database.")]
-    dsn: Annotated[
-        SecretStr, Field(description="Connection string or URI; use ${NAME} for secrets.")
-    ]
-
-    changes: Annotated[
-        Literal["replication", "triggers"],
-        Field(description="How changes are seen; triggers where replication is not allowed."),
-    ] = "replication"
-    limit_s: Annotated[
-        WholeNumber,
-        Field(gt=0, le=2_000_000, description="How many seconds one statement may take."),
-    ] = 3600
-    retain: Annotated[
-        Size | None,
-        Field(
-            description="How much log may wait there to be read, such as '10 GB'; "
-            "'headwater trim' gives up more."
-        ),
-    ] = None
-    slot: Annotated[
-        str | None,
-        Field(description="The replication slot; by default one named for the warehouse."),
-    ] = None
-    publication: Annotated[
-        str | None,
-        Field(description="The publication; by default one named for the warehouse."),
-    ] = None
-
-    def excess(self, kept: Retained) -> str:
-        return "" if self.retain is None else _too_large(kept, self.retain)
-
-    @property
-    def merges(self) -> str:
-        from headwater.sources.postgres.triggers.units import MERGED
-
-        return MERGED if self.changes == "triggers" else ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What its relations are called in views: their names without the schema."""
-        from headwater.sources.postgres.catalog import split_name
-
-        return tuple(split_name(relation)[1] for relation in self.relations)
-
-    def open(self, name: str, project: Path, owner: str = "") -> Source:
-        from headwater.sources.postgres import PostgresSource
-
-        return PostgresSource(
-            name,
-            self.dsn.get_secret_value(),
-            self.relations,
-            self.keys,
-            publication=self.publication,
-            slot=self.slot,
-            limit_s=self.limit_s,
-            replication=self.changes == "replication",
-            owner=owner,
-        )
-
-
-SourceSettings = Annotated[SqliteSettings | PostgresSettings, Field(discriminator="kind")]
-KINDS: dict[str, type[BaseModel]] = {"sqlite": SqliteSettings, "postgres": PostgresSettings}

@@ -95,14 +95,14 @@ Question: TypeAlias = tuple[str, tuple[Probe, ...]]
 """A source, and the probes that go to it in one message."""
 
 
-Load: TypeAlias = Mapping[str, int]
+Workload: TypeAlias = Mapping[str, int]
 """How many questions of other units each source has not answered yet."""
 
 
 class Strategy(Protocol):
     """Which questions a unit asks next, given its partials; called when none is under way."""
 
-    def __call__(self, partials: tuple[Partial, ...], load: Load) -> tuple[Question, ...]: ...
+    def __call__(self, partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]: ...
 
 
 @cached_hash
@@ -144,7 +144,7 @@ def _relation(term: Term, at: int) -> str:
 
 
 def advance(
-    unit: Unit, unseen: Unseen, strategy: Strategy, load: Load
+    unit: Unit, unseen: Unseen, strategy: Strategy, load: Workload
 ) -> tuple[Unit, tuple[Ask, ...]]:
     """Settle what needs no question, then ask what comes next; nothing when it is ready."""
     if unit.under_way:

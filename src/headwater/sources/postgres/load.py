@@ -20,6 +20,7 @@ from headwater.algebra.values import Type
 from headwater.errors import LostConnectionError, SourceError
 from headwater.frames.arrow import arrow_type
 from headwater.sources.contract import Position
+from headwater.sources.postgres.capture import Locate
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import lock_statement, still_named
 from headwater.sources.postgres.pgoutput import parse_lsn
@@ -31,8 +32,8 @@ _BATCH_BYTES = 4 << 20
 _NULL = "\\N"
 _DOING = "load"
 _EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-Locate = Callable[[XidSnapshot, int], Position]
-"""The position of a snapshot that holds nothing committed after a place in the log."""
+Covers = Callable[[Position, XidSnapshot, int], bool]
+"""Whether a log that was read up to a position holds a snapshot, taken before a place in it."""
 
 
 class PostgresLoad:
@@ -45,6 +46,7 @@ class PostgresLoad:
         tables: Mapping[str, Table],
         readers: int,
         locate: Locate,
+        covers: Covers,
     ) -> None:
         self._access = access
         self._holder = connection
@@ -65,6 +67,7 @@ class PostgresLoad:
         self._until = parse_lsn(until)
         self._seen = XidSnapshot.parse(seen)
         self._position = locate(self._seen, self._until)
+        self._covers = covers
 
     @property
     def position(self) -> Position:
@@ -77,9 +80,7 @@ class PostgresLoad:
     def within(self, position: Position | None) -> bool:
         if position is None:
             return False  # a question leaves a mark, and then there is a position
-        if "lsn" in position:
-            return parse_lsn(str(position["lsn"])) >= self._until
-        return XidSnapshot.parse(str(position["snapshot"])).contains(self._seen)
+        return self._covers(position, self._seen, self._until)
 
     def parts(self, relation: str) -> int:
         return max(1, min(self._readers, self._blocks[self._table(relation).name]))

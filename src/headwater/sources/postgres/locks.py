@@ -7,14 +7,14 @@ under the name while a question waits, such as a view that runs a function.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import psycopg
 from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.privileges import left_to_run, shown
 from headwater.sources.postgres.types import Table
 
 _LIMIT_MS = 1000
@@ -23,43 +23,66 @@ _PAUSE_S = 1.0
 _HOLDERS = """
 SELECT DISTINCT a.pid, a.application_name FROM pg_catalog.pg_locks l
 JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-WHERE l.relation = ANY(%s::pg_catalog.oid[]) AND l.granted AND a.pid <> pg_catalog.pg_backend_pid()
+WHERE l.granted AND l.locktype = 'relation' AND l.relation = ANY(%s::pg_catalog.oid[])
+  AND a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()
 """
 
 
-class NoLockError(Exception):
-    """A lock could not be had in time."""
+class _NoLockError(Exception):
+    """A lock could not be had in time, for this statement."""
 
 
-@contextmanager
-def locks_apart() -> Iterator[None]:
-    """Lets a missing lock be known from the server's other errors."""
-    try:
-        yield
-    except psycopg.errors.LockNotAvailable:
-        raise NoLockError from None
-
-
-def patiently(
-    access: Access, connection: Connection, tables: Sequence[int], run: Callable[[], None]
+def run_steps(
+    access: Access, connection: Connection, steps: Sequence[Sequence[str]], tables: Sequence[int]
 ) -> None:
-    """Do something all of which is undone if a lock on the tables cannot be had at once."""
-    for _ in range(_TRIES):
+    """Run statements, each step whole or not at all; where the role may not, the rest is shown."""
+    for at, step in enumerate(steps):
         try:
-            connection.execute(f"SET lock_timeout = {_LIMIT_MS}".encode())
+            _run_patiently(access, connection, step, tables)
+        except SourceError as error:
+            if "no privilege" not in error.message:
+                raise
+            left = [statement for step in steps[at:] for statement in step]
+            raise SourceError(error.message, left_to_run(access.source, left)) from None
+
+
+def _run_patiently(
+    access: Access, connection: Connection, step: Sequence[str], tables: Sequence[int]
+) -> None:
+    """Run a step; all of it is undone if a lock on the tables cannot be had at once."""
+    limit = _LIMIT_MS if not step[0].startswith("SELECT") else 0  # a slot waits for transactions
+    for left in reversed(range(_TRIES)):
+        try:
+            connection.execute(f"SET lock_timeout = {limit}".encode())
             with connection.transaction():
-                run()
+                _run(access, connection, step)
             return
-        except NoLockError:
-            time.sleep(_PAUSE_S)
+        except _NoLockError as error:
+            if not left:
+                raise _locked(access, connection, str(error), tables) from None
         finally:
             connection.execute(b"SET lock_timeout = 0")
+        time.sleep(_PAUSE_S)
+
+
+def _run(access: Access, connection: Connection, step: Sequence[str]) -> None:
+    for statement in step:
+        with access.errors(f"run {shown(statement)}"):
+            try:
+                connection.execute(statement.encode())
+            except psycopg.errors.LockNotAvailable:
+                raise _NoLockError(shown(statement)) from None
+
+
+def _locked(
+    access: Access, connection: Connection, statement: str, tables: Sequence[int]
+) -> SourceError:
     with access.errors("read who holds locks"):
         rows = connection.execute(_HOLDERS, [list(tables)]).fetchall()
     holders = ", ".join(f"{pid} ({name})" if name else f"{pid}" for pid, name in rows)
-    raise SourceError(
-        f"Source {access.source}: a lock could not be had in {_TRIES} tries; nothing waits for it "
-        "any more.",
+    return SourceError(
+        f"Source {access.source}: a lock could not be had in {_TRIES} tries, for {statement}; "
+        "nothing waits for it any more.",
         f"Sessions with open transactions on the tables: {holders or 'none now'}. Run it again "
         "when they have ended.",
     )

@@ -52,16 +52,6 @@ def hidden_rows(source: str, table: str, role: str) -> SourceError:
     )
 
 
-def lacking_for_replication(access: Access) -> list[SourceError]:
-    """Whether the log can be read, by opening such a connection: services name the right
-    differently."""
-    try:
-        access.connect_replication().finish()
-    except SourceError as error:
-        return [error]
-    return []
-
-
 def lacking_for_triggers(access: Access, connection: Connection, schema: str) -> list[SourceError]:
     """What keeps the role from reading and cleaning the log in a schema, if that is there."""
     found = []

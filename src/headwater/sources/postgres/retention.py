@@ -1,11 +1,17 @@
-"""How much log a server keeps, for this warehouse and for others that may be forgotten."""
+"""How much log a server keeps, for this warehouse and for others that may be forgotten.
+
+Other warehouses may capture their changes in another way than this one.
+"""
 
 from __future__ import annotations
 
-from headwater.sources.contract import Retained
+from collections.abc import Sequence
+
+from headwater.sources.contract import OtherLog, Retained
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.ownership import named_for, publications
-from headwater.sources.postgres.setup import Installation
+from headwater.sources.postgres.setup import SlotInstallation
+from headwater.sources.postgres.triggers.setup import TriggerInstallation
 
 _RETAINED = """
 SELECT slot_name::text, active,
@@ -20,24 +26,30 @@ def retained(access: Access, connection: Connection, slot: str) -> Retained | No
     return _slots(access, connection).get(slot)
 
 
-def other_logs(access: Access, connection: Connection, own_slot: str) -> dict[str, int]:
-    """What the slots of other warehouses keep, in bytes, by their owner."""
+def other_logs(
+    access: Access, connection: Connection, own: str, relations: Sequence[str]
+) -> list[OtherLog]:
+    """What the slots of other warehouses keep, and the logs that their triggers write."""
     owned = _owned_slots(access, connection)
     found: dict[str, int] = {}
     for slot, kept in _slots(access, connection).items():
-        if slot != own_slot and slot in owned:
+        if slot != own and slot in owned:
             found[owned[slot]] = found.get(owned[slot], 0) + (kept.size_bytes or 0)
-    return found
+    found |= TriggerInstallation(access, own, relations=relations).other_logs(connection)
+    return [OtherLog(owner, size_bytes) for owner, size_bytes in found.items()]
 
 
-def remove_log(access: Access, connection: Connection, owner: str) -> None:
-    """Remove the slots and publications of an owner, as its teardown would."""
+def remove_log(
+    access: Access, connection: Connection, own: str, relations: Sequence[str], owner: str
+) -> None:
+    """Remove the slots, publications and triggers of an owner, as its teardown would."""
     for found in publications(access, connection).values():
         if found.note is not None and found.note.owner == owner and found.slot is not None:
-            Installation(access, found.name, found.slot, owner).remove(connection)
+            SlotInstallation(access, found.name, found.slot, owner).remove(connection)
     for slot, of in _owned_slots(access, connection).items():
         if of == owner:
-            Installation(access, "", slot, owner).remove(connection)
+            SlotInstallation(access, "", slot, owner).remove(connection)
+    TriggerInstallation(access, own, relations=relations).remove_log(connection, owner)
 
 
 def _owned_slots(access: Access, connection: Connection) -> dict[str, str]:

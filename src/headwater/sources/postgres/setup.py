@@ -12,15 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import psycopg
 from psycopg import sql
 
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.locks import run_steps
 from headwater.sources.postgres.ownership import Note, Publication, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
-from headwater.sources.postgres.privileges import left_to_run, shown
 from headwater.sources.postgres.types import Table
 
 # Not from pg_publication_tables, which waits for whoever has locked one of the tables.
@@ -74,22 +73,13 @@ WHERE p.puballtables OR pg_catalog.pg_has_role(p.pubowner, current_user, 'MEMBER
     OR r.prrelid IN (SELECT a.relid FROM pg_catalog.pg_partition_ancestors(w.oid) a)))
 """
 """The tables of which a publication's note is believed: who published them owns them."""
-_LOCKERS = """
-SELECT DISTINCT a.pid, a.application_name FROM pg_catalog.pg_locks l
-JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-WHERE l.granted AND l.locktype = 'relation' AND l.relation = ANY(%s::oid[])
-  AND a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()
-"""
 _Slot: TypeAlias = tuple[str | None, str | None, str, str | None]
 """Its plugin, its database if that is another, whether the server keeps its log, and from where."""
 _PATIENCE_S = 5.0
-_LOCK_LIMIT_MS = 1000
-_LOCK_TRIES = 15
-_LOCK_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Installation:
+class SlotInstallation:
     """The names of what is set up at one server, and for which warehouse."""
 
     access: Access
@@ -125,8 +115,8 @@ class Installation:
 
     def install(self, connection: Connection, tables: Iterable[Table]) -> None:
         tables = list(tables)
-        oids = [table.oid for table in tables]
-        self._run_all(connection, [(text, oids) for text in self.missing(connection, tables)])
+        steps = [[text] for text in self.missing(connection, tables)]
+        run_steps(self.access, connection, steps, [table.oid for table in tables])
 
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
         """Begin the log anew. Where only the slot is at fault, that takes no owner's rights."""
@@ -147,25 +137,22 @@ class Installation:
         self._check_owner(found)
         self._drop_slot(connection)
         if found is not None:
-            self._run_all(connection, self._removal(connection, found))
+            restoring = self._restoring(connection, found.note)
+            restored = {oid: statement for oid, statement, stays in restoring if not stays}
+            last = self._last(found).as_string(connection)
+            steps = [[statement] for statement in (*restored.values(), last)]
+            run_steps(self.access, connection, steps, list(restored))
 
-    def _removal(
-        self, connection: Connection, found: Publication
-    ) -> list[tuple[str, Sequence[int]]]:
-        statements: list[tuple[str, Sequence[int]]] = [
-            (statement, [oid])
-            for oid, statement, stays in self._restoring(connection, found.note)
-            if not stays
-        ]
+    def _last(self, found: Publication) -> sql.Composed:
+        """What puts the publication back to what it was before."""
         name = sql.Identifier(self.publication)
         if found.note is None:
             made, before = found.name.startswith("headwater_"), found.comment
         else:
             made, before = found.note.made, found.note.comment
-        last = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, before or None)
         if made:
-            last = sql.SQL("DROP PUBLICATION {}").format(name)
-        return [*statements, (last.as_string(connection), [])]
+            return sql.SQL("DROP PUBLICATION {}").format(name)
+        return sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, before or None)
 
     def stays(self, connection: Connection) -> list[str]:
         """What `remove` would leave, in sentences."""
@@ -211,7 +198,7 @@ class Installation:
             )
         for table in tables:
             if table.identity != "f":
-                raise not_full(table)
+                raise _not_full(table)
 
     def evict(self, connection: Connection, reader: Reader) -> None:
         """End the connection that holds the slot if it is one of this reader's past epochs."""
@@ -319,47 +306,6 @@ class Installation:
             wanted = {"oids": list(oids), "publication": self.publication}
             return connection.execute(_IDENTITIES, wanted).fetchall()
 
-    def _run_all(
-        self, connection: Connection, statements: Sequence[tuple[str, Sequence[int]]]
-    ) -> None:
-        """Run statements, each with the tables whose locks it needs."""
-        for at, (statement, oids) in enumerate(statements):
-            try:
-                self._run(connection, statement, oids)
-            except SourceError as error:
-                if "no privilege" not in error.message:
-                    raise
-                left = left_to_run(self.access.source, [text for text, _ in statements[at:]])
-                raise SourceError(error.message, left) from None
-
-    def _run(self, connection: Connection, statement: str, tables: Sequence[int]) -> None:
-        """Run a statement; where it needs a lock that others hold, try a few times."""
-        waits_for_lock = not statement.startswith("SELECT")  # a slot waits for transactions
-        limit = _LOCK_LIMIT_MS if waits_for_lock else 0
-        for left in reversed(range(_LOCK_TRIES)):
-            try:
-                with self.access.errors(f"run {shown(statement)}"):
-                    connection.execute(f"SET lock_timeout = {limit}".encode())
-                    try:
-                        connection.execute(statement.encode())
-                        return
-                    except psycopg.errors.LockNotAvailable:
-                        if not left:
-                            raise self._locked(connection, statement, tables) from None
-            finally:
-                connection.execute(b"SET lock_timeout = 0")
-            time.sleep(_LOCK_PAUSE_S)
-
-    def _locked(self, connection: Connection, statement: str, tables: Sequence[int]) -> SourceError:
-        rows = connection.execute(_LOCKERS, [list(tables)]).fetchall()
-        holders = ", ".join(f"{pid} ({name})" if name else f"{pid}" for pid, name in rows)
-        return SourceError(
-            f"Source {self.access.source}: the lock for {statement} could not be had in "
-            f"{_LOCK_TRIES} tries; nothing waits for it any more.",
-            f"Sessions with open transactions on the tables: {holders or 'none now'}. Run it again "
-            "when they have ended.",
-        )
-
     def _drop_slot(self, connection: Connection) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
@@ -439,19 +385,11 @@ def _is_past(reader: Reader, application: str) -> bool:
     return same and epoch.isdecimal() and int(epoch) < reader.epoch
 
 
-def not_full(table: Table) -> SourceError:
+def _not_full(table: Table) -> SourceError:
     statement = _identity_statement(table).as_string(None)
     return SourceError(
         f"Table {table.label}: the log does not hold its whole old rows.",
         f"Run: {statement}; then 'headwater reload VIEW'.",
-    )
-
-
-def altered(table: Table, schema: str, name: str, columns: Sequence[str]) -> SourceError:
-    return SourceError(
-        f"Table {table.label} was altered: now it is {schema}.{name} ({', '.join(columns)}).",
-        "Start 'headwater run' anew, then run 'headwater reload VIEW'; where it lacks a "
-        "column that the view names, define the view anew first.",
     )
 
 

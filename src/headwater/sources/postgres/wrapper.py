@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -22,12 +22,12 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query
 from headwater.algebra.values import Row, Type, Value
 from headwater.errors import LostConnectionError, SourceError
-from headwater.sources.contract import Lift, Reply, as_it_is
+from headwater.sources.contract import Lift, Reply
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
+from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import lock_statement, still_named
-from headwater.sources.postgres.log import PREFIX
 from headwater.sources.postgres.planned import PLANNED
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
@@ -47,8 +47,6 @@ evaluated to plan a question about them; the last is how many have the names tha
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
-Mark = Callable[[str, XidSnapshot], bytes]
-"""The statement that puts a marker into the log."""
 _ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
 _DOING = "answer a question"
 
@@ -56,11 +54,6 @@ _DOING = "answer a question"
 def pushes(operator: str, kind: Type) -> bool:
     """Equality always finds at least what ours does; order only where it is the same."""
     return operator == "=" or kind.name in _ORDERED
-
-
-def log_message(marker: str, _: XidSnapshot) -> bytes:
-    """A marker as a message in the server's own log."""
-    return f"SELECT pg_logical_emit_message(true, '{PREFIX}', '{marker}')".encode()
 
 
 def watched_columns(access: Access, connection: Connection, tables: Iterable[Table]) -> str:
@@ -90,22 +83,20 @@ class PostgresWrapper:
         access: Access,
         connection: Connection,
         tables: Mapping[str, Table],
-        slot: str,
-        mark: Mark,
+        capture: PostgresCapture,
         columns: str,
-        read_only: bool = True,
-        lift: Lift = as_it_is,
+        lift: Lift,
     ) -> None:
         self._lift = lift
-        self._mark = mark
-        self._access_mode = "READ ONLY" if read_only else "READ WRITE"
+        self._slot = capture.names.slot
+        self._mark = capture.marks()
+        self._access_mode = "READ ONLY" if capture.asks_read_only else "READ WRITE"
         self._access = access
         self._connection = connection
         with access.errors(_DOING):
             connection.execute(_PLANNING)
         self._tables = tables
         self._columns = columns
-        self._slot = slot
 
     def ask(self, queries: Sequence[Query]) -> Reply:
         try:
@@ -128,7 +119,7 @@ class PostgresWrapper:
         results = tuple(answer_query(query, self.run, pushes, self._lift) for query in queries)
         if tables and self._simple(still_named(tables).encode()) != "t":
             raise _altered(self._access)
-        self._simple(self._mark(marker, snapshot) + b"; COMMIT")
+        self._simple(self._mark(marker) + b"; COMMIT")
         return Reply(results, snapshot, marker)
 
     def _asked(self, queries: Iterable[Query]) -> list[Table]:
@@ -145,7 +136,7 @@ class PostgresWrapper:
         """Execute one statement inside the question's transaction."""
         if any(not keys.values for keys in fetch.keys):
             return Rows.empty(fetch.schema)
-        places = {place.alias: self._table(place.relation) for place in fetch.places}
+        places = {item.alias: self._table(item.relation) for item in fetch.items}
         self._check_columns(fetch, places)
         statement, parameters = build_statement(fetch, places)
         columns = [

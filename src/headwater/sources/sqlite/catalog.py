@@ -25,7 +25,7 @@ _TRY_LATER = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR_SHM", "SQLITE_PROTOC
 
 
 @dataclass(frozen=True)
-class Place:
+class Access:
     """The name of a source, the file it is, and the names of our log in it."""
 
     name: str
@@ -198,16 +198,16 @@ class Table:
     def readers(self) -> tuple[Reader, ...]:
         return tuple(reader(column.type) for column in self.relation.schema.columns)
 
-    def read(self, place: Place, values: Sequence[Stored]) -> Row:
+    def read(self, access: Access, values: Sequence[Stored]) -> Row:
         """A whole stored row in canonical form."""
         try:
             row = tuple(read(value) for read, value in zip(self.readers, values, strict=True))
         except ValueError:
-            raise self.misfit(place, self.columns, self.relation.schema.types, values) from None
+            raise self.misfit(access, self.columns, self.relation.schema.types, values) from None
         for at in self.relation.key_positions:
             if row[at] is None:
                 raise UnreadableError(
-                    place,
+                    access,
                     self.columns[at],
                     f"table {self.name}, column {self.columns[at]}: NULL in the key of row "
                     f"{show_row(values)}.",
@@ -217,7 +217,7 @@ class Table:
 
     def misfit(
         self,
-        place: Place,
+        access: Access,
         columns: Sequence[str],
         types: Sequence[Type],
         values: Sequence[Stored],
@@ -228,7 +228,7 @@ class Table:
                 reader(kind)(value)
             except ValueError as error:
                 return UnreadableError(
-                    place,
+                    access,
                     column,
                     f"table {self.name}, column {column} ({kind}): {shown(value)} does not fit, "
                     f"{error}; row {show_row(values)}.",
@@ -240,9 +240,9 @@ class Table:
 class UnreadableError(SourceError):
     """A value has no equal here."""
 
-    def __init__(self, place: Place, column: str, reason: str, hint: str) -> None:
+    def __init__(self, access: Access, column: str, reason: str, hint: str) -> None:
         super().__init__(
-            f"Source {place.name}: {reason}", f"{hint}; then run 'headwater reload VIEW'."
+            f"Source {access.name}: {reason}", f"{hint}; then run 'headwater reload VIEW'."
         )
         self.column = column
         self.reason = f"{reason} {hint}."
@@ -266,7 +266,7 @@ def has_table(connection: Connection, name: str) -> bool:
 
 
 def describe(
-    place: Place,
+    access: Access,
     connection: Connection,
     name: str,
     key: Sequence[str] | None = None,
@@ -280,13 +280,13 @@ def describe(
     }
     if name not in kinds:
         tables = closest_first(name, (n for n, (kind, _) in kinds.items() if kind == "table"))
-        raise place.error(
+        raise access.error(
             f"there is no table {name}.",
             f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
         )
     kind, without_rowid = kinds[name]
     if kind != "table":
-        raise place.error(
+        raise access.error(
             f"{name} is a {kind} table, not an ordinary one." if kind != "view"
             else f"{name} is a view, not a table.",
             "Name the tables that it reads.",
@@ -294,16 +294,16 @@ def describe(
     described = _columns(connection, name)
     readable = [column for column in described if not column.generated]
     if not readable:
-        raise place.error(f"table {name} has no columns to read.", "Leave it out.")
+        raise access.error(f"table {name} has no columns to read.", "Leave it out.")
     primary = tuple(c.name for c in sorted(described, key=lambda c: c.key) if c.key)
     known = {column.name for column in readable}
-    chosen = _key(place, name, [column.name for column in readable], key, primary)
+    chosen = _key(access, name, [column.name for column in readable], key, primary)
     wanted = known if columns is None else {*columns, *chosen}
-    schema = _schema(place, name, [column for column in readable if column.name in wanted])
+    schema = _schema(access, name, [column for column in readable if column.name in wanted])
     return Table(
-        Relation(f"{place.name}.{name}", place.name, schema, chosen),
+        Relation(f"{access.name}.{name}", access.name, schema, chosen),
         {column.name: column.declared for column in readable},
-        _shape(place, connection, name, described, primary, without_rowid),
+        _shape(access, connection, name, described, primary, without_rowid),
         tuple(sorted(wanted - known)),
     )
 
@@ -326,14 +326,14 @@ def _columns(connection: Connection, name: str) -> list[_Column]:
     ]
 
 
-def _schema(place: Place, name: str, described: Sequence[_Column]) -> Schema:
+def _schema(access: Access, name: str, described: Sequence[_Column]) -> Schema:
     columns: list[tuple[str, Type]] = []
     for column in described:
         try:
             columns.append((column.name, type_of(column.declared)))
         except ValueError as error:
             says = f"the type {column.declared}" if column.declared else "no type"
-            raise place.error(
+            raise access.error(
                 f"table {name}, column {column.name} has {says}, which Headwater does not read.",
                 str(error),
             ) from None
@@ -341,7 +341,7 @@ def _schema(place: Place, name: str, described: Sequence[_Column]) -> Schema:
 
 
 def _key(
-    place: Place,
+    access: Access,
     name: str,
     columns: Sequence[str],
     key: Sequence[str] | None,
@@ -349,7 +349,7 @@ def _key(
 ) -> tuple[str, ...]:
     missing = [column for column in key or () if column not in columns]
     if missing:
-        raise place.error(
+        raise access.error(
             f"table {name} has no column {missing[0]} for its key.",
             f"Its columns are {', '.join(columns)}.",
         )
@@ -357,7 +357,7 @@ def _key(
 
 
 def _shape(
-    place: Place,
+    access: Access,
     connection: Connection,
     name: str,
     described: Sequence[_Column],
@@ -368,7 +368,7 @@ def _shape(
     taken = {column.lower() for column in columns}
     rowid = next((n for n in _ROWIDS if n not in taken), None)
     if rowid is None and not without_rowid:
-        raise place.error(
+        raise access.error(
             f"table {name} has columns named rowid, _rowid_ and oid, so its rows cannot be told "
             "apart.",
             "Rename one of them, or leave the table out.",
@@ -438,20 +438,20 @@ def _unique(connection: Connection, index: str) -> Unique:
     return Unique(tuple(terms), where)
 
 
-def check_followable(place: Place, table: Table) -> None:
+def check_followable(access: Access, table: Table) -> None:
     """SourceError if what happens to a table cannot be known exactly."""
     name = table.name
     for unique in table.shape.uniques:
         for term in unique.terms:
             if not term.is_column and compares(term.text):
-                raise place.error(
+                raise access.error(
                     f"table {name} has a unique index over {term.text}, which compares values: "
                     "what a REPLACE removes there cannot be followed.",
                     "Index a generated column instead, or leave the table out.",
                 )
     if not is_key_kept(table):
         columns = ", ".join(quoted(column) for column in table.relation.key)
-        raise place.error(
+        raise access.error(
             f"nothing in the file keeps the key ({', '.join(table.relation.key)}) of table {name} "
             "unique.",
             f"Run CREATE UNIQUE INDEX {quoted(name + '_key')} ON {quoted(name)} ({columns}), or "
@@ -471,13 +471,13 @@ def is_key_kept(table: Table) -> bool:
 
 
 def describe_all(
-    place: Place,
+    access: Access,
     connection: Connection,
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
     columns: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Table]:
     return {
-        name: describe(place, connection, name, keys.get(name), (columns or {}).get(name))
+        name: describe(access, connection, name, keys.get(name), (columns or {}).get(name))
         for name in names
     }

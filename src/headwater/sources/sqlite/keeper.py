@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 from headwater.errors import SourceError
 from headwater.sources.contract import Reader
-from headwater.sources.sqlite.catalog import BUSY_TIMEOUT_S, Connection, Place
+from headwater.sources.sqlite.catalog import BUSY_TIMEOUT_S, Access, Connection
 
 _CHUNK = 2_000
 _GIVE_WAY_S = 0.05
@@ -31,8 +31,8 @@ _CHECKPOINT_EVERY_S = 0.5
 class Keeper:
     """Writes for one monitor, by its thread; only `prune` is called by others."""
 
-    def __init__(self, place: Place, reader: Reader | None) -> None:
-        self._place = place
+    def __init__(self, access: Access, reader: Reader | None) -> None:
+        self._access = access
         self._reader = reader
         self.log = ""
         """The name of the log that the monitor reads; no other is written to."""
@@ -86,10 +86,10 @@ class Keeper:
         if self._reader is None:
             return
         with self._writing(BUSY_TIMEOUT_S, claims=True) as connection:
-            head = self._place.names.head
+            head = self._access.names.head
             name, epoch = connection.execute(f"SELECT reader, epoch FROM {head}").fetchone()
             if name == self._reader.name and epoch > self._reader.epoch:
-                raise self._place.error(
+                raise self._access.error(
                     "a later runner of the same warehouse reads its log already.",
                     "Nothing is to be done here: only one of them may go on.",
                 )
@@ -100,10 +100,10 @@ class Keeper:
     def check_reader(self, name: str | None, epoch: int | None) -> None:
         """SourceError if somebody else has become the reader of this log."""
         if self._reader is not None and (name, epoch) != (self._reader.name, self._reader.epoch):
-            raise self._place.error(
+            raise self._access.error(
                 f"another runner ({name}, epoch {epoch}) reads the log of this warehouse now.",
                 "If that is a copy of the project, give the copy a warehouse of its own and run "
-                f"'headwater setup {self._place.name}' there; one of both has to be loaded anew.",
+                f"'headwater setup {self._access.name}' there; one of both has to be loaded anew.",
             )
 
     # Pruning
@@ -113,7 +113,7 @@ class Keeper:
 
         The change with that number stays: it shows whether this is still the same history.
         """
-        names, upto = self._place.names, self._upto
+        names, upto = self._access.names, self._upto
         with self._writing() as connection:
             if self._noted < upto:
                 self._keep(connection, upto)
@@ -127,7 +127,7 @@ class Keeper:
             self._pruned = upto
 
     def _keep(self, connection: Connection, upto: int) -> None:
-        names = self._place.names
+        names = self._access.names
         connection.executemany(
             f"INSERT OR IGNORE INTO {names.border} VALUES (?)",
             [(border,) for border in self._borders if border > upto],
@@ -141,17 +141,17 @@ class Keeper:
     def _writing(self, wait_s: float = _GIVE_WAY_S, claims: bool = False) -> Iterator[Connection]:
         """A write transaction on the log that this monitor reads."""
         if self._connection is None:
-            self._connection = self._place.connect(0.0, write=True)
+            self._connection = self._access.connect(0.0, write=True)
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection = self._connection
         _begin(connection, wait_s)
         try:
             log, *reader = connection.execute(
-                f"SELECT log, reader, epoch FROM {self._place.names.head}"
+                f"SELECT log, reader, epoch FROM {self._access.names.head}"
             ).fetchone()
             if log != self.log:
-                raise self._place.broken("the log was removed and made anew.")
+                raise self._access.broken("the log was removed and made anew.")
             if not claims:
                 self.check_reader(*reader)
             yield connection
@@ -189,7 +189,7 @@ class Keeper:
 
     def _is_long(self, poller: Connection) -> bool:
         try:
-            size = os.stat(f"{self._place.path}-wal").st_size  # noqa: PTH116 (no Path per poll)
+            size = os.stat(f"{self._access.path}-wal").st_size  # noqa: PTH116 (no Path per poll)
         except OSError:
             return False
         (page,) = poller.execute("PRAGMA page_size").fetchone()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from headwater.sources.sqlite.catalog import Place, Table
+from headwater.sources.sqlite.catalog import Access, Table
 from headwater.sources.sqlite.standing import Followed
 from headwater.sources.sqlite.types import Stored
 
@@ -30,8 +30,8 @@ class Layout:
 class Layouts:
     """The layouts of all relations, by their numbers in the log."""
 
-    def __init__(self, place: Place, followed: Iterable[Followed]) -> None:
-        self._place = place
+    def __init__(self, access: Access, followed: Iterable[Followed]) -> None:
+        self._access = access
         self.followed = {entry.number: entry for entry in followed}
         self._known: dict[tuple[int, frozenset[str]], Layout] = {}
         self._latest = {
@@ -82,8 +82,8 @@ def _getter(places: list[int]) -> Callable[[Values], Values]:
     match places:
         case []:
             return lambda values: ()
-        case [place]:
-            return lambda values: (values[place],)
+        case [at]:
+            return lambda values: (values[at],)
         case [first, *rest]:
             return itemgetter(first, *rest)
     raise AssertionError

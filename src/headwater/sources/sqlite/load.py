@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headwater.sources.contract import Position
-from headwater.sources.sqlite.catalog import Connection, Place, Table
+from headwater.sources.sqlite.catalog import Access, Connection, Table
 from headwater.sources.sqlite.monitor import SeqSnapshot
 from headwater.sources.sqlite.standing import check_readable, follow
 from headwater.sources.sqlite.types import Stored, arrow_batch
@@ -29,15 +29,15 @@ _Part = tuple[str, list[Stored]]
 class SqliteLoad:
     """Whole relations as they were after one change."""
 
-    def __init__(self, place: Place, tables: Mapping[str, Table], readers: int) -> None:
-        self._place = place
+    def __init__(self, access: Access, tables: Mapping[str, Table], readers: int) -> None:
+        self._access = access
         self._tables = tables
         self._readers: list[Connection] = []
         self._locks = [threading.Lock() for _ in range(max(1, readers))]
         try:
             for _ in self._locks:
-                self._readers.append(place.connect())
-            with place.failures():
+                self._readers.append(access.connect())
+            with access.failures():
                 self.position = self._begin()
                 self._parts = {name: self._cut(table) for name, table in tables.items()}
         except BaseException:
@@ -55,7 +55,7 @@ class SqliteLoad:
         condition, parameters = self._parts[relation][part]
         columns = ", ".join(quoted(column) for column in table.columns)
         lock = self._locks[part]
-        with self._place.failures():
+        with self._access.failures():
             with lock:
                 cursor = self._readers[part].execute(
                     f"SELECT {columns} FROM main.{quoted(table.name)}{condition}", parameters
@@ -65,7 +65,7 @@ class SqliteLoad:
                     rows = cursor.fetchmany(_ROWS_PER_BATCH)
                 if not rows:
                     return
-                yield arrow_batch(schema, [table.read(self._place, row) for row in rows])
+                yield arrow_batch(schema, [table.read(self._access, row) for row in rows])
 
     @property
     def snapshot(self) -> SeqSnapshot:
@@ -87,7 +87,7 @@ class SqliteLoad:
         for _ in range(_TRIES):
             if len(seen := self._heads()) == 1:
                 return self._checked(*seen)
-        writer = self._place.connect(write=True)  # holds writers back for a moment
+        writer = self._access.connect(write=True)  # holds writers back for a moment
         try:
             writer.execute("BEGIN IMMEDIATE")
             return self._checked(*self._heads())
@@ -102,11 +102,11 @@ class SqliteLoad:
             reader.execute("BEGIN")
             (schema,) = reader.execute("PRAGMA main.schema_version").fetchone()
             if not self._readers.index(reader):
-                followed = follow(self._place, reader, self._tables)
+                followed = follow(self._access, reader, self._tables)
                 used = {name: table.columns for name, table in self._tables.items()}
-                check_readable(self._place, followed, used)
+                check_readable(self._access, followed, used)
             seq, nonce, log = reader.execute(
-                f"SELECT seq, nonce, log FROM {self._place.names.head}"
+                f"SELECT seq, nonce, log FROM {self._access.names.head}"
             ).fetchone()
             heads.add((int(seq), int(nonce), str(log), int(schema)))
         return heads

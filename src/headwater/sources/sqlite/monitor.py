@@ -45,7 +45,7 @@ from headwater.sources.contract import (
     Progressed,
     Reader,
 )
-from headwater.sources.sqlite.catalog import Connection, Place, Table, UnreadableError, has_table
+from headwater.sources.sqlite.catalog import Access, Connection, Table, UnreadableError, has_table
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
@@ -111,8 +111,8 @@ class State:
     """When the last statement was begun, and how many of its changes seem to be under way."""
 
 
-def read_state(connection: Connection, place: Place, known: int) -> State:
-    names = place.names
+def read_state(connection: Connection, access: Access, known: int) -> State:
+    names = access.names
     seq, nonce, pruned, log, reader, epoch, at, under_way, logged = connection.execute(
         f"SELECT seq, nonce, pruned, log, reader, epoch, at, open, "
         f"(SELECT nonce FROM {names.log} WHERE seq = ?) FROM {names.head}",
@@ -126,10 +126,10 @@ def read_state(connection: Connection, place: Place, known: int) -> State:
     return State(seq, nonce, pruned, log, reader, epoch, logged, schema, (at, under_way))
 
 
-def root_page(connection: Connection, place: Place) -> int:
+def root_page(connection: Connection, access: Access) -> int:
     """The page with the number of the last change."""
     (page,) = connection.execute(
-        "SELECT rootpage FROM main.sqlite_master WHERE name = ?", (place.names.head,)
+        "SELECT rootpage FROM main.sqlite_master WHERE name = ?", (access.names.head,)
     ).fetchone()
     return int(page)
 
@@ -139,14 +139,14 @@ class SqliteMonitor:
 
     def __init__(
         self,
-        place: Place,
+        access: Access,
         tables: Mapping[str, Table],
         markers: Markers,
         after: Position | None,
         reader: Reader | None = None,
         lost: Sequence[str] = (),
     ) -> None:
-        self._place = place
+        self._access = access
         self._lost = lost
         self._tables = tables
         self._markers = markers
@@ -154,7 +154,7 @@ class SqliteMonitor:
         self._pending: list[tuple[int, str, int]] = []
         self._closed = False
         self._reading = threading.Lock()
-        self._keeper = Keeper(place, reader)
+        self._keeper = Keeper(access, reader)
         self._connections: list[Connection] = []
         self._troubles: dict[str, Trouble] = {}
         self._found = [  # and not reported yet
@@ -166,7 +166,7 @@ class SqliteMonitor:
         self._borders: deque[int] = deque()
         self._is_new = after is None
         try:
-            with place.failures():
+            with access.failures():
                 self._open(after)
         except BaseException:
             self.close()
@@ -176,11 +176,11 @@ class SqliteMonitor:
         self._poller, self._held, self._idle = (self._connect() for _ in range(3))
         if self._poller.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             raise LostConnectionError(
-                f"Source {self._place.name}: {self._place.path} is no longer in WAL mode.",
-                f"Wait until the right file is back. {self._place.set_up}",
+                f"Source {self._access.name}: {self._access.path} is no longer in WAL mode.",
+                f"Wait until the right file is back. {self._access.set_up}",
             )
         self._version = self._data_version()
-        self._file = self._place.identity()
+        self._file = self._access.identity()
         self._held.execute("BEGIN")
         if after is not None:
             self._check_log(self._held)
@@ -191,29 +191,29 @@ class SqliteMonitor:
     def _start(self, after: Position | None) -> None:
         at = after.get("seq") if after is not None else 0
         if not isinstance(at, int):
-            raise self._place.broken("the position belongs to another kind of log.")
-        state = read_state(self._held, self._place, at)
+            raise self._access.broken("the position belongs to another kind of log.")
+        state = read_state(self._held, self._access, at)
         if after is not None and after.get("log") != state.log:
-            raise self._place.broken("the position belongs to another log.")
+            raise self._access.broken("the position belongs to another log.")
         if at > state.head:
-            raise self._place.broken(
+            raise self._access.broken(
                 f"the position {at} is ahead of the log, which ends at {state.head}: the file was "
                 "restored from an earlier state."
             )
         if at < state.pruned:
-            raise self._place.broken(
+            raise self._access.broken(
                 f"the log no longer has what came after {at}; it begins after {state.pruned}."
             )
         if after is not None and after.get("nonce") != state.known:
-            raise self._place.broken(
+            raise self._access.broken(
                 f"change {at} in the log is not the one that was read: the file was restored from "
                 "an earlier state, and written to since."
             )
         self._state = state
         self._at = self._known = at
         self._nonce = self._at_nonce = state.known
-        self._wal = Borders(self._place.path)
-        self._page = root_page(self._held, self._place)
+        self._wal = Borders(self._access.path)
+        self._page = root_page(self._held, self._access)
         self._keeper.log = state.log
         self._learn(self._held, state, self._page)
         self._look_for_rests(self._held, state)
@@ -224,7 +224,7 @@ class SqliteMonitor:
         end = time.monotonic() + timeout_s
         pause = _SHORTEST_S
         while True:
-            with self._reading, self._place.failures():
+            with self._reading, self._access.failures():
                 logged = [] if self._closed else self._next()
             left = end - time.monotonic()
             if logged or left <= 0 or self._closed:
@@ -266,7 +266,7 @@ class SqliteMonitor:
 
     def _advance(self) -> None:
         """Look at a newer state of the database, if there is one."""
-        self._place.check(self._file)
+        self._access.check(self._file)
         version = self._data_version()
         if version == self._version:
             return
@@ -279,11 +279,11 @@ class SqliteMonitor:
         newer = self._idle
         newer.execute("BEGIN")
         try:
-            state, page = read_state(newer, self._place, self._known), self._page
+            state, page = read_state(newer, self._access, self._known), self._page
             self._check(state)
             if state.schema != self._state.schema:
                 self._check_log(newer)
-                page = root_page(newer, self._place)
+                page = root_page(newer, self._access)
                 self._layouts = self._follow(newer)
             self._learn(newer, state, page)
             self._look_for_rests(newer, state)
@@ -294,15 +294,15 @@ class SqliteMonitor:
         self._held, self._idle, self._state, self._page = newer, self._held, state, page
 
     def _check_log(self, connection: Connection) -> None:
-        if not has_log(connection, self._place.names):
-            raise self._place.broken(f"{self._place.path} has no log of changes any more.")
+        if not has_log(connection, self._access.names):
+            raise self._access.broken(f"{self._access.path} has no log of changes any more.")
 
     def _check(self, state: State) -> None:
         """Whether a state of the database comes after what was read."""
         if state.log != self._state.log:
-            raise self._place.broken("the log was removed and made anew.")
+            raise self._access.broken("the log was removed and made anew.")
         if state.known != self._nonce:
-            raise self._place.broken(
+            raise self._access.broken(
                 f"change {self._known} is not in the log any more: the file was restored from an "
                 "earlier state."
             )
@@ -310,18 +310,18 @@ class SqliteMonitor:
 
     def _follow(self, connection: Connection) -> Layouts:
         """How rows of the log are to be read; what has come to be broken is reported."""
-        followed = follow(self._place, connection, self._tables)
+        followed = follow(self._access, connection, self._tables)
         if any(has_table(connection, name) for name in self._lost) or any(
             entry.is_another for entry in followed.values()
         ):
             raise LostConnectionError(
-                f"Source {self._place.name}: a table was made anew.", "It is opened again."
+                f"Source {self._access.name}: a table was made anew.", "It is opened again."
             )
         for name, entry in followed.items():
             if entry.trouble is not None and self._troubles.get(name) != entry.trouble:
                 self._found.append((name, entry.trouble))
         self._troubles = {n: e.trouble for n, e in followed.items() if e.trouble is not None}
-        return Layouts(self._place, followed.values())
+        return Layouts(self._access, followed.values())
 
     def _learn(self, connection: Connection, state: State, page: int) -> None:
         """Find the borders between what is known and a state's head."""
@@ -331,7 +331,7 @@ class SqliteMonitor:
         if page == self._page:
             borders.update(self._wal.upto(state.head, page))
         kept = connection.execute(
-            f"SELECT seq FROM {self._place.names.border} WHERE seq BETWEEN ? AND ?",
+            f"SELECT seq FROM {self._access.names.border} WHERE seq BETWEEN ? AND ?",
             (self._known, state.head),
         )
         borders.update(seq for (seq,) in kept)
@@ -343,7 +343,7 @@ class SqliteMonitor:
     def _units(self) -> list[Logged]:
         """Some of the transactions whose borders are known."""
         rows = self._held.execute(
-            f"SELECT * FROM {self._place.names.log} WHERE seq > ? AND seq <= ? ORDER BY seq",
+            f"SELECT * FROM {self._access.names.log} WHERE seq > ? AND seq <= ? ORDER BY seq",
             (self._at, self._known),
         )
         logged: list[Logged] = []
@@ -363,7 +363,7 @@ class SqliteMonitor:
                 count += 1
                 row = rows.fetchone()
             if nonce is None:
-                raise self._place.broken(f"the log has lost the changes up to {border}.")
+                raise self._access.broken(f"the log has lost the changes up to {border}.")
             position: Position = {"seq": border, "log": self._state.log, "nonce": nonce}
             for seq, relation in gaps:
                 logged += self._gap(seq, relation)
@@ -378,7 +378,7 @@ class SqliteMonitor:
     def _unit(self, border: int, position: Position, updates: list[Update]) -> list[Logged]:
         if not updates:
             return [Progressed(position)]
-        name = self._place.name
+        name = self._access.name
         transaction = Transaction(f"{name}:{border}", tuple(updates), (name,), (name,))
         first = (self._at + 1,) if self._at + 1 < border else ()
         return [Committed(transaction, position, border, first)]
@@ -418,9 +418,9 @@ class SqliteMonitor:
         table = layout.table
         counts: dict[Row, int] = {}
         if action != INSERTED:
-            counts[table.read(self._place, layout.olds(logged))] = -1
+            counts[table.read(self._access, layout.olds(logged))] = -1
         if action != DELETED:
-            new = table.read(self._place, layout.news(logged))
+            new = table.read(self._access, layout.news(logged))
             counts[new] = counts.get(new, 0) + 1
         delta = Rows(table.relation.schema, counts)
         return [Update(table.relation.name, delta)] if delta else []
@@ -436,7 +436,7 @@ class SqliteMonitor:
         if found is None:
             return []
         columns, reason = self._held.execute(
-            f"SELECT columns, reason FROM {self._place.names.gap} WHERE seq = ?", (seq,)
+            f"SELECT columns, reason FROM {self._access.names.gap} WHERE seq = ?", (seq,)
         ).fetchone()
         broken = None if columns is None else frozenset(json.loads(columns))
         return [self._broken(found.table.name, broken, str(reason), self._position, seq)]
@@ -448,7 +448,7 @@ class SqliteMonitor:
             self._broken(
                 name,
                 trouble.columns,
-                f"{trouble.reason} {self._place.set_up}",
+                f"{trouble.reason} {self._access.set_up}",
                 self._position,
                 None,
             )
@@ -482,7 +482,7 @@ class SqliteMonitor:
         position: Position,
         stamp: int | None,
     ) -> Broken:
-        return Broken({f"{self._place.name}.{name}": columns}, reason, position, stamp)
+        return Broken({f"{self._access.name}.{name}": columns}, reason, position, stamp)
 
     def _marked(self) -> list[Logged]:
         """The markers of answers that reflect nothing which was not read."""
@@ -502,7 +502,7 @@ class SqliteMonitor:
     # Help
 
     def _connect(self) -> Connection:
-        connection = self._place.connect()
+        connection = self._access.connect()
         self._connections.append(connection)
         return connection
 

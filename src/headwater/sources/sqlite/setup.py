@@ -21,8 +21,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from headwater.sources.sqlite.catalog import (
+    Access,
     Connection,
-    Place,
     Table,
     check_followable,
 )
@@ -60,12 +60,12 @@ def _create(names: Names) -> list[str]:
 
 
 def setup_statements(
-    place: Place, connection: Connection, tables: Mapping[str, Table]
+    access: Access, connection: Connection, tables: Mapping[str, Table]
 ) -> list[str]:
     """What is still missing, to be run in one transaction; empty after a setup."""
-    names = place.names
+    names = access.names
     for table in tables.values():
-        check_followable(place, table)
+        check_followable(access, table)
     known: dict[str, Stored] = {}
     relations = width = 0
     statements = []
@@ -78,7 +78,7 @@ def setup_statements(
         statements = [*removal_statements(connection, names), *_create(names)]
     for name, table in tables.items():
         before = known.get(name)
-        trouble = trouble_with(place, connection, before) if before is not None else None
+        trouble = trouble_with(access, connection, before) if before is not None else None
         stay = _staying(table, before, trouble)
         if before is not None and trouble is None and _fits(before, table, stay):
             continue
@@ -245,12 +245,12 @@ def writing_failures(connection: Connection, tables: Iterable[Table]) -> dict[st
 
 
 def check_writers(
-    place: Place, connection: Connection, tables: Iterable[Table], before: Mapping[str, str]
+    access: Access, connection: Connection, tables: Iterable[Table], before: Mapping[str, str]
 ) -> None:
     """SourceError if a statement that worked before our triggers were made works no more."""
     for statement, error in writing_failures(connection, tables).items():
         if statement not in before:
-            raise place.error(
+            raise access.error(
                 f"with Headwater's triggers {statement} would fail ({error}).",
                 "If the table has a unique index or a default that is an expression, write it in "
                 "a simpler way, or leave the table out.",

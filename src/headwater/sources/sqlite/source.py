@@ -14,20 +14,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from headwater.algebra.schema import Relation
 from headwater.errors import SourceError
-from headwater.sources.contract import Lift, OtherLog, Position, Reader, Retained, as_it_is
-from headwater.sources.sqlite.catalog import (
-    Connection,
-    Place,
-    Table,
-    describe_all,
-    has_table,
+from headwater.sources.contract import (
+    Answers,
+    Capture,
+    Lift,
+    Load,
+    Monitor,
+    OtherLog,
+    Position,
+    Reader,
+    Retained,
+    Source,
+    UsedColumns,
+    Wrapper,
+    as_it_is,
 )
+from headwater.sources.sqlite.catalog import Access
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
 from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
@@ -43,12 +51,13 @@ from headwater.sources.sqlite.setup import (
 )
 from headwater.sources.sqlite.sizes import size_of
 from headwater.sources.sqlite.standing import has_log
+from headwater.sources.sqlite.tables import Tables
 from headwater.sources.sqlite.wrapper import SqliteWrapper
 
 _WAL = "PRAGMA main.journal_mode = WAL"
 
 
-class SqliteSource:
+class SqliteSource(Source):
     """Tables of one SQLite file; `keys` has keys that are not declared there.
 
     `owner` is the warehouse that the log is for: eight hexadecimal digits.
@@ -63,58 +72,39 @@ class SqliteSource:
         *,
         owner: str = "",
     ) -> None:
-        self._place = Place(name, Path(path), Names(owner))
-        self._names = tuple(dict.fromkeys(relations))
-        self._keys = dict(keys or {})
-        self._columns: Mapping[str, Collection[str]] = {}
-        self._markers = Markers()
+        access = Access(name, Path(path), Names(owner))
+        names, markers = tuple(dict.fromkeys(relations)), Markers()
 
-    @property
-    def name(self) -> str:
-        return self._place.name
+        def halves(columns: UsedColumns) -> tuple[Capture, Answers]:
+            tables = Tables(access, names, keys or {}, columns)
+            return SqliteCapture(tables, markers), SqliteAnswers(tables, markers)
 
-    @property
-    def path(self) -> Path:
-        return self._place.path
+        super().__init__(name, halves)
 
-    def relations(self) -> Mapping[str, Relation]:
-        return {name: table.relation for name, table in self._tables().items()}
 
-    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
-        with self._reading() as (connection, tables):
-            return [
-                statement
-                for name, columns in probes.items()
-                for statement in missing_indexes(connection, tables[name], columns)
-            ]
+@dataclass(frozen=True)
+class SqliteCapture:
+    """A log in the file itself, which triggers fill."""
 
-    def narrowed(self, columns: Mapping[str, Collection[str]]) -> SqliteSource:
-        """The same source, whose triggers log only these columns, and keys.
+    tables: Tables
+    markers: Markers
 
-        Relations that are not named keep all of theirs.
-        """
-        narrow = copy(self)
-        narrow._columns = {name: frozenset(used) for name, used in columns.items()}
-        return narrow
-
-    @property
-    def limits(self) -> str:
-        return (
-            "Transactions that are committed while no runner is up may come as one step: SQLite "
-            "keeps their ends only until it begins its write-ahead log anew. A view WITH COMPLETE "
-            "CONSISTENCY then shows their common result, and not every state in between."
-        )
+    limits: ClassVar[str] = (
+        "Transactions that are committed while no runner is up may come as one step: SQLite "
+        "keeps their ends only until it begins its write-ahead log anew. A view WITH COMPLETE "
+        "CONSISTENCY then shows their common result, and not every state in between."
+    )
 
     def cautions(self) -> Sequence[str]:
         return ()
 
     def lacking(self) -> Sequence[SourceError]:
-        path = self._place.path
-        for place in (path, path.absolute().parent):
-            if place.exists() and not os.access(place, os.W_OK):
+        path = self.tables.access.path
+        for written in (path, path.absolute().parent):
+            if written.exists() and not os.access(written, os.W_OK):
                 return [
-                    self._place.error(
-                        f"{place} may not be written by this user: the log is in the same file, "
+                    self.tables.access.error(
+                        f"{written} may not be written by this user: the log is in the same file, "
                         "and SQLite needs two more beside it.",
                         "Run Headwater as a user that may.",
                     )
@@ -125,43 +115,44 @@ class SqliteSource:
         return ("the file stays in WAL mode.",)
 
     def retained(self) -> Retained | None:
-        with self._connected() as connection:
-            names = self._place.names
+        with self.tables.connected() as connection:
+            names = self.tables.access.names
             if not has_log(connection, names):
                 return None
             (rows,) = connection.execute(f"SELECT seq - pruned FROM {names.head}").fetchone()
             return Retained(size_of(connection, names.log), rows)
 
     def other_logs(self) -> Sequence[OtherLog]:
-        with self._connected() as connection:
-            own = self._place.names.owner
+        with self.tables.connected() as connection:
+            own = self.tables.access.names.owner
             return [OtherLog(owner, None) for owner in owners(connection) if owner != own]
 
     def remove_log(self, owner: str) -> None:
-        with self._connected(write=True) as connection:
+        with self.tables.connected(write=True) as connection:
             run_all(connection, lambda: removal_statements(connection, Names(owner)))
 
     def setup_statements(self) -> Sequence[str]:
-        with self._reading() as (connection, tables):
+        with self.tables.reading() as (connection, tables):
             (mode,) = connection.execute("PRAGMA main.journal_mode").fetchone()
             wal = [] if mode == "wal" else [_WAL]
-            return wal + setup_statements(self._place, connection, tables)
+            return wal + setup_statements(self.tables.access, connection, tables)
 
     def setup(self) -> None:
-        self._tables()  # says what is wrong before anything is changed
-        with self._connected(write=True) as connection:
+        access = self.tables.access
+        self.tables.now()  # says what is wrong before anything is changed
+        with self.tables.connected(write=True) as connection:
             (mode,) = connection.execute(_WAL).fetchone()
             if mode != "wal":
-                raise self._place.error(
-                    f"{self._place.path} stays in {mode} mode.",
+                raise access.error(
+                    f"{access.path} stays in {mode} mode.",
                     "Close its other connections, and keep it on a local disk.",
                 )
 
             def statements() -> Iterator[str]:
-                tables = self._described(connection)
+                tables = self.tables.described(connection)
                 failing = writing_failures(connection, tables.values())
-                yield from setup_statements(self._place, connection, tables)
-                check_writers(self._place, connection, tables.values(), failing)
+                yield from setup_statements(access, connection, tables)
+                check_writers(access, connection, tables.values(), failing)
 
             run_all(connection, statements)
 
@@ -171,48 +162,41 @@ class SqliteSource:
 
     def teardown(self) -> None:
         """Remove what the setup added; the file stays in WAL mode."""
-        with self._connected(write=True) as connection:
-            run_all(
-                connection,
-                lambda: teardown_statements(connection, self._place.names, self._names),
-            )
+        names, relations = self.tables.access.names, self.tables.names
+        with self.tables.connected(write=True) as connection:
+            run_all(connection, lambda: teardown_statements(connection, names, relations))
 
-    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> SqliteMonitor:
-        tables = self._present()
-        lost = tuple(name for name in self._names if name not in tables)
-        return SqliteMonitor(self._place, tables, self._markers, after, reader, lost)
+    def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
+        present = self.tables.present()
+        lost = tuple(name for name in self.tables.names if name not in present)
+        return SqliteMonitor(self.tables.access, present, self.markers, after, reader, lost)
 
-    def open_wrapper(self, lift: Lift = as_it_is) -> SqliteWrapper:
-        return SqliteWrapper(self._place, self._present(), self._markers, lift)
 
-    def open_load(self, relations: Sequence[str], readers: int) -> SqliteLoad:
-        tables = self._tables()
-        return SqliteLoad(self._place, {name: tables[name] for name in relations}, readers)
+@dataclass(frozen=True)
+class SqliteAnswers:
+    """Answers of the file, each from one read transaction, which also shows the log's end."""
 
-    def _tables(self) -> dict[str, Table]:
-        with self._reading() as (_, tables):
-            return tables
+    tables: Tables
+    markers: Markers
 
-    def _present(self) -> dict[str, Table]:
-        """The tables that are there: what became of others is no reason to stop reading these."""
-        with self._connected() as connection:
-            there = [name for name in self._names if has_table(connection, name)]
-            return describe_all(self._place, connection, there, self._keys, self._columns)
+    def relations(self) -> Mapping[str, Relation]:
+        return {name: table.relation for name, table in self.tables.now().items()}
 
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[Connection, dict[str, Table]]]:
-        """A connection for a short while, and the tables as they are now."""
-        with self._connected() as connection:
-            yield connection, self._described(connection)
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        with self.tables.reading() as (connection, tables):
+            return [
+                statement
+                for name, columns in probes.items()
+                for statement in missing_indexes(connection, tables[name], columns)
+            ]
 
-    def _described(self, connection: Connection) -> dict[str, Table]:
-        return describe_all(self._place, connection, self._names, self._keys, self._columns)
+    def cautions(self) -> Sequence[str]:
+        return ()
 
-    @contextmanager
-    def _connected(self, write: bool = False) -> Iterator[Connection]:
-        connection = self._place.connect(write=write)
-        try:
-            with self._place.failures():
-                yield connection
-        finally:
-            connection.close()
+    def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
+        return SqliteWrapper(self.tables.access, self.tables.present(), self.markers, lift)
+
+    def open_load(self, relations: Sequence[str], readers: int) -> Load:
+        tables = self.tables.now()
+        chosen = {name: tables[name] for name in relations}
+        return SqliteLoad(self.tables.access, chosen, readers)

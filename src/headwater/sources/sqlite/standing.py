@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
-from headwater.sources.sqlite.catalog import Connection, Place, Shape, Table, describe
+from headwater.sources.sqlite.catalog import Access, Connection, Shape, Table, describe
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.triggers import Logging, renamed_columns
 from headwater.sources.sqlite.uniques import unique_of
@@ -139,12 +139,12 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
     )
 
 
-def trouble_with(place: Place, connection: Connection, stored: Stored) -> Trouble | None:
+def trouble_with(access: Access, connection: Connection, stored: Stored) -> Trouble | None:
     """Why the log of a table, or of some of its columns, cannot be trusted; None if it can."""
     logging = stored.logging
     name = logging.shape.name
     try:
-        now = describe(place, connection, name, (), ())
+        now = describe(access, connection, name, (), ())
     except SourceError as error:
         return Trouble(None, error.message.partition(": ")[2])
     present = _triggers(connection, logging)
@@ -189,26 +189,26 @@ def trouble_with(place: Place, connection: Connection, stored: Stored) -> Troubl
 
 
 def follow(
-    place: Place, connection: Connection, tables: Mapping[str, Table]
+    access: Access, connection: Connection, tables: Mapping[str, Table]
 ) -> dict[str, Followed]:
     """The relations as the log has them; SourceError if the setup does not cover them."""
-    if not has_log(connection, place.names):
-        raise place.error(
-            f"it is not set up: {place.path} has no log of changes for this warehouse.",
-            place.set_up,
+    if not has_log(connection, access.names):
+        raise access.error(
+            f"it is not set up: {access.path} has no log of changes for this warehouse.",
+            access.set_up,
         )
-    known = stored_relations(connection, place.names)
+    known = stored_relations(connection, access.names)
     found = {}
     for name, table in tables.items():
         if name not in known:
-            raise place.error(f"table {name} is not in the log.", place.set_up)
+            raise access.error(f"table {name} is not in the log.", access.set_up)
         found[name] = _followed(
-            place, table, known[name], trouble_with(place, connection, known[name])
+            access, table, known[name], trouble_with(access, connection, known[name])
         )
     return found
 
 
-def _followed(place: Place, table: Table, stored: Stored, trouble: Trouble | None) -> Followed:
+def _followed(access: Access, table: Table, stored: Stored, trouble: Trouble | None) -> Followed:
     lost = frozenset(table.missing)
     if lost and (trouble is None or (trouble.columns is not None and lost - trouble.columns)):
         said = f"table {table.name} has no column {', '.join(sorted(lost))}."
@@ -216,25 +216,25 @@ def _followed(place: Place, table: Table, stored: Stored, trouble: Trouble | Non
         trouble = Trouble(lost | (before or frozenset()), said)
     lacking = [column for column in table.columns if column not in stored.columns]
     if lacking and (trouble is None or trouble.columns is not None):
-        raise place.error(
+        raise access.error(
             f"column {lacking[0]} of table {table.name} is not in the log.",
-            f"{place.set_up} It adds the columns that views have come to use.",
+            f"{access.set_up} It adds the columns that views have come to use.",
         )
     logging = stored.logging
     return Followed(logging.number, table, stored.columns, trouble, logging.unlogged())
 
 
 def check_readable(
-    place: Place, followed: Mapping[str, Followed], used: Mapping[str, Collection[str]]
+    access: Access, followed: Mapping[str, Followed], used: Mapping[str, Collection[str]]
 ) -> None:
     """SourceError if what is to be read does not go on in the log."""
     for name, columns in used.items():
         if name not in followed:
-            raise place.error(f"there is no table {name}.", f"Make it again. {place.set_up}")
+            raise access.error(f"there is no table {name}.", f"Make it again. {access.set_up}")
         trouble = followed[name].trouble
         if trouble is not None and not followed[name].broken.isdisjoint(columns):
-            raise place.error(
-                trouble.reason, f"{place.set_up} Then load the views that use it anew."
+            raise access.error(
+                trouble.reason, f"{access.set_up} Then load the views that use it anew."
             )
 
 

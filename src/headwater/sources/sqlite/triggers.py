@@ -87,8 +87,8 @@ class Logging:
         kept = self.kept
         by = [f"b{at}" for at in range(len(self.shape.identity))]
         values = (f"{letter}{at}" for letter in "cd" for at in range(len(kept)))
-        place = "place INTEGER PRIMARY KEY"  # a rowid with a name, which VACUUM keeps
-        columns = ", ".join([place, "seen", "there", *by, *values])
+        rowid = "place INTEGER PRIMARY KEY"  # a rowid with a name, which VACUUM keeps
+        columns = ", ".join([rowid, "seen", "there", *by, *values])
         statements = [f"CREATE TABLE {aside} ({columns})"]
         for at, unique in enumerate(self.shape.uniques):
             if all(term.is_column and term.text in kept for term in unique.terms):
@@ -211,10 +211,6 @@ class _Statements:
 
     def _differ(self, one: Reference, other: Reference, columns: Iterable[str]) -> str:
         return " OR ".join(f"{one(column)} IS NOT {other(column)}" for column in columns) or "0"
-
-    def _stays(self) -> str:
-        """Whether an update leaves a row in its place."""
-        return self._alike(self._old, self._new)
 
     def _is_followed(self) -> str:
         """Whether actions of foreign keys follow an update."""

@@ -17,7 +17,7 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import TEXT, Row, Value
 from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
-from headwater.sources.sqlite.catalog import Place, Table
+from headwater.sources.sqlite.catalog import Access, Table
 from headwater.sources.sqlite.monitor import Markers, SeqSnapshot
 from headwater.sources.sqlite.standing import Followed, check_readable, follow
 from headwater.sources.sqlite.types import Stored, can_be_stored, pushes, reader, stored
@@ -31,22 +31,22 @@ class SqliteWrapper:
 
     def __init__(
         self,
-        place: Place,
+        access: Access,
         tables: Mapping[str, Table],
         markers: Markers,
         lift: Lift = as_it_is,
     ) -> None:
         self._lift = lift
-        self._place = place
+        self._access = access
         self._tables = tables
         self._markers = markers
         self._schema: int | None = None
         self._followed: Mapping[str, Followed] = {}
-        self._connection = place.connect()
-        self._file = place.identity()
+        self._connection = access.connect()
+        self._file = access.identity()
 
     def ask(self, queries: Sequence[Query]) -> Reply:
-        with self._place.failures():
+        with self._access.failures():
             self._connection.execute("BEGIN")
             try:
                 seq = self._begin()
@@ -62,17 +62,17 @@ class SqliteWrapper:
 
     def _begin(self) -> int:
         """Look at the log's head, and at the tables if anything about them changed."""
-        self._place.check(self._file)
+        self._access.check(self._file)
         (schema,) = self._connection.execute("PRAGMA main.schema_version").fetchone()
         if schema != self._schema:
-            self._followed = follow(self._place, self._connection, self._tables)
+            self._followed = follow(self._access, self._connection, self._tables)
             self._schema = schema
-        head = self._place.names.head
+        head = self._access.names.head
         (seq,) = self._connection.execute(f"SELECT seq FROM {head}").fetchone()
         return int(seq)
 
     def _run(self, fetch: Fetch) -> Rows:
-        check_readable(self._place, self._followed, _used(fetch))
+        check_readable(self._access, self._followed, _used(fetch))
         counts: dict[Row, int] = defaultdict(int)
         readers = [reader(ref.type) for ref in fetch.columns]
         for sql, parameters in statements(fetch):
@@ -85,7 +85,7 @@ class SqliteWrapper:
         return Rows(fetch.schema, counts)
 
     def _misfit(self, fetch: Fetch, values: Sequence[Stored]) -> Exception:
-        relations = {place.alias: place.relation for place in fetch.places}
+        relations = {item.alias: item.relation for item in fetch.items}
         for ref, value in zip(fetch.columns, values, strict=True):
             try:
                 reader(ref.type)(value)
@@ -94,7 +94,7 @@ class SqliteWrapper:
                 mine = [(r, v) for r, v in zip(fetch.columns, values, strict=True)
                         if r.alias == ref.alias]  # fmt: skip
                 return table.misfit(
-                    self._place,
+                    self._access,
                     [r.column for r, _ in mine],
                     [r.type for r, _ in mine],
                     [v for _, v in mine],
@@ -104,8 +104,8 @@ class SqliteWrapper:
 
 def _used(fetch: Fetch) -> dict[str, set[str]]:
     """The columns that a fetch reads, by relation; a relation without columns is counted."""
-    used: dict[str, set[str]] = {place.relation: set() for place in fetch.places}
-    relations = {place.alias: place.relation for place in fetch.places}
+    used: dict[str, set[str]] = {item.relation: set() for item in fetch.items}
+    relations = {item.alias: item.relation for item in fetch.items}
     named = [*fetch.columns, *(ref for ref, _, _ in fetch.filters)]
     named += [ref for one, _, other in fetch.joins for ref in (one, other)]
     named += [ref for keys in fetch.keys for ref in keys.columns]
@@ -119,7 +119,7 @@ def _used(fetch: Fetch) -> dict[str, set[str]]:
 
 def statements(fetch: Fetch) -> Iterator[tuple[str, list[Stored]]]:
     """The statements that together read a fetch; the last column counts equal rows."""
-    names = {place.alias: f"t{at}" for at, place in enumerate(fetch.places)}
+    names = {item.alias: f"t{at}" for at, item in enumerate(fetch.items)}
     fixed: list[Stored] = []
     where = [f"{_left(names, a)} {o} {_column(names, b)}" for a, o, b in fetch.joins]
     for ref, operator, value in fetch.filters:
@@ -149,7 +149,7 @@ def statements(fetch: Fetch) -> Iterator[tuple[str, list[Stored]]]:
 
 def _select(fetch: Fetch, names: Mapping[str, str], where: Sequence[str]) -> str:
     columns = [_column(names, ref) for ref in fetch.columns]
-    sources = ", ".join(f"main.{quoted(p.relation)} AS {names[p.alias]}" for p in fetch.places)
+    sources = ", ".join(f"main.{quoted(p.relation)} AS {names[p.alias]}" for p in fetch.items)
     sql = f"SELECT {', '.join([*columns, '1' if columns else 'count(*)'])} FROM {sources}"
     return sql + (f" WHERE {' AND '.join(where)}" if where else "")
 

@@ -2,11 +2,5 @@
 
 For servers where no slot can be had. `functions` is what runs inside the application's
 transactions, `setup` makes and removes it, `watch` notices what was changed behind its back,
-`units` finds the order of what was logged, and `monitor` reads it.
+`units` finds the order of what was logged, `monitor` reads it, and `capture` is all of it together.
 """
-
-from headwater.sources.postgres.triggers.monitor import TriggerMonitor, marker_statement
-from headwater.sources.postgres.triggers.setup import TriggerInstallation
-from headwater.sources.postgres.triggers.units import MERGED
-
-__all__ = ["MERGED", "TriggerInstallation", "TriggerMonitor", "marker_statement"]

@@ -64,12 +64,6 @@ WHERE pg_catalog.pg_visible_in_snapshot(xid, %s::pg_snapshot) LIMIT %s))
 """
 
 
-def marker_statement(installation: TriggerInstallation, marker: str, _: XidSnapshot) -> bytes:
-    """Writes a question's marker into the log; the log adds the question's own snapshot."""
-    statement = sql.SQL("INSERT INTO {} (note) VALUES ({})").format(installation.log, marker)
-    return statement.as_string(None).encode()
-
-
 class TriggerMonitor:
     """Polls the log table. One thread reads; any may acknowledge or close.
 

@@ -12,7 +12,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from psycopg import sql
@@ -20,7 +19,7 @@ from psycopg import sql
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.contract import Retained
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.locks import locks_apart, patiently
+from headwater.sources.postgres.locks import run_steps
 from headwater.sources.postgres.privileges import (
     check_log_granted,
     current_role,
@@ -28,7 +27,6 @@ from headwater.sources.postgres.privileges import (
     left_to_run,
     may_use_log,
     not_owned,
-    shown,
 )
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
@@ -145,7 +143,7 @@ class TriggerInstallation:
     access: Access
     name: str
     owner: str = ""
-    relations: tuple[str, ...] = ()
+    relations: Sequence[str] = ()
 
     def table(self, name: str) -> sql.Identifier:
         return sql.Identifier(self.name, name)
@@ -164,7 +162,7 @@ class TriggerInstallation:
         if steps:
             self._check_role(connection)
             self._check_owned(connection, tables, steps)
-        self._run_all(connection, steps, [table.oid for table in tables])
+        run_steps(self.access, connection, steps, [table.oid for table in tables])
 
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
         """Begin the log anew. Where only the log is at fault, that takes no owner's rights."""
@@ -176,7 +174,7 @@ class TriggerInstallation:
         except SourceError:
             is_whole = False
         if is_whole:
-            self._run_all(connection, [self._emptying()])
+            run_steps(self.access, connection, [self._emptying()], ())
             return
         self.remove(connection)
         self.install(connection, tables)
@@ -197,31 +195,13 @@ class TriggerInstallation:
             counted = connection.execute(count).fetchone()
         return Retained(size, rows=counted[0] if counted is not None else None)
 
-    def _run_all(
-        self, connection: Connection, steps: Sequence[Sequence[str]], oids: Sequence[int] = ()
-    ) -> None:
-        for at, step in enumerate(steps):
-            try:
-                patiently(self.access, connection, oids, partial(self._run, connection, step))
-            except SourceError as error:
-                if "no privilege" not in error.message:
-                    raise
-                left = [statement for step in steps[at:] for statement in step]
-                hint = left_to_run(self.access.source, left)
-                raise SourceError(error.message, hint) from None
-
-    def _run(self, connection: Connection, statements: Iterable[str]) -> None:
-        for statement in statements:
-            with self.access.errors(f"run {shown(statement)}"), locks_apart():
-                connection.execute(statement.encode())
-
     def remove(self, connection: Connection) -> None:
         """Drop everything that `install` made."""
         if (owner := self._owner(connection)) is not None:
             self._check_owner(owner)
             self._drop(connection, self.name)
         if earlier := self._earlier(connection):
-            self._run_all(connection, [earlier])
+            run_steps(self.access, connection, [earlier], ())
 
     def other_logs(self, connection: Connection) -> dict[str, int]:
         """The logs of other warehouses in this database, by owner, with their bytes."""
@@ -452,7 +432,7 @@ class TriggerInstallation:
             name = sql.Identifier(schema, table)
             statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name).as_string(None))
         statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)).as_string(None))
-        self._run_all(connection, [statements])
+        run_steps(self.access, connection, [statements], ())
 
     def _dropping(self, connection: Connection, schema: str, names: str, owner: str) -> list[str]:
         """Statements that drop a role's functions; triggers go with them, and nothing else does."""

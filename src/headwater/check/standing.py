@@ -18,7 +18,7 @@ from headwater.errors import InputError
 
 @cached_hash
 @dataclass(frozen=True)
-class Progress:
+class Standing:
     """What the states so far allow."""
 
     last: Rows
@@ -32,39 +32,39 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Tracker:
-    """Advances a `Progress` by one shown state at a time."""
+    """Advances a `Standing` by one shown state at a time."""
 
     history: History
     _chains: dict[tuple[frozenset[Vector], Rows], frozenset[Vector]] = field(default_factory=dict)
     _walks: dict[tuple[frozenset[Vector], Rows], frozenset[Vector]] = field(default_factory=dict)
 
-    def start(self, shown: Rows) -> Progress:
-        """The progress when `shown` is the first state; chain and walk start at the origin."""
+    def start(self, shown: Rows) -> Standing:
+        """The standing when `shown` is the first state; chain and walk start at the origin."""
         origin = self.history.origin
         if shown == self.history.view_at(origin):
-            return Progress(shown, True, frozenset({origin}), self._still([origin]))
-        return Progress(shown, self._matches(shown), frozenset(), frozenset())
+            return Standing(shown, True, frozenset({origin}), self._still([origin]))
+        return Standing(shown, self._matches(shown), frozenset(), frozenset())
 
-    def advance(self, progress: Progress, shown: Rows) -> Progress:
-        if shown == progress.last:
-            return progress
-        chain = self._chain(progress.chain, shown)
-        return Progress(
+    def advance(self, standing: Standing, shown: Rows) -> Standing:
+        if shown == standing.last:
+            return standing
+        chain = self._chain(standing.chain, shown)
+        return Standing(
             shown,
-            progress.weak and (bool(chain) or self._matches(shown)),
+            standing.weak and (bool(chain) or self._matches(shown)),
             chain,
-            self._walk(progress.walk, shown),
+            self._walk(standing.walk, shown),
         )
 
-    def level(self, progress: Progress) -> Level:
+    def level(self, standing: Standing) -> Level:
         """The level of a run that ends here."""
-        if progress.last != self.history.view_at(self.history.final):
+        if standing.last != self.history.view_at(self.history.final):
             return Level.NONE
-        if not progress.weak:
+        if not standing.weak:
             return Level.CONVERGENT
-        if not progress.chain:
+        if not standing.chain:
             return Level.WEAK
-        return Level.COMPLETE if self.history.final in progress.walk else Level.STRONG
+        return Level.COMPLETE if self.history.final in standing.walk else Level.STRONG
 
     def _matches(self, shown: Rows) -> bool:
         """Whether some vector gives this view; looks at all of them, so not for long runs."""

@@ -1,0 +1,73 @@
+"""What a PostgreSQL database answers: its tables, questions, and loads, each from one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from headwater.algebra.schema import Relation
+from headwater.sources.contract import Lift, Load, Wrapper, as_it_is
+from headwater.sources.postgres.capture import PostgresCapture
+from headwater.sources.postgres.catalog import served_columns, split_name
+from headwater.sources.postgres.load import PostgresLoad
+from headwater.sources.postgres.tables import Tables
+from headwater.sources.postgres.wrapper import PostgresWrapper, watched_columns
+
+
+@dataclass(frozen=True)
+class PostgresAnswers:
+    """Answers about the tables that `capture` captures."""
+
+    tables: Tables
+    capture: PostgresCapture
+
+    def relations(self) -> Mapping[str, Relation]:
+        source = self.tables.access.source
+        return {name: table.relation(source) for name, table in self.tables.describe().items()}
+
+    def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
+        with self.tables.looking() as (connection, tables):
+            served = served_columns(self.tables.access, connection, tables)
+        statement = sql.SQL("CREATE INDEX ON {} ({})")
+        return [
+            statement.format(
+                tables[name].identifier, sql.SQL(", ").join(map(sql.Identifier, probe))
+            ).as_string(None)
+            for name, wanted in probes.items()
+            for probe in dict.fromkeys(wanted)
+            if served[name].isdisjoint(probe)
+        ]
+
+    def cautions(self) -> Sequence[str]:
+        told: list[str] = []
+        if self.tables.access.is_unprotected:
+            told.append(
+                f"Source {self.tables.access.source}: its connection string has no sslmode, so "
+                "that the connection may be neither encrypted nor checked; use sslmode=verify-full."
+            )
+        with self.tables.looking() as (_, tables):
+            for table in tables.values():
+                told += table.left_out
+        return told
+
+    def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
+        with self.tables.keeping() as (connection, tables):
+            columns = watched_columns(self.tables.access, connection, tables.values())
+            # Read again: what was altered before the columns were watched is seen here.
+            tables = self.tables.unaltered(self.tables.read(connection))
+            return PostgresWrapper(
+                self.tables.access, connection, tables, self.capture, columns, lift
+            )
+
+    def open_load(self, relations: Sequence[str], readers: int) -> Load:
+        with self.tables.keeping() as (connection, tables):
+            wanted = {split_name(name)[1] for name in relations}
+            chosen = {
+                name: self.tables.as_described(tables[name]) for name in wanted if name in tables
+            }
+            locate = self.capture.locate(connection, chosen)
+            return PostgresLoad(
+                self.tables.access, connection, chosen, readers, locate, self.capture.covers
+            )
