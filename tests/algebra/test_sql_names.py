@@ -4,6 +4,7 @@ import pytest
 
 from headwater.algebra.expressions import Literal, show_expression
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.text import SqlText
 from headwater.algebra.sql.view import normalised, parse_view, tables_of
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import SqlError
@@ -159,3 +160,18 @@ def test_the_tables_of_a_query_keep_whether_they_are_quoted() -> None:
 )
 def test_a_constant_that_is_none_is_refused_in_words(written: str, words: str) -> None:
     assert refusal(f"SELECT {written} AS x FROM cases").startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT 1 -- \\\n+ 2", "SELECT 1     \n+ 2"),
+        ("SELECT /*+ x ' */ 1 /* /* */ */", "SELECT            1            "),
+        ("SELECT '--', \"/*\", `a--b`", "SELECT '--', \"/*\", `a--b`"),
+        ("-- alone", "        "),
+    ],
+)
+def test_code_is_the_text_without_comments_and_hints_all_else_in_its_place(
+    sql: str, code: str
+) -> None:
+    assert SqlText(sql).code == code

@@ -130,6 +130,83 @@ def test_a_query_that_cannot_be_run_is_one_sentence(project: Path, query: str, w
         assert leak not in said.replace("[`", "").replace("`]", "")
 
 
+HIDDEN = (
+    " -- \\\nSELECT 1 AS x /*\nINSERT OVERWRITE DIRECTORY '{folder}' USING csv "
+    "SELECT 'written' AS p -- */"
+)
+"""To Spark the first line goes on with the second, so that it would see the INSERT alone."""
+
+
+def test_spark_gets_what_was_understood_and_no_comments(project: Path, tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    assert answer(project, HIDDEN.format(folder=written)) == [{"x": 1}]
+    assert not written.exists()
+    assert answer(
+        project, "SELECT /*+ BROADCAST(p) */ /*+ x ' */ id -- \\\n+ 1 AS x FROM plain"
+    ) == [{"x": 8}]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            "SELECT * FROM IDENTIFIER('text.`/etc/passwd`')",
+            "line 1, column 15: there is no view text./etc/passwd.",
+        ),
+        ("SELECT * FROM IDENTIFIER('te' || 'xt')", "line 1, column "),
+        ("SELECT IDENTIFIER('reflect')('java.lang.System', 'exit')", "line 1, column "),
+        ("SELECT 1,\n java_method('java.lang.System', 'getenv')", "line 2, column 2: java_method "),
+        ("SELECT `reflect`('java.lang.System', 'getenv')", "reflect may not be called"),
+        ("SELECT system.builtin.reflect('a', 'b')", "reflect may not be called"),
+        ("SELECT * FROM VALUES (Reflect('a', 'b')) AS v(x)", "Reflect may not be called"),
+        ("SELECT (SELECT max(try_reflect('a', 'b')) FROM plain)", "try_reflect may not be called"),
+        ("WITH c AS (SELECT reflect('a', 'b')) SELECT 1", "reflect may not be called"),
+        (
+            "SELECT sum(id) OVER w FROM plain WINDOW w AS (ORDER BY reflect('a', 'b'))",
+            "reflect may not be called",
+        ),
+        ("SELECT from_xml(note, 'a INT', map()) FROM plain", "from_xml may not be called"),
+        ("SELECT TRANSFORM(id) USING 'touch x' AS (b) FROM plain", "only a query"),
+        ("SELECT * FROM python_worker_logs()", "line 1, column 15: python_worker_logs may not be"),
+        ("SELECT (SELECT count(*) FROM text.`/etc/passwd`)", "there is no view text./etc/passwd"),
+        ("TABLE text.`/etc/passwd`", "line 1, column "),
+        ("FROM plain INSERT OVERWRITE DIRECTORY 'x' USING csv SELECT *", "line 1, column "),
+        ("WITH c AS (SELECT 1) INSERT INTO plain SELECT * FROM c", "line 1, column "),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", "line 1, column 1: "),
+        ("BEGIN SELECT 1; END", "line 1, column "),
+        ("AS", "line 1, column 1: the query cannot be read."),
+    ],
+)
+def test_a_query_can_only_read_views(project: Path, query: str, words: str) -> None:
+    assert words in mistake(project, query)
+
+
+def test_a_dollar_in_a_text_is_a_dollar(project: Path) -> None:
+    assert answer(project, "SELECT '${env:HOME}' AS x") == [{"x": "${env:HOME}"}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT note, count(*) OVER w AS n FROM plain WINDOW w AS (PARTITION BY note) LIMIT 1",
+        "WITH p(k) AS (SELECT id FROM plain), q AS (TABLE p) SELECT k FROM q WHERE k > 0",
+        "SELECT id FROM plain WHERE id IN (SELECT id FROM plain) AND EXISTS (SELECT 1 FROM plain)",
+        "SELECT * FROM plain LATERAL VIEW explode(array(id)) t AS x",
+        "SELECT p.id, t.* FROM plain p, LATERAL (SELECT p.id + 1) t(x)",
+        "SELECT * FROM plain CROSS JOIN VALUES (1, 2) AS t(a, b) ORDER BY a",
+        "SELECT id, sum(id) FROM plain GROUP BY GROUPING SETS ((id)) HAVING id > 0",
+        "SELECT id FROM plain UNION SELECT id FROM plain INTERSECT SELECT 7 EXCEPT SELECT 8",
+        "SELECT * FROM plain PIVOT (count(*) FOR id IN (7, 8))",
+        "SELECT DISTINCT id FROM plain p NATURAL JOIN plain q ORDER BY ALL",
+        "SELECT * FROM explode(array(1))",
+        "SELECT transform(array(id), x -> x + 1) AS y FROM plain",
+        "WITH RECURSIVE t(n) AS (SELECT 9 UNION ALL SELECT n FROM t WHERE n < 9) SELECT n FROM t",
+    ],
+)
+def test_a_query_may_be_any_question_about_views(project: Path, query: str) -> None:
+    assert len(answer(project, query)) == 1
+
+
 def test_check_refuses_a_column_that_a_table_cannot_have(project: Path, tmp_path: Path) -> None:
     (tmp_path / "views").mkdir()
     settings = SETTINGS.replace("shop.db", str(project / "shop.db"))

@@ -32,6 +32,24 @@ DATE '2020-01-01' AS d, CAST(id AS DECIMAL(10, 2)) AS x FROM shop.orders
 WHERE placed >= TIMESTAMP '2020-01-01 00:00:00'
 """,
 ]
+_LONE = [
+    *(
+        "AS",
+        "SELECT",
+        "WITH",
+        "(",
+        ")",
+        "VALUES",
+        "CASE",
+        "TABLE",
+        "UNION ALL",
+        "INTERVAL",
+        "NOT",
+        "*",
+    ),
+    *("END", "LATERAL", "EXPLAIN", "USING", "ON", "FROM", "DISTINCT", "CAST", "{", "/*+ */", "."),
+]
+"""Words that are a whole query."""
 _FRAGMENTS = [
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY 1", "LIMIT 1", "OVER ()", "WITH RECURSIVE"),
     *("LEFT JOIN", "CROSS JOIN", "NATURAL JOIN", "UNION", "EXCEPT", "(SELECT 1)", "EXISTS (", "*"),
@@ -41,6 +59,7 @@ _FRAGMENTS = [
     *("now()", "random()", "x'00'", "x'0'", "b'1'", "E'\\n'", "N'x'", "_utf8'x'", "U&'\\0041'"),
     *("é", "\u202e", "\x00", "\x1b[31m", "\ufeff", "\u2028", "𝔘", "a" * 5000, "[/b]", "'\x00'"),
     *("CAST(id AS", "DECIMAL(99, 98)", "DECIMAL(-1)", "ARRAY[1]", "MAP(", "id::int", "[1:2]"),
+    *("/*+ x ' */", "/*+ x(a) */", "/*+ x /* */", "/* /* */", "*/ */", "/*+", "-- \\\n", "{# x #}"),
     *("1/0", "id IN (SELECT id FROM shop.orders)", "CASE", "END", "x.y.z.w.v", "..", "c.*", "%"),
 ]
 
@@ -53,7 +72,9 @@ class ViewFiles:
 
     def attack(self, random: Random) -> None:
         text = random.choice(_SOUND)
-        if random.random() < 0.85:
+        if random.random() < 0.05:
+            text = f"CREATE MATERIALIZED VIEW fuzzed AS {random.choice(_LONE)}"
+        elif random.random() < 0.85:
             text = self._reworded(random, text)
         content = text.encode()
         if random.random() < 0.2:

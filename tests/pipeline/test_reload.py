@@ -219,16 +219,24 @@ def test_a_view_file_that_is_removed_beside_a_runner_stops_its_view_and_keeps_it
         assert found["views"]["notes"]["state"] == "no file"
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("CREATE MATERIALISED VIEW more AS SELECT 1", "more.sql:1:8"),
+        ("CREATE MATERIALIZED VIEW more AS SELECT /*+ x ' */ id FROM shop.orders", "more.sql:1:34"),
+        ("CREATE MATERIALIZED VIEW more AS AS", "more.sql:1:34"),
+    ],
+)
 def test_a_view_file_with_a_mistake_beside_a_runner_is_told_and_nothing_else_happens(
-    tmp_path: Path, spark: SparkSession
+    tmp_path: Path, spark: SparkSession, text: str, place: str
 ) -> None:
     small = Small(tmp_path)
     with running(small, spark) as runner:
         wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
-        small.view_file("more").write_text("CREATE MATERIALISED VIEW more AS SELECT 1")
-        wait_until(lambda: "more.sql:1:8" in (runner.describe()["trouble"] or ""))
+        small.view_file("more").write_text(text)
+        wait_until(lambda: place in (runner.describe()["trouble"] or ""))
         wait_until(lambda: quick("status", *small.arguments).code == 1)
-        assert "more.sql:1:8" in quick("status", *small.arguments).out.replace("\n", "")
+        assert place in quick("status", *small.arguments).out.replace("\n", "")
         small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
         wait_until(lambda: (1, 11) in small.rows("amounts"))
 

@@ -165,3 +165,14 @@ def test_lines_may_end_as_on_other_systems(tmp_path: Path) -> None:
         b"\xef\xbb\xbf-- about\r\nCREATE MATERIALIZED VIEW v AS\rSELECT id\r\nFROM orders"
     )
     assert read_view_file(path).select == "SELECT id\nFROM orders"
+
+
+def test_what_nobody_expected_while_a_view_is_read_is_a_mistake_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("headwater.project.view_files.parse_view", stumble)
+    said = refused(tmp_path, START + "AS\nSELECT id FROM orders")
+    assert said.startswith("2:1: the view cannot be understood (ZeroDivisionError).")

@@ -449,6 +449,42 @@ def test_more_values_than_are_taken_at_once_are_left_for_the_next_time(
     assert "1 updategram" in exchange(here, peer).out
 
 
+def test_updategrams_that_do_the_same_are_not_compared_each_with_each(
+    here: Node, peer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Signer((peer.parent / "N1.key").read_bytes())
+    for number in range(40):
+        passing = genes(5, 6, (1, "PASSING", str(number)))
+        forged(peer, replace(passing, deleted=passing.inserted), "N1", key)
+    made: list[Updategram] = []
+
+    def net(updategram: Updategram) -> Rows:
+        made.append(updategram)
+        return updategram.inserted - updategram.deleted
+
+    monkeypatch.setattr(Updategram, "net", property(net))
+    assert "41 updategrams" in exchange(here, peer).out
+    assert len(made) < 200
+
+
+def test_a_line_with_more_values_than_columns_is_not_read(here: Node, peer: Path) -> None:
+    values = ",".join(['"x"'] * 500_000)
+    head = '{"columns":[["id","int"]],"first":{"Genes":5},"format":1,"kind":"updategram"'
+    rest = ',"last":{"Genes":6},"rows":1,"subject":"Genes"}'
+    key = Signer((peer.parent / "N1.key").read_bytes())
+    bad = forged(peer, f"{head}{rest}\n[1,0,[{values}]]\n".encode(), "N1", key)
+    tracemalloc.start()
+    try:
+        done = exchange(here, peer, "--skip-bad")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    said = " ".join(done.out.split())
+    assert f"✗ {bad[:12]}: " in said
+    assert "a line is no row of 1 values with its counts." in said
+    assert peak < 15 << 20
+
+
 def test_reading_an_object_takes_little_more_memory_than_the_object_has() -> None:
     schema = Schema.of([("id", parse_type("int"))])
     content = encode(

@@ -497,3 +497,47 @@ def test_triggers_that_vanish_without_a_new_version_of_the_schema_are_missed(
     assert isinstance(gap, Broken)
     assert "has lost the trigger _headwater_1_insert" in gap.reason
     monitor.close()
+
+
+EVIL = (
+    "CREATE TRIGGER evil AFTER UPDATE ON _Headwater_head BEGIN "
+    "UPDATE _headwater_head SET seq = seq; END"
+)
+
+
+def test_a_trigger_on_the_log_itself_is_noticed_beside_a_monitor(
+    harness: SqliteHarness, source: SqliteSource
+) -> None:
+    monitor = source.open_monitor(None)
+    monitor.read(0)
+    harness.writer().execute(EVIL)
+    with pytest.raises(BrokenLogError, match=r"trigger evil .* Run 'headwater repair s'"):
+        monitor.read(0)
+    monitor.close()
+
+
+@pytest.mark.parametrize("name", ["evil", "_headwater_99_evil", "_headwater_2_evil"])
+def test_a_trigger_on_the_log_itself_is_refused_until_the_source_is_repaired(
+    harness: SqliteHarness, source: SqliteSource, name: str
+) -> None:
+    harness.writer().execute(EVIL.replace("evil", name))
+    for use in (
+        lambda: source.open_monitor(None),
+        lambda: source.open_wrapper().ask([]),
+        lambda: source.open_load(["t"], 1),
+        source.setup,
+    ):
+        with pytest.raises(BrokenLogError, match=f"trigger {name} "):
+            use()
+    source.set_up_again()
+    source.open_monitor(None).close()
+
+
+def test_a_repair_of_one_table_of_a_log_removes_foreign_triggers_first(
+    harness: SqliteHarness, source: SqliteSource
+) -> None:
+    harness.writer().execute(
+        EVIL.replace("UPDATE ON _Headwater_head", "DELETE ON _headwater_column")
+    )
+    harness.source(["t"]).set_up_again()
+    source.open_monitor(None).close()

@@ -129,6 +129,23 @@ def test_the_lab_shows_a_scenario_as_it_is(tmp_path: Path) -> None:
         assert is_harmless(found)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [ESCAPES],
+        ["check", f"--{ESCAPES}"],
+        ["check", "-p", ".", ESCAPES],
+        ["lab", ESCAPES],
+        ["share", "list", f"--{ESCAPES}"],
+    ],
+)
+def test_a_wrong_use_of_a_command_is_told_harmlessly(arguments: list[str]) -> None:
+    found = quick(*arguments)
+    assert found.code == 2
+    assert is_harmless(found)
+    assert r"a\x1b[31mred" in found.err
+
+
 def test_letters_of_every_language_stay_as_they_are() -> None:
     text = "größe 数 مرحبا नमस्ते 👩\u200d👧 é"
     assert visible(text) == text

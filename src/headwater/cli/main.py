@@ -10,10 +10,11 @@ from headwater import __version__, demo
 from headwater.bench import commands as bench
 from headwater.cli import lab, lab_system, maintenance, project, share, sources
 from headwater.demo import anomaly
-from headwater.terminal.failures import told
+from headwater.terminal.failures import Commands, told
 
 app = typer.Typer(
     name="headwater",
+    cls=Commands,
     help="Keep materialized views consistent with many autonomous, changing sources.",
     no_args_is_help=True,
     add_completion=False,

@@ -36,6 +36,8 @@ MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Would put values of the environment into texts such as '${env:HOME}'.
+    "spark.sql.variable.substitute": "false",
 }
 """Settings that decide what a value is; nobody may change them."""
 

@@ -1,13 +1,14 @@
 """Queries over views through Spark: each view by its name, as it is now or at a version.
 
-Spark reads the query as it was written, with double quotes around names; here it is only looked
-into for the views that it names. What is wrong with it is one sentence, with line and column.
+Spark reads the query with double quotes around names, and without comments, which it would take
+for something else now and then. The views that it names are found here, and that it does nothing
+but read them is seen in Spark's plan. What is wrong is one sentence, with line and column.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from sqlglot import Token, TokenType, exp
 from headwater.algebra.sql.names import closest_first
 from headwater.algebra.sql.text import SqlText, means
 from headwater.errors import InputError, SqlError
+from headwater.frames.query_plan import check_query
 from headwater.frames.session import named
 from headwater.project.project import Project
 from headwater.warehouse.netting import quoted
@@ -43,12 +45,15 @@ def query_views(
     """
     from headwater.frames.failures import SPARK_ERRORS
 
-    text = SqlText(query)
-    views = _named_views(project, text, _parsed(text))
+    text = SqlText(SqlText(query).code)
+    statement = _parsed(text)
+    inner = [text.name(cte.args["alias"]) for cte in statement.find_all(exp.CTE)]
+    views = _named_views(project, text, statement, inner)
     spark = session()
-    prepared = _registered(project, spark, text, views)
+    prepared, known = _registered(project, spark, text, views)
     try:
         with named(spark, "sql"):
+            check_query(spark, prepared, [*known, *inner])
             found = spark.sql(prepared)
             rows = [tuple(row) for row in found.limit(limit + 1).collect()]
     except SPARK_ERRORS as error:
@@ -84,10 +89,11 @@ class _Named:
     number: int | None
 
 
-def _named_views(project: Project, text: SqlText, statement: exp.Query) -> list[_Named]:
-    """The views that a query names; SqlError if there is no such view."""
+def _named_views(
+    project: Project, text: SqlText, statement: exp.Query, inner: Collection[str]
+) -> list[_Named]:
+    """The views that a query names beside its own; SqlError if there is no such view."""
     loaded = Warehouse(project.warehouse).view_names()
-    inner = [text.name(cte.args["alias"]) for cte in statement.find_all(exp.CTE)]
     found = []
     for table in statement.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
@@ -102,17 +108,18 @@ def _named_views(project: Project, text: SqlText, statement: exp.Query) -> list[
 
 def _registered(
     project: Project, spark: SparkSession, text: SqlText, views: Iterable[_Named]
-) -> str:
-    """The query for Spark, to which every view that it names is now known."""
-    prepared = text.sql
+) -> tuple[str, list[str]]:
+    """The query for Spark, to which every view that it names is now known, and by which names."""
+    prepared, names = text.sql, []
     for at, each in enumerate(views):
         known = each.view if each.number is None else f"__{at}"
         view = Warehouse(project.warehouse).view(each.view)
         view.dataframe(spark, each.number).createOrReplaceTempView(known)
+        names.append(known)
         if each.number is not None:
             new = known if each.table.alias else f"{known} {quoted(each.view)}"
             prepared = _replaced(prepared, text, each.table, new)
-    return prepared
+    return prepared, names
 
 
 def _meant(text: SqlText, table: exp.Table, loaded: Iterable[str]) -> str | None:

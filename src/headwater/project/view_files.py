@@ -23,7 +23,7 @@ from headwater.algebra.sql.text import line_and_column
 from headwater.algebra.sql.view import TableName, parse_view, tables_of
 from headwater.algebra.views import View
 from headwater.check.levels import Level
-from headwater.errors import InputError, SqlError
+from headwater.errors import HeadwaterError, InputError, SqlError
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
 
@@ -98,6 +98,12 @@ class ViewFile:
             line, column = max((error.line, error.column), start)
             message = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
             raise InputError(f"{self.path}:{line}:{column}: {message}", error.hint) from None
+        except HeadwaterError:
+            raise
+        except Exception as error:  # ends a view, and not everything beside it
+            message = f"the view cannot be understood ({type(error).__name__})."
+            hint = "Write it in another way, and report this."
+            raise error_at(self.path, self.text, self.offset, message, hint) from error
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.errors import InputError
 from headwater.sharing.booster import Booster
@@ -26,6 +26,7 @@ from headwater.sharing.encoding import (
     address_of,
     decode,
     encode,
+    net_address,
     read_interval,
 )
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
@@ -44,6 +45,9 @@ from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
 from headwater.sharing.versions import Interval, Versions
+
+Between: TypeAlias = tuple[str, Versions, Versions]
+"""A subject and two of its versions."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Catalog:
         self.known = Known()
         self._listed: dict[str, Listed] = {}
         self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
-        self._between: dict[tuple[str, Versions, Versions], list[ListedUpdategram]] = {}
+        self._between: dict[Between, ListedUpdategram] = {}
         self.refresh()
 
     @classmethod
@@ -227,8 +231,7 @@ class Catalog:
 
     def _note(self, listed: Listed) -> None:
         if isinstance(listed, ListedUpdategram):
-            between = listed.subject, listed.first, listed.last
-            self._between.setdefault(between, []).append(listed)
+            self._between.setdefault((listed.subject, listed.first, listed.last), listed)
         self._listed[listed.address] = listed
         self._by_kind[listed.kind].append(listed)
 
@@ -338,10 +341,10 @@ class Catalog:
                 manifest = json.loads(content.partition(b"\n")[0])
                 self._note(self._listed_of(envelope.address, envelope.maker, manifest))
 
-    def same(self, updategram: Updategram) -> list[Updategram]:
-        """The updategrams at hand between the same versions."""
-        listed = self._between.get((updategram.subject, updategram.first, updategram.last), ())
-        return [self.load_updategram(entry) for entry in listed]
+    def one_between(self, between: Between) -> Updategram | None:
+        """An updategram at hand between these versions, which all do the same, or none."""
+        listed = self._between.get(between)
+        return None if listed is None else self.load_updategram(listed)
 
 
 class Arrival:
@@ -350,20 +353,21 @@ class Arrival:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.known = catalog.known.copy()
-        self._updategrams: dict[tuple[str, Versions, Versions], list[Updategram]] = {}
+        self._nets: dict[Between, str] = {}
         self.ready: list[tuple[Envelope, bytes]] = []
 
     def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
         """Judge an object; an error leaves it out."""
-        self.known.admit(item, envelope.maker, self._same)
-        if isinstance(item, Updategram):
-            between = item.subject, item.first, item.last
-            self._updategrams.setdefault(between, []).append(item)
+        self.known.admit(item, envelope.maker, self._agrees)
         self.ready.append((envelope, content))
 
-    def _same(self, item: Updategram) -> list[Updategram]:
-        arrived = self._updategrams.get((item.subject, item.first, item.last), [])
-        return [*self._catalog.same(item), *arrived]
+    def _agrees(self, item: Updategram) -> bool:
+        """Whether it does what another between its versions does; only one is looked at."""
+        between, address = (item.subject, item.first, item.last), net_address(item)
+        if between not in self._nets:
+            other = self._catalog.one_between(between)
+            self._nets[between] = net_address(other) if other else address
+        return self._nets[between] == address
 
     def keep(self) -> None:
         """Let them in, all of them."""

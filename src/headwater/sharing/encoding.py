@@ -17,6 +17,7 @@ import json
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
@@ -48,8 +49,7 @@ Line: TypeAlias = tuple[Row, tuple[int, ...]]
 
 _TEXT = rb'"(?:[^"\\]++|\\.)*+"'
 _TEXTS, _BRACKETS = re.compile(_TEXT), re.compile(rb"[\[\]{}]")
-_ROW = re.compile(rb"\[\d{1,19}(?:,\d{1,19})?,\[(?:[^\"\[\]{}]++|" + _TEXT + rb")*+\]\]")
-"""One or two counts and a list of values: nothing is nested deeper."""
+_VALUE = rb'(?:[^",\[\]{}]++|' + _TEXT + rb")"
 MALFORMED = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
     *(TypeError, ValueError, HeadwaterError),
@@ -67,6 +67,12 @@ def encode(item: Item) -> bytes:
     encoded = sorted((_values(row), counts) for row, counts in lines)
     body = (_counted_values(values, counts) for values, counts in encoded)
     return "".join(f"{line}\n" for line in (_head(manifest, len(encoded)), *body)).encode("ascii")
+
+
+def net_address(updategram: Updategram) -> str:
+    """The address of what an updategram comes to: two that do the same have the same."""
+    first, last, net = updategram.first, updategram.last, updategram.net
+    return address_of(encode(Updategram.of_net(updategram.subject, first, last, net)))
 
 
 def decode(content: bytes) -> Item:
@@ -89,7 +95,7 @@ def decode(content: bytes) -> Item:
         ) from None
     except MALFORMED as error:
         raise DamagedObjectError(
-            f"A shared object of kind '{manifest['kind']}' cannot be read: {_short(error)}",
+            f"A shared object of kind '{manifest['kind']}' cannot be read: {_short(error)}.",
             "Get another copy of it.",
         ) from None
     return item
@@ -100,7 +106,7 @@ class _NotCanonicalError(Exception):
 
 
 def value_count(manifest: Manifest, content: bytes) -> int:
-    """How many values the rows of an object have, as far as its first line tells the truth."""
+    """How many values the rows of an object have: a line that has more or less is not read."""
     columns = manifest.get("columns")
     width = len(columns) if isinstance(columns, list) else 0
     return (content.count(b"\n") - 1) * max(width, 1)
@@ -135,15 +141,26 @@ def _depth(line: bytes) -> int:
     return deepest
 
 
-def _line(line: bytes) -> list[Any]:
-    if not _ROW.fullmatch(line):
-        raise ValueError("a line is no row with its counts")
+@lru_cache(maxsize=256)
+def _line_form(width: int) -> re.Pattern[bytes]:
+    """One or two counts and a list of so many values: nothing is nested deeper."""
+    values = _VALUE + rb"(?:,%b){%d}" % (_VALUE, width - 1) if width else b""
+    return re.compile(rb"\[\d{1,19}(?:,\d{1,19})?,\[" + values + rb"\]\]")
+
+
+def _line(line: bytes, width: int) -> list[Any]:
+    if not _line_form(width).fullmatch(line):
+        raise ValueError(f"a line is no row of {width} values with its counts")
     found: list[Any] = json.loads(line)
     return found
 
 
 def _short(error: Exception) -> str:
-    said = str(error)
+    if isinstance(error, KeyError):
+        return f"it lacks {str(error)[:300]}"
+    if not isinstance(error, ValueError | HeadwaterError):
+        return "something in it is not what it must be"
+    said = str(error).rstrip(".")
     return said if len(said) < 300 else f"{said[:300]}..."
 
 
@@ -250,7 +267,7 @@ def _rows(schema: Schema, body: bytes, places: int) -> Iterator[Rows]:
     found: list[dict[Row, int]] = [{} for _ in range(places)]
     before = ""
     for line in _lines(body):
-        *counts, given = _line(line)
+        *counts, given = _line(line, len(schema.types))
         row = _row(schema, given)
         values = _values(row)
         written = _counted_values(values, counts).encode("ascii")

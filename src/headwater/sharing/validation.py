@@ -33,8 +33,8 @@ from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
-Same = Callable[[Updategram], list[Updategram]]
-"""The updategrams at hand of the same subject between the same versions."""
+Agrees = Callable[[Updategram], bool]
+"""Whether the updategrams at hand of its subject between its versions do the same."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Known:
     def copy(self) -> Known:
         return Known(dict(self.nodes), dict(self.relations), dict(self.views))
 
-    def admit(self, item: Item, maker: str, same: Same = lambda item: []) -> None:
+    def admit(self, item: Item, maker: str, agrees: Agrees = lambda item: True) -> None:
         """Take note of an object, or raise ForeignObjectError or ConflictError."""
         if isinstance(item, NodeEntry):
             if item.name != maker:
@@ -74,7 +74,7 @@ class Known:
             case Contents():
                 self._check_contents(item, maker)
             case Updategram():
-                self._check_updategram(item, maker, same)
+                self._check_updategram(item, maker, agrees)
             case Booster():
                 self._check_booster(item)
 
@@ -162,7 +162,7 @@ class Known:
         _require_columns(item.subject, item.schema, schema)
         _require_counts(item.subject, item.rows)
 
-    def _check_updategram(self, item: Updategram, maker: str, same: Same) -> None:
+    def _check_updategram(self, item: Updategram, maker: str, agrees: Agrees) -> None:
         schema = self._shape(item.subject, item.first, maker)
         _require_columns(item.subject, item.schema, schema)
         _require_counts(item.subject, item.inserted, item.deleted)
@@ -171,13 +171,12 @@ class Known:
                 f"An updategram of {item.subject} goes from ({item.first}) to ({item.last}).",
                 "What is published leads from a version to a later one.",
             )
-        for other in same(item):
-            if other.net != item.net:
-                raise ConflictError(
-                    f"Two updategrams of {item.subject} from ({item.first}) to ({item.last}) say "
-                    "different things.",
-                    "One of them is wrong: find out which, and delete it at every node.",
-                )
+        if not agrees(item):
+            raise ConflictError(
+                f"Two updategrams of {item.subject} from ({item.first}) to ({item.last}) say "
+                "different things.",
+                "One of them is wrong: find out which, and delete it at every node.",
+            )
 
     def _check_booster(self, item: Booster) -> None:
         self._check_relations(item.view)

@@ -15,15 +15,41 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import typer.core
 
 from headwater.errors import HeadwaterError
-from headwater.terminal.output import print_error
+from headwater.terminal.output import print_error, visible
 
 FAULT = 70
 """Exit code of a fault of Headwater's own, as sysexits.h has it."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 DEBUG = "HEADWATER_DEBUG"
+
+
+class Commands(typer.core.TyperGroup):
+    """Commands of which a wrong use is told without characters that would steer a terminal."""
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with _harmless():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, *arguments: Any) -> Any:
+        with _harmless():
+            return super().invoke(*arguments)
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if tell := getattr(error, "format_message", None):
+            said = "\n".join(visible(line.expandtabs(4)) for line in tell().split("\n"))
+            error.format_message = lambda: said  # type: ignore[attr-defined]  # of Click's errors
+        raise
 
 
 @contextmanager

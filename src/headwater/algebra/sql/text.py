@@ -14,7 +14,7 @@ from itertools import pairwise
 import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.errors import ErrorLevel, ParseError
 
 from headwater.errors import SqlError
 
@@ -73,7 +73,7 @@ class SqlText:
         self.sql = sql
         try:
             self.tokens: list[Token] = sqlglot.tokenize(sql, read=DIALECT)
-        except TokenError:
+        except Exception:
             raise self._unclosed() from None
 
     # Errors
@@ -127,6 +127,16 @@ class SqlText:
 
     # Reading
 
+    @property
+    def code(self) -> str:
+        """The text with blanks where comments and hints are, everything else in its place."""
+        parts, at = [], 0
+        for token in self.tokens:
+            if token.token_type is not TokenType.HINT:
+                parts += [_blank(self.sql[at : token.start]), self.sql[token.start : token.end + 1]]
+                at = token.end + 1
+        return "".join([*parts, _blank(self.sql[at:])])
+
     def name(self, node: exp.Expr, part: str = "this") -> str:
         """A name of the tree as it was written; empty if there is none."""
         identifier = node if isinstance(node, exp.Identifier) else node.args.get(part)
@@ -144,15 +154,12 @@ class SqlText:
             raise self._syntax_error(error) from None
         except RecursionError:
             raise self.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            # sqlglot stumbles over some calls with too few arguments, such as MAP(1)
-            raise self.error_at(
-                0,
-                "the query cannot be read: a function or a type in it has arguments that it "
-                "cannot have.",
-                "Correct the query.",
-            ) from None
-        assert tree is not None
+        except Exception:
+            # sqlglot stumbles over some calls with too few arguments, such as MAP(1), and hints
+            tree = None
+        if tree is None:
+            hint = "Look for a function, type or hint with arguments that it cannot have."
+            raise self.error_at(0, "the query cannot be read.", hint)
         return tree
 
     def _syntax_error(self, error: ParseError) -> SqlError:
@@ -182,7 +189,7 @@ class SqlText:
         ends = [*(union.start for union, _ in pairs), len(self.sql)]
         if len(starts) == 1:
             return [(self, 0)]
-        blank = _VISIBLE.sub(" ", self.sql)
+        blank = _blank(self.sql)
         return [
             (SqlText(blank[:start] + self.sql[start:end] + blank[end:]), start)
             for start, end in zip(starts, ends, strict=True)
@@ -271,6 +278,10 @@ class SqlText:
     def _position(self, node: exp.Expr) -> int:
         start = self.start(node)
         return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
+
+
+def _blank(text: str) -> str:
+    return _VISIBLE.sub(" ", text)
 
 
 def _plain_words(description: str) -> str:

@@ -30,6 +30,8 @@ from headwater.sources.sqlite.names import Names, owner_of_head
 from headwater.sources.sqlite.standing import (
     Stored,
     Trouble,
+    check_alone,
+    foreign_triggers,
     has_log,
     shape_json,
     shape_of,
@@ -71,6 +73,7 @@ def setup_statements(
     statements = []
     if has_log(connection, names):
         known = stored_relations(connection, names)
+        check_alone(place, connection, known.values())
         relations, width = connection.execute(
             f"SELECT relations, width FROM {names.head}"
         ).fetchone()
@@ -200,7 +203,13 @@ def teardown_statements(
     gone = [known[name].logging.number for name in relations if name in known]
     if len(gone) == len(known):
         return removal_statements(connection, names)
-    return [statement for number in gone for statement in _forget(connection, names, number, ())]
+    return [
+        *(
+            f"DROP TRIGGER {quoted(n)}"
+            for n, _ in foreign_triggers(connection, names, known.values())
+        ),
+        *(statement for number in gone for statement in _forget(connection, names, number, ())),
+    ]
 
 
 def removal_statements(connection: Connection, names: Names) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.algebra.values import Json
@@ -198,6 +198,7 @@ def follow(
             access.set_up,
         )
     known = stored_relations(connection, access.names)
+    check_alone(access, connection, known.values())
     found = {}
     for name, table in tables.items():
         if name not in known:
@@ -206,6 +207,30 @@ def follow(
             access, table, known[name], trouble_with(access, connection, known[name])
         )
     return found
+
+
+def check_alone(access: Access, connection: Connection, known: Iterable[Stored]) -> None:
+    """BrokenLogError if somebody has put triggers on the log's own tables."""
+    for name, table in foreign_triggers(connection, access.names, known):
+        raise access.broken(
+            f"somebody has made a trigger {name} on {table}, a table of the log itself: what it "
+            "does to the log, and to those who write, is not known."
+        )
+
+
+def foreign_triggers(
+    connection: Connection, names: Names, known: Iterable[Stored]
+) -> list[tuple[str, str]]:
+    """Triggers on the log's own tables that no setup has made, and which table each is on."""
+    made = {trigger for stored in known for trigger in stored.logging.triggers()}
+    rows = connection.execute(
+        "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'"
+    )
+    return [
+        (str(name), str(table))
+        for name, table in rows.fetchall()
+        if names.owns(str(table).lower()) and str(name) not in made
+    ]
 
 
 def _followed(access: Access, table: Table, stored: Stored, trouble: Trouble | None) -> Followed:

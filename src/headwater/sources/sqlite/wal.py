@@ -18,9 +18,13 @@ import os
 import struct
 from pathlib import Path
 
+from headwater.reading import plain
+
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_HEADER = 32
 _FRAME_HEADER = 24
 _MAGIC = (0x377F0682, 0x377F0683)
+_PAGE_SIZES = {1 << power for power in range(9, 17)}
 _LEAF = 0x0D
 _INT_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
@@ -39,13 +43,11 @@ class Borders:
         Empty when the log does not reach `head`; `page` is the page with the number.
         """
         try:
-            file = os.open(self._path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            file = plain(os.open(self._path, _OPEN))
         except OSError:
             return []
-        try:
-            return self._scan(file, head, page)
-        finally:
-            os.close(file)
+        with file:
+            return self._scan(file.fileno(), head, page)
 
     def _scan(self, file: int, head: int, page: int) -> list[int]:
         start = os.pread(file, _FILE_HEADER, 0)
@@ -53,6 +55,8 @@ class Borders:
             return []
         size = struct.unpack_from(">I", start, 8)[0]
         size = 65536 if size == 1 else size
+        if size not in _PAGE_SIZES:
+            return []
         salt = start[16:24]
         frame = self._frame if salt == self._salt else 0
         found: list[int] = []
@@ -81,16 +85,18 @@ def _only_integer(page: bytes) -> int | None:
     if len(page) < 10 or page[0] != _LEAF or struct.unpack_from(">H", page, 3)[0] != 1:
         return None
     at = struct.unpack_from(">H", page, 8)[0]
-    _, at = _varint(page, at)  # the size of the row
-    _, at = _varint(page, at)  # its rowid
-    header, kinds = _varint(page, at)
-    kind, _ = _varint(page, kinds)
-    at += header
+    try:
+        _, at = _varint(page, at)  # the size of the row
+        _, at = _varint(page, at)  # its rowid
+        header, kinds = _varint(page, at)
+        kind, _ = _varint(page, kinds)
+    except IndexError:  # a torn page
+        return None
     if kind in (8, 9):
         return kind - 8
-    if kind not in _INT_SIZES:
-        return None
-    return int.from_bytes(page[at : at + _INT_SIZES[kind]], "big", signed=True)
+    size = _INT_SIZES.get(kind, 0)
+    digits = page[at + header : at + header + size]
+    return int.from_bytes(digits, "big", signed=True) if size and len(digits) == size else None
 
 
 def _varint(page: bytes, at: int) -> tuple[int, int]:
