@@ -60,7 +60,7 @@ from headwater.sources.postgres.triggers import (
 )
 from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.watch import CatalogWatch
-from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, log_message, watched_columns
+from headwater.sources.postgres.wrapper import Mark, PostgresWrapper, baseline, log_message
 
 _LONGEST_NAME = 63
 _MOST_AWAITED = 10_000
@@ -272,8 +272,9 @@ class PostgresSource:
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         triggers = self._triggers
         mark: Mark = self._message if triggers is None else partial(marker_statement, triggers)
+        log = None if triggers is None else triggers.guarded(["log"])
         with self._kept() as connection:
-            columns = watched_columns(self._access, connection, self._tables(connection).values())
+            seen = baseline(self._access, connection, self._tables(connection).values(), log)
             tables = self._unaltered(self._tables(connection))
             self._is_asked.set()
             return PostgresWrapper(
@@ -282,8 +283,8 @@ class PostgresSource:
                 tables,
                 self._slot,
                 mark,
-                columns,
-                read_only=triggers is None,
+                seen,
+                log,
                 lift=lift,
             )
 
