@@ -331,8 +331,9 @@ class TriggerInstallation:
         """The log's tables stay as they were found: what setup makes."""
         with connection.transaction():
             found = check_trusted(self.access, connection, self.name, self.relations)
-            connection.execute(lock_log(self.name, found, "ACCESS SHARE").encode())
-            check_trusted(self.access, connection, self.name, self.relations)
+            if found:
+                connection.execute(lock_log(self.name, found, "ACCESS SHARE").encode())
+                check_trusted(self.access, connection, self.name, self.relations)
             yield
 
     def _not_set_up(self, what: str) -> SourceError:
