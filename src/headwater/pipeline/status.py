@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.growth import retained
 from headwater.project.project import Project
-from headwater.storage.location import Location
 from headwater.sources.settings import SourceSettings
+from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner

@@ -13,7 +13,7 @@ from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.catalog import served_columns, split_name
 from headwater.sources.postgres.load import PostgresLoad
 from headwater.sources.postgres.tables import Tables
-from headwater.sources.postgres.wrapper import PostgresWrapper, watched_columns
+from headwater.sources.postgres.wrapper import PostgresWrapper, baseline
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,11 @@ class PostgresAnswers:
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         with self.tables.keeping() as (connection, tables):
-            columns = watched_columns(self.tables.access, connection, tables.values())
+            log = self.capture.marked_log()
+            seen = baseline(self.tables.access, connection, tables.values(), log)
             # Read again: what was altered before the columns were watched is seen here.
             tables = self.tables.unaltered(self.tables.read(connection))
-            return PostgresWrapper(
-                self.tables.access, connection, tables, self.capture, columns, lift
-            )
+            return PostgresWrapper(self.tables.access, connection, tables, self.capture, seen, lift)
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         with self.tables.keeping() as (connection, tables):

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol, TypeAlias
 from headwater.errors import BrokenLogError
 from headwater.sources.contract import Capture, OtherLog, Position
 from headwater.sources.postgres.connect import Connection
+from headwater.sources.postgres.locks import MarkedLog
 from headwater.sources.postgres.retention import other_logs, remove_log
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.tables import Tables
@@ -56,8 +57,6 @@ class PostgresCapture(Capture, ABC):
     watch_s: float
 
     limits: ClassVar[str] = ""
-    asks_read_only: ClassVar[bool] = True
-    """Whether a question leaves its mark without writing to a table."""
 
     @property
     @abstractmethod
@@ -66,6 +65,10 @@ class PostgresCapture(Capture, ABC):
     @abstractmethod
     def marks(self) -> Mark:
         """How the questions of a wrapper that is opened now leave their marks in the log."""
+
+    def marked_log(self) -> MarkedLog | None:
+        """The table that a mark is written to, where there is one."""
+        return None
 
     @abstractmethod
     def locate(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:

@@ -24,13 +24,19 @@ from headwater.sources.postgres.capture import Locate
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import lock_statement, still_named
 from headwater.sources.postgres.pgoutput import parse_lsn
-from headwater.sources.postgres.planned import foreign_expression, runs_foreign
+from headwater.sources.postgres.planned import check_planned
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 
 _BATCH_BYTES = 4 << 20
 _NULL = "\\N"
 _DOING = "load"
+_COLUMNS = """
+SELECT count(*) FROM unnest(%s::text[], %s::oid[], %s::int4[]) AS w(name, type, modifier)
+JOIN pg_catalog.pg_attribute a ON a.attname = w.name AND a.atttypid = w.type
+  AND a.atttypmod = w.modifier AND a.attgenerated = '' AND NOT a.attisdropped
+WHERE a.attrelid = %s
+"""
 _EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 Covers = Callable[[Position, XidSnapshot, int], bool]
 """Whether a log that was read up to a position holds a snapshot, taken before a place in it."""
@@ -131,30 +137,31 @@ class PostgresPart:
         try:
             with self.access.errors(f"{_DOING} {self.table.label}"):
                 connection.execute(b"SET statement_timeout = 0")
-                self._check_planned(connection)
                 connection.execute(_EXPORT)
                 connection.execute(lock_statement([self.table]).encode())
                 connection.execute(f"SET TRANSACTION SNAPSHOT '{self.snapshot}'".encode())
-                self._check_named(connection)
+                self._check_as_it_was()
                 yield from self._copied(connection)
-                self._check_named(connection)
+                self._check_as_it_was()
         finally:
             connection.close()
 
-    def _check_named(self, connection: Connection) -> None:
-        row = connection.execute(still_named([self.table]).encode()).fetchone()
-        if row is None or not row[0]:
-            raise LostConnectionError(
-                f"Source {self.access.source}: something else is called {self.table.label} now; "
-                "it is loaded anew."
-            )
+    def _check_as_it_was(self) -> None:
+        """See, while the table is locked, that nothing but its rows is read.
 
-    def _check_planned(self, connection: Connection) -> None:
-        foreign = foreign_expression(f"{self.table.oid}::oid")
-        statement = f"SELECT {foreign}, current_user::text"
-        name, role = connection.execute(statement.encode()).fetchone() or (None, "")
-        if name is not None:
-            raise runs_foreign(self.access.source, self.table.label, name, role)
+        Over another connection: the one that reads has a snapshot from before its lock.
+        """
+        columns = self.table.wanted
+        parts = [[c.name for c in columns], [c.oid for c in columns], [c.modifier for c in columns]]
+        with self.access.connect() as connection, self.access.errors("read the catalog"):
+            check_planned(self.access, connection, [self.table])
+            named = connection.execute(still_named([self.table]).encode()).fetchone()
+            found = connection.execute(_COLUMNS, [*parts, self.table.oid]).fetchone()
+        if named != (True,) or found != (len(columns),):
+            raise LostConnectionError(
+                f"Source {self.access.source}: something else is called {self.table.label} now, or "
+                "its columns were altered; it is loaded anew."
+            )
 
     def _copied(self, connection: Connection) -> Iterator[pyarrow.RecordBatch]:
         with connection.cursor() as cursor, cursor.copy(self.statement) as copy:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import psycopg
 from psycopg import sql
@@ -32,13 +33,35 @@ class _NoLockError(Exception):
     """A lock could not be had in time, for this statement."""
 
 
+class MarkedLog(Protocol):
+    """A log that is a table, into which markers are written as rows."""
+
+    @property
+    def lock(self) -> str:
+        """The statement that keeps it as it is."""
+
+    @property
+    def seal(self) -> str:
+        """In SQL: a text that changes whenever it is altered."""
+
+    def check(self, connection: Connection) -> None:
+        """See that it is what setup makes."""
+
+
 def run_steps(
-    access: Access, connection: Connection, steps: Sequence[Sequence[str]], tables: Sequence[int]
+    access: Access,
+    connection: Connection,
+    steps: Sequence[Sequence[str]],
+    tables: Sequence[int],
+    log: MarkedLog | None = None,
 ) -> None:
-    """Run statements, each step whole or not at all; where the role may not, the rest is shown."""
+    """Run statements, each step whole or not at all; where the role may not, the rest is shown.
+
+    A log that they write is locked and looked at before each step.
+    """
     for at, step in enumerate(steps):
         try:
-            _run_patiently(access, connection, step, tables)
+            _run_patiently(access, connection, step, tables, log)
         except SourceError as error:
             if "no privilege" not in error.message:
                 raise
@@ -47,7 +70,11 @@ def run_steps(
 
 
 def _run_patiently(
-    access: Access, connection: Connection, step: Sequence[str], tables: Sequence[int]
+    access: Access,
+    connection: Connection,
+    step: Sequence[str],
+    tables: Sequence[int],
+    log: MarkedLog | None,
 ) -> None:
     """Run a step; all of it is undone if a lock on the tables cannot be had at once."""
     limit = _LIMIT_MS if not step[0].startswith("SELECT") else 0  # a slot waits for transactions
@@ -55,6 +82,9 @@ def _run_patiently(
         try:
             connection.execute(f"SET lock_timeout = {limit}".encode())
             with connection.transaction():
+                if log is not None:
+                    _run(access, connection, [log.lock])
+                    log.check(connection)
                 _run(access, connection, step)
             return
         except _NoLockError as error:

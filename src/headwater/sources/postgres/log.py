@@ -27,6 +27,7 @@ from headwater.sources.postgres.pgoutput import (
     Tuple,
     decode,
     filled,
+    is_message,
     lsn_text,
 )
 from headwater.sources.postgres.position import Last, LogPosition
@@ -36,8 +37,7 @@ from headwater.sources.postgres.watch import Gap, Sight, compare
 
 PREFIX = "headwater"
 """Under which wrappers write their markers into the log."""
-
-
+_LONGEST_MARKER = 200
 _MOST_UNREAD = 50_000
 """After so many messages about one table they are read, though their transaction goes on."""
 _NOT_WHOLE = "the log does not hold its whole old rows; 'headwater setup' makes it"
@@ -102,12 +102,18 @@ class Interpreter:
         self._expected = at.last
         self._open: _Open | None = None
 
-    def take(self, data: bytes) -> Sequence[Logged]:
-        """What one message means; SourceError if reading cannot go on."""
-        if data[:1] in (b"I", b"U", b"D"):
+    def take(self, data: bytes | memoryview) -> Sequence[Logged]:
+        """What one message means; SourceError if reading cannot go on.
+
+        Only what is of interest is copied: any role may write messages, and large ones.
+        """
+        kind = bytes(data[:1])
+        if kind in (b"I", b"U", b"D"):
             self._keep(data)
             return ()
-        message = decode(data)
+        if kind == b"M" and not is_message(data, PREFIX, _LONGEST_MARKER):
+            return ()
+        message = decode(bytes(data))
         match message:
             case pgoutput.Begin(commit_lsn, xid, committed_at):
                 self._near_xid = full_xid(xid, self._near_xid)
@@ -121,7 +127,7 @@ class Interpreter:
                 return self._describe(message)
             case pgoutput.Truncate(oids):
                 self._truncate(oids)
-            case pgoutput.Message(_, _, prefix, content) if prefix == PREFIX:
+            case pgoutput.Message(_, _, _, content):
                 marker = content.decode(errors="replace")
                 return (Marked(marker),) if marker in self._awaited else ()
         return ()
@@ -210,13 +216,13 @@ class Interpreter:
             logged.append(Committed(transaction, self.at.json(), done.xid))
         return logged
 
-    def _keep(self, data: bytes) -> None:
+    def _keep(self, data: bytes | memoryview) -> None:
         """Keep a change of a row until its transaction commits."""
         oid = int.from_bytes(data[1:5])
         if oid not in self._shapes or self._open is None or self._open.covered:
             return
         messages = self._open.messages.setdefault(oid, [])
-        messages.append(data)
+        messages.append(bytes(data))
         if len(messages) >= _MOST_UNREAD:
             self._read(self._open, oid)
 

@@ -171,7 +171,7 @@ class PostgresMonitor:
                 return False
             if size < 0:
                 raise self._ended()
-            for item in self._message(bytes(data)):
+            for item in self._message(memoryview(data)):
                 if isinstance(item, Marked) and self._is_asked.is_set():
                     logged += self._asked_look()
                 logged.append(item)
@@ -182,13 +182,14 @@ class PostgresMonitor:
         self._is_asked.clear()
         return self._interpreter.look()
 
-    def _message(self, data: bytes) -> Sequence[Logged]:
-        if data[:1] == b"w":
+    def _message(self, data: memoryview) -> Sequence[Logged]:
+        kind = bytes(data[:1])
+        if kind == b"w":
             self._requests.clear()
             start, end = struct.unpack_from("!QQ", data, 1)
             self._received = max(self._received, start, end)
             return self._interpreter.take(data[25:])
-        if data[:1] == b"k":
+        if kind == b"k":
             (end,) = struct.unpack_from("!Q", data, 1)
             self._received = max(self._received, end)
             if data[17]:

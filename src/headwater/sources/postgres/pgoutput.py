@@ -215,6 +215,13 @@ def _message(data: bytes) -> Message:
     return Message(bool(data[1] & 1), lsn, prefix, bytes(data[at + 4 : at + 4 + length]))
 
 
+def is_message(data: bytes | memoryview, prefix: str, longest: int) -> bool:
+    """Whether this is a message under a prefix and not longer than some bytes; copies nothing."""
+    start = prefix.encode() + b"\0"
+    end = 10 + len(start)
+    return data[10:end] == start and len(data) - end - 4 <= longest
+
+
 def filled(new: Tuple, old: Sequence[Datum]) -> Tuple:
     """The new row, with values that were not sent taken from the whole old row."""
     if UNCHANGED not in new:

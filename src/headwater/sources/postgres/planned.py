@@ -1,54 +1,106 @@
 """What a table's owner may let the server run as whoever asks: what planning evaluates.
 
 To plan a question the server evaluates what is constant in the predicates and expressions of
-indexes and of extended statistics, as the role that asks. A function there is the table's owner's
-choice. So a table is refused if one of them needs a function, an operator, a domain or a range of
-a role that may not act as ours anyway, as superusers may. CHECK constraints and partitions would be
+indexes and of extended statistics, as the role that asks. It also turns operators round: for
+NOT (a = b) it takes the negator of =, another operator with another function. All of these are
+the table's owner's choice. So a table is refused if an index or statistics of it needs a function,
+an operator, an operator class or a type of a role that may not act as ours anyway, as superusers
+may; with an operator go its negator and commutator, and the functions behind all of them.
+Enumerated types carry no functions and may be anybody's. CHECK constraints and partitions would be
 evaluated too, if `constraint_exclusion` were not off in every session of ours.
+
+No lock that a reader may take keeps an index or statistics from being made. So questions compare,
+before they are planned and again behind their answers, a text that changes when one is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headwater.errors import SourceError
+from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.types import Table
 
 _FOREIGN = """
-(SELECT pg_catalog.min(f.name) FROM (
-  SELECT x.relname::pg_catalog.text AS name, d.refclassid, d.refobjid
-  FROM pg_catalog.pg_index i
-  JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
-  JOIN pg_catalog.pg_depend d ON d.objid = i.indexrelid
-    AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
-  WHERE i.indrelid = {table} AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
-  UNION ALL
-  SELECT e.stxname::pg_catalog.text, d.refclassid, d.refobjid
-  FROM pg_catalog.pg_statistic_ext e
-  JOIN pg_catalog.pg_depend d ON d.objid = e.oid
-    AND d.classid = 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass
-  WHERE e.stxrelid = {table}
-) f WHERE NOT pg_catalog.pg_has_role(CASE f.refclassid
-    WHEN 'pg_catalog.pg_proc'::pg_catalog.regclass THEN
-      (SELECT p.proowner FROM pg_catalog.pg_proc p WHERE p.oid = f.refobjid)
-    WHEN 'pg_catalog.pg_operator'::pg_catalog.regclass THEN
-      (SELECT p.proowner FROM pg_catalog.pg_operator o
-       JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode WHERE o.oid = f.refobjid)
-    WHEN 'pg_catalog.pg_type'::pg_catalog.regclass THEN
-      (SELECT t.typowner FROM pg_catalog.pg_type t
-       WHERE t.oid = f.refobjid AND t.typtype IN ('d', 'r', 'm'))
+(WITH RECURSIVE needed(name, class, object) AS (
+  (SELECT x.relname::text, d.refclassid, d.refobjid
+   FROM pg_catalog.pg_index i
+   JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+   JOIN pg_catalog.pg_depend d ON d.objid = i.indexrelid
+     AND d.classid = 'pg_catalog.pg_class'::regclass
+   WHERE i.indrelid = {table}
+   UNION ALL
+   SELECT e.stxname::text, d.refclassid, d.refobjid
+   FROM pg_catalog.pg_statistic_ext e
+   JOIN pg_catalog.pg_depend d ON d.objid = e.oid
+     AND d.classid = 'pg_catalog.pg_statistic_ext'::regclass
+   WHERE e.stxrelid = {table})
+  UNION
+  SELECT n.name, f.class, f.object FROM needed n, LATERAL (
+    SELECT v.class::oid, v.object::oid FROM pg_catalog.pg_operator o, LATERAL (VALUES
+        ('pg_catalog.pg_proc'::regclass, o.oprcode::oid),
+        ('pg_catalog.pg_proc'::regclass, o.oprrest::oid),
+        ('pg_catalog.pg_proc'::regclass, o.oprjoin::oid),
+        ('pg_catalog.pg_operator'::regclass, o.oprcom),
+        ('pg_catalog.pg_operator'::regclass, o.oprnegate)) AS v(class, object)
+    WHERE n.class = 'pg_catalog.pg_operator'::regclass AND o.oid = n.object AND v.object <> 0
+    UNION ALL
+    SELECT 'pg_catalog.pg_type'::regclass::oid, t.typelem FROM pg_catalog.pg_type t
+    WHERE n.class = 'pg_catalog.pg_type'::regclass AND t.oid = n.object AND t.typelem <> 0
+    UNION ALL
+    SELECT 'pg_catalog.pg_opfamily'::regclass::oid, c.opcfamily FROM pg_catalog.pg_opclass c
+    WHERE n.class = 'pg_catalog.pg_opclass'::regclass AND c.oid = n.object
+    UNION ALL
+    SELECT 'pg_catalog.pg_proc'::regclass::oid, p.amproc::oid FROM pg_catalog.pg_amproc p
+    WHERE n.class = 'pg_catalog.pg_opfamily'::regclass AND p.amprocfamily = n.object
+    UNION ALL
+    SELECT 'pg_catalog.pg_operator'::regclass::oid, p.amopopr FROM pg_catalog.pg_amop p
+    WHERE n.class = 'pg_catalog.pg_opfamily'::regclass AND p.amopfamily = n.object
+  ) AS f)
+SELECT pg_catalog.min(n.name) FROM needed n WHERE n.object >= {own}
+AND NOT pg_catalog.pg_has_role(CASE n.class
+    WHEN 'pg_catalog.pg_proc'::regclass THEN
+      (SELECT p.proowner FROM pg_catalog.pg_proc p WHERE p.oid = n.object)
+    WHEN 'pg_catalog.pg_operator'::regclass THEN
+      (SELECT o.oprowner FROM pg_catalog.pg_operator o WHERE o.oid = n.object)
+    WHEN 'pg_catalog.pg_opclass'::regclass THEN
+      (SELECT c.opcowner FROM pg_catalog.pg_opclass c WHERE c.oid = n.object)
+    WHEN 'pg_catalog.pg_opfamily'::regclass THEN
+      (SELECT f.opfowner FROM pg_catalog.pg_opfamily f WHERE f.oid = n.object)
+    WHEN 'pg_catalog.pg_type'::regclass THEN
+      (SELECT t.typowner FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e
+         ON e.oid = t.typelem AND t.typtype = 'b'
+       WHERE t.oid = n.object AND 'e' NOT IN (t.typtype, coalesce(e.typtype, t.typtype)))
   END, current_user, 'MEMBER'))
 """
+_FIRST_OWN = 16384
+"""Objects with smaller numbers come with the server."""
+_ALL = "SELECT t.oid::int8, {foreign}, current_user::text FROM unnest(%s::oid[]) AS t(oid)"
 PLANNED = """
-coalesce((SELECT pg_catalog.sum(i.xmin::text::int8 + i.indexrelid::int8)
-  FROM pg_catalog.pg_index i
-  WHERE i.indrelid = ANY({tables}) AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)), 0)
-+ coalesce((SELECT pg_catalog.sum(e.xmin::text::int8 + e.oid::int8)
-  FROM pg_catalog.pg_statistic_ext e WHERE e.stxrelid = ANY({tables})), 0)
+pg_catalog.md5(pg_catalog.concat((
+  SELECT pg_catalog.string_agg(pg_catalog.concat(i.indexrelid, '.', i.xmin), ','
+    ORDER BY i.indexrelid)
+  FROM pg_catalog.pg_index i WHERE i.indrelid = ANY({tables})), '/', (
+  SELECT pg_catalog.string_agg(pg_catalog.concat(e.oid, '.', e.xmin), ',' ORDER BY e.oid)
+  FROM pg_catalog.pg_statistic_ext e WHERE e.stxrelid = ANY({tables}))))
 """
-"""A number that changes whenever such an expression of some tables comes or goes."""
+"""In SQL: a text that changes whenever an index or statistics of some tables comes or goes."""
 
 
 def foreign_expression(table: str) -> str:
     """In SQL: an index or statistics of a table that may run what others have made, or NULL."""
-    return _FOREIGN.format(table=table)
+    return _FOREIGN.format(table=table, own=_FIRST_OWN)
+
+
+def check_planned(access: Access, connection: Connection, tables: Sequence[Table]) -> None:
+    """See that planning a question about some tables runs nothing of others."""
+    labels = {table.oid: table.label for table in tables}
+    statement = _ALL.format(foreign=foreign_expression("t.oid")).encode()
+    with access.errors("read the catalog"):
+        rows = connection.execute(statement, [list(labels)]).fetchall()
+    for oid, name, role in rows:
+        if name is not None:
+            raise runs_foreign(access.source, labels[oid], name, role)
 
 
 def runs_foreign(source: str, table: str, name: str, role: str) -> SourceError:
@@ -56,5 +108,6 @@ def runs_foreign(source: str, table: str, name: str, role: str) -> SourceError:
     return SourceError(
         f"Source {source}: {name}, an index or statistics of {table}, uses a function, an operator "
         f"or a type that belongs to another role, and would run it with the rights of {role}.",
-        f"Drop it, or have a superuser or {role} own what it uses (ALTER FUNCTION ... OWNER TO).",
+        f"Drop it, or have a superuser or {role} own what it uses (ALTER FUNCTION ... OWNER TO), "
+        "an operator and its negator and commutator included.",
     )

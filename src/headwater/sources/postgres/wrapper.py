@@ -3,6 +3,9 @@
 A question is one repeatable-read transaction: locks that keep its tables what they are, its
 snapshot, then the reads, and at the end a marker in the log. Everything that the snapshot holds
 was committed before the marker, so it has been read once the marker comes by.
+
+What planning evaluates, and the log if the marker is a row in it, are looked at when the locks are
+held, and what planning evaluates once more behind the answer: see `planned`.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 from psycopg import pq, sql
@@ -27,23 +30,26 @@ from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
 from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.locks import lock_statement, still_named
-from headwater.sources.postgres.planned import PLANNED
+from headwater.sources.postgres.locks import MarkedLog, lock_statement, still_named
+from headwater.sources.postgres.planned import PLANNED, check_planned
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; {}EXECUTE headwater_begin"
+_END = b"; COMMIT; EXECUTE headwater_planned"
+"""Behind the commit: before it, only what the question's snapshot knows could be seen."""
 _PREPARE = """
 PREPARE headwater_begin AS SELECT pg_catalog.pg_current_snapshot()::text || ' ' || coalesce((
   SELECT pg_catalog.sum((xmin::text::int8 + attrelid::int8) * attnum)
   FROM pg_catalog.pg_attribute WHERE attrelid = ANY({tables}) AND attnum > 0), 0)
-  || ' ' || ({planned}) || ' ' || (
+  || ' ' || {seal} || ' ' || {planned} || ' ' || (
   SELECT count(*) FROM unnest({tables}, {schemas}::text[], {names}::text[]) AS w(oid, schema, name)
   JOIN pg_catalog.pg_class c ON c.oid = w.oid AND c.relname = w.name AND c.relkind = 'r'
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = w.schema)
 """.replace("{planned}", PLANNED)
 """A question's snapshot, and numbers that change whenever a column of the tables does, or what is
 evaluated to plan a question about them; the last is how many have the names that they had."""
+_PREPARE_PLANNED = f"PREPARE headwater_planned AS SELECT {PLANNED}"
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
@@ -56,23 +62,39 @@ def pushes(operator: str, kind: Type) -> bool:
     return operator == "=" or kind.name in _ORDERED
 
 
-def watched_columns(access: Access, connection: Connection, tables: Iterable[Table]) -> str:
-    """Let every question see whether the tables and their columns are as they are now."""
+@dataclass(frozen=True)
+class Baseline:
+    """How tables, columns, what planning evaluates, and the log were when all was in order."""
+
+    begin: str
+    planned: str
+
+
+def baseline(
+    access: Access, connection: Connection, tables: Iterable[Table], log: MarkedLog | None = None
+) -> Baseline:
+    """Let every question see whether tables and log are as they are now."""
     tables = list(tables)
     oids = ",".join(str(table.oid) for table in tables)
     parts = {
         "tables": sql.SQL(f"'{{{oids}}}'::oid[]"),
         "schemas": sql.Literal([table.schema for table in tables]),
         "names": sql.Literal([table.name for table in tables]),
+        "seal": sql.SQL("'-'" if log is None else log.seal),
     }
     with access.errors(_DOING):
         connection.execute(sql.SQL(_PREPARE).format(**parts))
+        connection.execute(sql.SQL(_PREPARE_PLANNED).format(tables=parts["tables"]))
         row = connection.execute(b"EXECUTE headwater_begin").fetchone()
     assert row is not None
-    columns = str(row[0]).partition(" ")[2]
-    if columns.rpartition(" ")[2] != str(len(tables)):
+    found = str(row[0]).partition(" ")[2]
+    *_, planned, present = found.split(" ")
+    if present != str(len(tables)):
         raise _altered(access)
-    return columns
+    check_planned(access, connection, tables)
+    if log is not None:
+        log.check(connection)
+    return Baseline(found, planned)
 
 
 class PostgresWrapper:
@@ -84,19 +106,19 @@ class PostgresWrapper:
         connection: Connection,
         tables: Mapping[str, Table],
         capture: PostgresCapture,
-        columns: str,
+        baseline: Baseline,
         lift: Lift,
     ) -> None:
         self._lift = lift
         self._slot = capture.names.slot
         self._mark = capture.marks()
-        self._access_mode = "READ ONLY" if capture.asks_read_only else "READ WRITE"
+        self._log = capture.marked_log()
         self._access = access
         self._connection = connection
         with access.errors(_DOING):
             connection.execute(_PLANNING)
         self._tables = tables
-        self._columns = columns
+        self._baseline = baseline
 
     def ask(self, queries: Sequence[Query]) -> Reply:
         try:
@@ -111,16 +133,29 @@ class PostgresWrapper:
     def _ask(self, queries: Sequence[Query]) -> Reply:
         marker = f"{self._slot}/{uuid.uuid4().hex}"
         tables = self._asked(queries)
-        begin = _BEGIN.format(self._access_mode, lock_statement(tables))
-        seen, _, columns = self._simple(begin.encode()).partition(" ")
-        if columns != self._columns:
-            raise _altered(self._access)
+        seen, _, found = self._simple(self._begin(tables).encode()).partition(" ")
+        if found != self._baseline.begin:
+            self._look_again()
         snapshot = XidSnapshot.parse(seen)
         results = tuple(answer_query(query, self.run, pushes, self._lift) for query in queries)
         if tables and self._simple(still_named(tables).encode()) != "t":
             raise _altered(self._access)
-        self._simple(self._mark(marker) + b"; COMMIT")
+        if self._simple(self._mark(marker) + _END) != self._baseline.planned:
+            self._look_again()
         return Reply(results, snapshot, marker)
+
+    def _begin(self, tables: Sequence[Table]) -> str:
+        locks = lock_statement(tables)
+        if self._log is None:
+            return _BEGIN.format("READ ONLY", locks)
+        return _BEGIN.format("READ WRITE", locks + self._log.lock)
+
+    def _look_again(self) -> NoReturn:
+        """Say what has come; if nothing of others has, the question is asked anew."""
+        check_planned(self._access, self._connection, list(self._tables.values()))
+        if self._log is not None:
+            self._log.check(self._connection)
+        raise _altered(self._access)
 
     def _asked(self, queries: Iterable[Query]) -> list[Table]:
         """The tables that questions are about, as far as they are there."""

@@ -73,7 +73,7 @@ def setup_statements(
     statements = []
     if has_log(connection, names):
         known = stored_relations(connection, names)
-        check_alone(place, connection, known.values())
+        check_alone(access, connection, known.values())
         relations, width = connection.execute(
             f"SELECT relations, width FROM {names.head}"
         ).fetchone()

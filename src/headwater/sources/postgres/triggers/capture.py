@@ -11,6 +11,7 @@ from headwater.errors import SourceError
 from headwater.sources.contract import Monitor, Position, Reader, Retained
 from headwater.sources.postgres.capture import Locate, Mark, PostgresCapture
 from headwater.sources.postgres.connect import Connection
+from headwater.sources.postgres.locks import MarkedLog
 from headwater.sources.postgres.privileges import lacking_for_triggers, not_owned
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.monitor import TriggerMonitor
@@ -23,7 +24,6 @@ class TriggerCapture(PostgresCapture):
     """Polls a log that triggers write; the schema that it is in is called as a slot would be."""
 
     limits: ClassVar[str] = MERGED
-    asks_read_only: ClassVar[bool] = False
 
     @property
     def installation(self) -> TriggerInstallation:
@@ -61,6 +61,9 @@ class TriggerCapture(PostgresCapture):
         insert = sql.SQL("INSERT INTO {} (note) VALUES ({})")
         log = self.installation.log
         return lambda marker: insert.format(log, marker).as_string(None).encode()
+
+    def marked_log(self) -> MarkedLog:
+        return self.installation.guarded(["log"])
 
     def locate(self, connection: Connection, tables: Mapping[str, Table]) -> Locate:
         self.installation.check_watched(connection, list(tables.values()))

@@ -4,8 +4,9 @@ They run inside the application's transactions, whoever writes, with the rights 
 that ran setup; the log could otherwise be forged by everybody who may write. So nothing in them
 depends on the writer: types, functions and operators are those of `pg_catalog`, temporary
 objects come last, and values become text by their types' output functions, never by casts, which
-a table's owner could define. Where planning a question would run a function of the table's
-owner, TRUNCATE is a gap.
+a table's owner could define. And nothing is read but the row that was changed: to read a table
+is to plan, which evaluates what its owner has put into indexes, statistics and generated columns.
+So TRUNCATE, which shows no rows, is a gap.
 
 They never fail because a column was dropped or altered: each value that is left is logged, a
 lost one as NULL, and the watch over the catalog says which columns still mean something.
@@ -22,7 +23,6 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from headwater.sources.postgres.planned import foreign_expression
 from headwater.sources.postgres.types import Table
 
 VERSION = 2
@@ -75,41 +75,8 @@ BEGIN
 END
 """
 _TRUNCATED = """-- {version}
-DECLARE
-  listed pg_catalog.text;
-  problem pg_catalog.text := {foreign};
-  kinds pg_catalog.text := pg_catalog.current_setting('restrict_nonsystem_relation_kind', true);
 BEGIN
-  IF problem IS NOT NULL THEN
-    problem := pg_catalog.concat(problem, ' uses what belongs to another role');
-  ELSIF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.~~) 'read%' THEN
-    BEGIN
-      SELECT pg_catalog.string_agg(CASE WHEN a.attname IS NULL THEN 'NULL' ELSE pg_catalog.format(
-          'CASE WHEN t.%1$I IS NOT NULL THEN pg_catalog.format(''%%s'', t.%1$I) END', w.name) END,
-          ', ' ORDER BY w.at) INTO listed
-        FROM pg_catalog.unnest({names}) WITH ORDINALITY AS w(name, at)
-        LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) TG_RELID
-          AND a.attname::pg_catalog.text OPERATOR(pg_catalog.=) w.name
-          AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped;
-      IF kinds IS NOT NULL THEN
-        PERFORM pg_catalog.set_config(
-          'restrict_nonsystem_relation_kind', 'view, foreign-table', true);
-      END IF;
-      EXECUTE pg_catalog.format(
-        'INSERT INTO %s (relation, shape, old) SELECT $1, $2, ARRAY[%s]::pg_catalog.text[]'
-        ' FROM ONLY %s AS t', {quoted_log}, listed, TG_RELID::pg_catalog.regclass)
-        USING TG_RELID, {shape}::pg_catalog.int8;
-      IF kinds IS NOT NULL THEN
-        PERFORM pg_catalog.set_config('restrict_nonsystem_relation_kind', kinds, true);
-      END IF;
-      RETURN NULL;
-    EXCEPTION WHEN OTHERS THEN
-      problem := SQLERRM;
-    END;
-  ELSE
-    problem := 'its snapshot may be older than the rows that it removed';
-  END IF;
-  INSERT INTO {log} (relation, note) VALUES (TG_RELID, problem);
+  INSERT INTO {log} (relation, note) VALUES (TG_RELID, 'the log does not hold the rows');
   RETURN NULL;
 END
 """
@@ -146,16 +113,13 @@ class Logging:
     @property
     def bodies(self) -> dict[str, str]:
         """The source of each function, by its name."""
-        log = sql.Identifier(self.schema, "log")
         parts = {
             "version": sql.SQL(self._version),
-            "log": log,
-            "quoted_log": sql.Literal(log.as_string(None)),
+            "log": sql.Identifier(self.schema, "log"),
             "names": array(map(sql.Literal, self.columns)),
             "shape": sql.Literal(self.shape),
             "old": _values("OLD", self.columns),
             "new": _values("NEW", self.columns),
-            "foreign": sql.SQL(foreign_expression("TG_RELID").strip()),
             "left": sql.Identifier(self.schema, LEFT),
         }
         texts = {self.rows: _ROWS, self.truncated: _TRUNCATED}

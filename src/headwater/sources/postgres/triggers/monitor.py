@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from psycopg import sql
@@ -48,18 +48,19 @@ _POLL_S = 0.02
 _CLEAN_S = 1.0
 _CLEAN_ROWS = 10_000
 _FAR_XIDS, _FAR_S = 10, 0.5  # more than our own statements take, or we would go on for ever
-_BEGIN = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; {}"
+_NOW = "SELECT pg_catalog.pg_current_snapshot()::text, {}"
 _POLL = """
-SELECT xid::text::int8, seen::text, relation::int8, shape, old, new, note FROM {log}
+SELECT xid::text::int8, seen::text, relation::int8, shape, old, new, note FROM ONLY {log}
 WHERE xid >= pg_catalog.pg_snapshot_xmin(%s::pg_snapshot)
   AND NOT pg_catalog.pg_visible_in_snapshot(xid, %s::pg_snapshot)
 """
 _ACKNOWLEDGE = """
-UPDATE {state} SET acknowledged = %s::pg_snapshot
+UPDATE ONLY {state} SET acknowledged = %s::pg_snapshot
 WHERE pg_catalog.pg_snapshot_xmax(acknowledged)::text::int8 <= %s
 """
 _CLEAN = """
-DELETE FROM {log} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {log}
+DELETE FROM ONLY {log} WHERE ctid = ANY(ARRAY(SELECT ctid FROM ONLY {log}
 WHERE pg_catalog.pg_visible_in_snapshot(xid, %s::pg_snapshot) LIMIT %s))
 """
 
@@ -82,6 +83,8 @@ class TriggerMonitor:
         self._connection = connection
         self._source = installation.access.source
         present = [table for table in tables if table.oid]
+        self._log = installation.guarded()
+        self._seal = self._log.read_seal(connection)  # before it is seen that all is in order
         state = installation.check(connection, present, seek=after is not None)
         self._at = self._told = self._start(after, state)
         self._told_at = time.monotonic()
@@ -132,12 +135,11 @@ class TriggerMonitor:
         if after is None:
             return state.acknowledged
         at = XidSnapshot.parse(str(after["snapshot"]))
-        with self._installation.access.errors("read the log"):
-            now = self._snapshot()
+        with self._installation.access.errors("read the log"), self._reading() as now:
             known = (
                 "token" not in after
                 or self._connection.execute(
-                    sql.SQL("SELECT FROM {} WHERE note = %s").format(self._installation.log),
+                    sql.SQL("SELECT FROM ONLY {} WHERE note = %s").format(self._installation.log),
                     [after["token"]],
                 ).fetchone()
             )
@@ -154,10 +156,28 @@ class TriggerMonitor:
             )
         return at
 
-    def _snapshot(self) -> XidSnapshot:
-        row = self._connection.execute("SELECT pg_catalog.pg_current_snapshot()::text").fetchone()
-        assert row is not None
-        return XidSnapshot.parse(row[0])
+    # In the log nothing is read or written unless it is locked and still what was trusted
+
+    @contextmanager
+    def _reading(self) -> Iterator[XidSnapshot]:
+        """A transaction that reads the log, in one snapshot."""
+        with self._connection.transaction():
+            begin = _BEGIN.format(self._log.lock_to_read)
+            self._connection.execute(begin.encode(), prepare=False)
+            row = self._connection.execute(_NOW.format(self._log.seal).encode()).fetchone()
+            assert row is not None
+            if row[1] != self._seal:
+                raise self._log.altered(self._connection)
+            yield XidSnapshot.parse(row[0])
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction that writes the log."""
+        with self._connection.transaction():
+            self._connection.execute(self._log.lock.encode())
+            if self._log.read_seal(self._connection) != self._seal:
+                raise self._log.altered(self._connection)
+            yield
 
     # Reading
 
@@ -165,9 +185,7 @@ class TriggerMonitor:
         """Everything that is visible now and was not before."""
         at = str(self._at)
         statement = sql.SQL(_POLL).format(log=self._installation.log)
-        with self._connection.transaction():
-            self._connection.execute(_BEGIN)
-            now = self._snapshot()
+        with self._reading() as now:
             rows = self._connection.execute(statement, [at, at]).fetchall()
             gaps = self._look(now) if rows or time.monotonic() >= self._next_watch else {}
         entries = [Entry(*row) for row in rows]
@@ -208,9 +226,9 @@ class TriggerMonitor:
 
     def _leave_token(self) -> str:
         token = uuid.uuid4().hex
-        self._connection.execute(
-            sql.SQL("INSERT INTO {} (note) VALUES (%s)").format(self._installation.log), [token]
-        )
+        statement = sql.SQL("INSERT INTO {} (note) VALUES (%s)").format(self._installation.log)
+        with self._writing():
+            self._connection.execute(statement, [token])
         return token
 
     def _learn_shapes(self, entries: Iterable[Entry]) -> None:
@@ -248,7 +266,7 @@ class TriggerMonitor:
     def _check_names(self) -> None:
         """Setup forgets a table when another has come to be meant by its relation."""
         rows = self._connection.execute(
-            sql.SQL("SELECT relation FROM {}").format(self._installation.table("tables"))
+            sql.SQL("SELECT relation FROM ONLY {}").format(self._installation.table("tables"))
         )
         if not {quoted(watched.table) for watched in self._watched} <= {name for (name,) in rows}:
             raise LostConnectionError(
@@ -262,7 +280,7 @@ class TriggerMonitor:
     def _gap(self, known: Watched, seen: Seen | None) -> Gap | None:
         if seen is not None and not bodies_of(seen) <= self._bodies:
             rows = self._connection.execute(
-                sql.SQL("SELECT body FROM {}").format(self._installation.table("bodies"))
+                sql.SQL("SELECT body FROM ONLY {}").format(self._installation.table("bodies"))
             )
             self._bodies = frozenset(body for (body,) in rows)
         return find_gap(known.table.label, known.seen, seen, known.used, self._bodies)
@@ -340,19 +358,19 @@ class TriggerMonitor:
         if upto is None or time.monotonic() < self._next_clean:
             return
         state, tables = (self._installation.table(name) for name in ("state", "tables"))
-        with self._connection.transaction():
+        with self._writing():
             self._connection.execute(
                 sql.SQL(_ACKNOWLEDGE).format(state=state), [str(upto), upto.xmax]
             )
             while self._noticed and upto.contains(self._noticed[0][0]):
                 for relation, seen in self._noticed.pop(0)[1].items():
                     self._connection.execute(
-                        sql.SQL("UPDATE {} SET seen = %s WHERE relation = %s").format(tables),
+                        sql.SQL("UPDATE ONLY {} SET seen = %s WHERE relation = %s").format(tables),
                         [None if seen is None else Jsonb(seen), relation],
                     )
-        gone = self._connection.execute(
-            sql.SQL(_CLEAN).format(log=self._installation.log), [str(upto), _CLEAN_ROWS]
-        ).rowcount
+        clean = sql.SQL(_CLEAN).format(log=self._installation.log)
+        with self._writing():
+            gone = self._connection.execute(clean, [str(upto), _CLEAN_ROWS]).rowcount
         if gone < _CLEAN_ROWS:
             self._next_clean = time.monotonic() + _CLEAN_S
             if self._acknowledged is upto:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,13 @@ from headwater.sources.postgres.triggers.functions import (
     create_function,
     create_values_left,
 )
-from headwater.sources.postgres.triggers.trust import check_trusted, owners
+from headwater.sources.postgres.triggers.trust import (
+    TABLES,
+    GuardedLog,
+    check_trusted,
+    lock_log,
+    owners,
+)
 from headwater.sources.postgres.triggers.watch import ALWAYS, SEEN, Seen, is_watched, read_seen
 from headwater.sources.postgres.types import Table
 
@@ -73,9 +80,9 @@ WHERE c.oid = {relation}::pg_catalog.regclass
 ON CONFLICT (relation) DO UPDATE SET shape = EXCLUDED.shape
 """
 _EMPTY = (
-    "TRUNCATE {log}",  # waits until nobody is writing it
-    "UPDATE {state} SET acknowledged = pg_catalog.pg_current_snapshot()",
-    """UPDATE {tables} SET seen = (SELECT {seen} FROM pg_catalog.pg_class c
+    "TRUNCATE ONLY {log}",  # waits until nobody is writing it
+    "UPDATE ONLY {state} SET acknowledged = pg_catalog.pg_current_snapshot()",
+    """UPDATE ONLY {tables} SET seen = (SELECT {seen} FROM pg_catalog.pg_class c
 WHERE c.oid = pg_catalog.to_regclass(relation))""",
 )
 _COUNTED_BYTES = 64 << 20
@@ -152,6 +159,9 @@ class TriggerInstallation:
     def log(self) -> sql.Identifier:
         return self.table("log")
 
+    def guarded(self, tables: Sequence[str] = TABLES) -> GuardedLog:
+        return GuardedLog(self.access, self.name, self.relations, tables)
+
     def missing(self, connection: Connection, tables: Iterable[Table]) -> list[str]:
         return [statement for step in self._steps(connection, tables) for statement in step]
 
@@ -174,7 +184,7 @@ class TriggerInstallation:
         except SourceError:
             is_whole = False
         if is_whole:
-            run_steps(self.access, connection, [self._emptying()], ())
+            run_steps(self.access, connection, [self._emptying()], (), self.guarded())
             return
         self.remove(connection)
         self.install(connection, tables)
@@ -184,14 +194,16 @@ class TriggerInstallation:
         if self._owner(connection) is None:
             return None
         log = self.log.as_string(None)
-        with self.access.errors("read the log's size"):
+        with self.access.errors("read the log's size"), self._held(connection):
             row = connection.execute(
                 "SELECT pg_catalog.pg_total_relation_size(%s::pg_catalog.regclass)", [log]
             ).fetchone()
             size = int(row[0]) if row is not None else 0
             if size > _COUNTED_BYTES:
                 return Retained(size)
-            count = sql.SQL("SELECT count(*) FROM {} WHERE relation IS NOT NULL").format(self.log)
+            count = sql.SQL("SELECT count(*) FROM ONLY {} WHERE relation IS NOT NULL").format(
+                self.log
+            )
             counted = connection.execute(count).fetchone()
         return Retained(size, rows=counted[0] if counted is not None else None)
 
@@ -217,15 +229,15 @@ class TriggerInstallation:
         """What the log says of itself; None where there is none."""
         if self._owner(connection) is None:
             return None
-        with self.access.errors("read the log's state"):
+        with self.access.errors("read the log's state"), self._held(connection):
             row = connection.execute(
                 sql.SQL("SELECT version, owner, log::int8, acknowledged::text, {}").format(
-                    sql.SQL("pg_catalog.to_regclass({})::oid::int8 FROM {}").format(
+                    sql.SQL("pg_catalog.to_regclass({})::oid::int8 FROM ONLY {}").format(
                         self.log.as_string(None), self.table("state")
                     )
                 )
             ).fetchone()
-            read = "SELECT * FROM {}"
+            read = "SELECT * FROM ONLY {}"
             shapes, bodies, tables = (
                 connection.execute(sql.SQL(read).format(self.table(name))).fetchall()
                 for name in ("shapes", "bodies", "tables")
@@ -280,9 +292,19 @@ class TriggerInstallation:
             if connection.execute(_IS_THERE, [self.name]).fetchone() is None:
                 return None
         check_log_granted(self.access, connection, self.name)
-        with self.access.errors("read the log's state"):
-            row = connection.execute(sql.SQL("SELECT owner FROM {}").format(state)).fetchone()
+        with self.access.errors("read the log's state"), self._held(connection):
+            row = connection.execute(sql.SQL("SELECT owner FROM ONLY {}").format(state)).fetchone()
         return row[0] if row else None
+
+    @contextmanager
+    def _held(self, connection: Connection) -> Iterator[None]:
+        """The log's tables stay as they were found: what setup makes."""
+        with connection.transaction():
+            found = check_trusted(self.access, connection, self.name, self.relations)
+            if found:
+                connection.execute(lock_log(self.name, found, "ACCESS SHARE").encode())
+                check_trusted(self.access, connection, self.name, self.relations)
+            yield
 
     def _not_set_up(self, what: str) -> SourceError:
         source = self.access.source
@@ -350,8 +372,7 @@ class TriggerInstallation:
         return [step for step in steps if step]
 
     def _creating(self) -> list[str]:
-        names = ("log", "state", "tables", "shapes", "bodies")
-        parts: dict[str, Any] = {name: self.table(name) for name in names}
+        parts: dict[str, Any] = {name: self.table(name) for name in TABLES}
         parts |= {
             "schema": sql.Identifier(self.name),
             "comment": f"{_COMMENT} {self.owner}".rstrip(),
@@ -428,7 +449,7 @@ class TriggerInstallation:
     def _drop(self, connection: Connection, schema: str) -> None:
         owner, _ = owners(self.access, connection, [schema], self.relations)[schema]
         statements = self._dropping(connection, schema, _MADE, owner)
-        for table in ("log", "tables", "shapes", "bodies", "state"):
+        for table in TABLES:
             name = sql.Identifier(schema, table)
             statements.append(sql.SQL("DROP TABLE IF EXISTS {}").format(name).as_string(None))
         statements.append(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)).as_string(None))
