@@ -31,6 +31,7 @@ from headwater.warehouse.compaction import compact
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
+from headwater.warehouse.notes import noted
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
@@ -57,12 +58,20 @@ class ViewTable:
     """One view; made by `Warehouse.view` and `Warehouse.create`."""
 
     def __init__(
-        self, name: str, plain: Path, log: Path, staging: Path, *, durable: bool = True
+        self,
+        name: str,
+        plain: Path,
+        log: Path,
+        staging: Path,
+        internal: Path,
+        *,
+        durable: bool = True,
     ) -> None:
         self.name = name
         self.plain = DeltaLog(plain, durable=durable)
         self.log = DeltaLog(log, durable=durable)
         self.staging = staging
+        self._internal = internal
         self.durable = durable
 
     # What it is
@@ -103,7 +112,11 @@ class ViewTable:
 
         Where its entry has been cleaned away, the app transactions still tell its number and
         vector, without positions. Which transactions are in above its numbers they do not tell.
+        Its vector is the last at which the view is known to be as the commit left it.
         """
+        return noted(self._internal, self._committed(snapshot))
+
+    def _committed(self, snapshot: Snapshot) -> Commit:
         if found := self._commit_entry(self.log, snapshot):
             return found
         if snapshot.transaction(EARLY):

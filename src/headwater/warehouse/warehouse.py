@@ -22,6 +22,7 @@ from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.durable import OWN, make_folder, mode_of, require_own, set_modes
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.own_files import open_lock
 from headwater.warehouse.remaking import move, write_table
 from headwater.warehouse.tables import log_table, plain_table
@@ -202,6 +203,9 @@ class Warehouse:
         if not (remains := self.remains(name)):
             self.view(name)  # says that there is none
         with self._locked():
+            notes = read_notes(self.internal)
+            if name in notes:
+                write_notes(self.internal, {n: note for n, note in notes.items() if n != name})
             for folder in remains:
                 self._throw_away(folder)
         shutil.rmtree(self._trash, ignore_errors=True)
@@ -229,7 +233,12 @@ class Warehouse:
 
     def _table(self, name: str) -> ViewTable:
         return ViewTable(
-            name, self.path / name, self._logs / name, self._staging, durable=self.durable
+            name,
+            self.path / name,
+            self._logs / name,
+            self._staging,
+            self.internal,
+            durable=self.durable,
         )
 
     def _refuse_existing(self, name: str) -> None:
