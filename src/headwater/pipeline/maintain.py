@@ -273,7 +273,7 @@ class Maintainer:
             self._write_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
             if not self._inbox:
                 break
-            self._take(maintenance, self._inbox.popleft())
+            self._take(maintenance, self._prepared(self._inbox.popleft()))
             if time.monotonic() > until:
                 self._turn.wake()
                 return
@@ -289,8 +289,7 @@ class Maintainer:
         for source, subscription in self._subscriptions.items():
             room = self._backlog - maintenance.waiting - len(self._inbox)
             if room > 0 or maintenance.owes(source):
-                for delivery in subscription.take(_AT_ONCE):
-                    self._inbox.append(self._prepared(delivery))
+                self._inbox.extend(subscription.take(_AT_ONCE))
 
     def _prepared(self, delivery: Delivery) -> Delivery:
         """A delivery with what concerns the view, on the engine that suits its size."""
