@@ -1,4 +1,4 @@
-"""Many views on one runner: threads and commits follow what happens, not how many views there are."""
+"""Many views on one runner: threads and commits follow what happens, not how many there are."""
 
 import threading
 from pathlib import Path

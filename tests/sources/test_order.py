@@ -316,6 +316,15 @@ def test_a_place_whose_marker_comes_by_is_told() -> None:
     assert order.take([Marked("m")]) == {place}
 
 
+def test_a_place_that_is_gone_is_told_nothing() -> None:
+    order, place = with_place()
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    place.replied(Reply((), Visible(frozenset()), "m"))
+    order.remove(place)
+    assert order.take([committed(1), Marked("m")]) == set()
+
+
 def test_a_paused_place_holds_back_what_it_may_need() -> None:
     order = Order()
     place = Place(order, 1, paused=True, relations={"s.r"})

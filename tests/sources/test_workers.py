@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,11 @@ LIMIT_S = 60.0
 
 def test_a_job_that_is_held_up_does_not_hold_up_the_next() -> None:
     pool, held, done = Workers("test", 2), threading.Event(), threading.Event()
-    pool.do(lambda: held.wait(LIMIT_S) and None)
+
+    def wait() -> None:
+        held.wait(LIMIT_S)
+
+    pool.do(wait)
     pool.do(done.set)
     assert done.wait(LIMIT_S)
     held.set()
@@ -53,7 +58,7 @@ def test_what_was_given_before_a_stop_is_done() -> None:
     pool, found = Workers("test", 1), list[int]()
     pool.do(lambda: time.sleep(0.05))
     for number in range(5):
-        pool.do(lambda number=number: found.append(number))  # type: ignore[misc]  # bound now
+        pool.do(partial(found.append, number))
     pool.stop()
     pool.join(LIMIT_S)
     assert found == list(range(5))

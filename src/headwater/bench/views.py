@@ -1,9 +1,9 @@
 """Hundreds of views on one runner: what a transaction costs that concerns one of them.
 
-Three SQLite databases with two tables for each of the most views there are; a view joins its two
-tables, which are in one database or in two. Each number of views is measured in a process of its
-own over the same databases, in short rounds that take turns, so that a noisy machine disturbs all
-of them alike.
+Three SQLite databases hold pairs of tables, a pair in one of them or in two; each view joins a
+pair. The first pairs belong to one view each, and get the transactions; all further views share
+the others. Each number of views is measured in a process of its own over databases that are alike,
+in short rounds that take turns, so that a noisy machine disturbs all of them alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from headwater.terminal.output import print_json, print_table
 _SOURCES = ("one", "two", "three")
 _ROWS = 20
 _WRITTEN_TO = 5
-"""So many views get the transactions, however many there are."""
+"""So many pairs of tables get the transactions, however many views there are."""
+_PAIRS = 25
 _ROUND = 20
 _LIMIT_S = 900.0
 _IDLE_S = 5.0
@@ -107,7 +108,7 @@ def views(counts: Sequence[int], transactions: int, as_json: bool) -> None:
 def measure(counts: Sequence[int], transactions: int) -> list[Figures]:
     """The figures of each number of views."""
     with ExitStack() as stack:
-        measured = [stack.enter_context(_elsewhere(count, max(counts))) for count in counts]
+        measured = [stack.enter_context(_elsewhere(count)) for count in counts]
         for _ in range(2):
             for elsewhere in measured:
                 elsewhere.round()  # warms up
@@ -137,11 +138,11 @@ class _Elsewhere:
 
 
 @contextmanager
-def _elsewhere(count: int, most: int) -> Iterator[_Elsewhere]:
+def _elsewhere(count: int) -> Iterator[_Elsewhere]:
     _say(f"starting {count} views")
     context = get_context("spawn")
     told, other = context.Pipe()
-    process = context.Process(target=_serve, args=(count, most, other), daemon=True)
+    process = context.Process(target=_serve, args=(count, other), daemon=True)
     process.start()
     other.close()
     try:
@@ -162,10 +163,10 @@ def _received(told: Connection) -> Any:
     return found
 
 
-def _serve(count: int, most: int, told: Connection) -> None:
+def _serve(count: int, told: Connection) -> None:
     """One number of views, until the other end of the pipe has enough."""
     try:
-        with tempfile.TemporaryDirectory() as folder, _Running(Path(folder), count, most) as found:
+        with tempfile.TemporaryDirectory() as folder, _Running(Path(folder), count) as found:
             told.send(found.figures)
             while told.recv() == "round":
                 told.send(found.round())
@@ -176,14 +177,14 @@ def _serve(count: int, most: int, told: Connection) -> None:
 class _Running:
     """A project with its databases and a runner that is being supervised."""
 
-    def __init__(self, folder: Path, count: int, most: int) -> None:
+    def __init__(self, folder: Path, count: int) -> None:
         self.figures = Figures(count)
         self._folder = folder
         self._visible = threading.Semaphore(0)
         self._stopping = threading.Event()
         self._written = 0
-        _write_project(folder, count, most)
-        self._databases = {source: _database(folder, source, most) for source in _SOURCES}
+        _write_project(folder, count)
+        self._databases = {source: _database(folder, source) for source in _SOURCES}
         for source in Project.open(folder).sources.values():
             source.setup()
         self._runner, self.figures.load_s = self._start()
@@ -228,9 +229,9 @@ class _Running:
         used = time.process_time()
         for _ in range(_ROUND):
             self._written += 1
-            view, row = self._written % min(_WRITTEN_TO, self.figures.views), self._written % _ROWS
-            database = self._databases[_places(view)[0]]
-            database.execute(f"UPDATE a{view} SET v = v + 1 WHERE id = {row}")
+            pair, row = self._written % min(_WRITTEN_TO, self.figures.views), self._written % _ROWS
+            database = self._databases[_places(pair)[0]]
+            database.execute(f"UPDATE a{pair} SET v = v + 1 WHERE id = {row}")
             began = time.monotonic()
             if not self._visible.acquire(timeout=_LIMIT_S):
                 raise HeadwaterError("A transaction did not become visible.")
@@ -257,41 +258,49 @@ def _wait(condition: Callable[[], bool], runner: Runner) -> None:
 # The project
 
 
-def _places(view: int) -> tuple[str, str]:
-    """Where the tables of a view are: every third view is over one source."""
-    first = view % len(_SOURCES)
-    second = first if view % 3 == 2 else (first + 1) % len(_SOURCES)
+def _places(pair: int) -> tuple[str, str]:
+    """Where the tables of a pair are: every third is in one source."""
+    first = pair % len(_SOURCES)
+    second = first if pair % 3 == 2 else (first + 1) % len(_SOURCES)
     return _SOURCES[first], _SOURCES[second]
 
 
-def _tables(source: str, most: int) -> list[str]:
-    found = [f"a{view}" for view in range(most) if _places(view)[0] == source]
-    return found + [f"b{view}" for view in range(most) if _places(view)[1] == source]
+def _tables(source: str) -> list[str]:
+    found = [f"a{pair}" for pair in range(_PAIRS) if _places(pair)[0] == source]
+    return found + [f"b{pair}" for pair in range(_PAIRS) if _places(pair)[1] == source]
 
 
-def _write_project(folder: Path, count: int, most: int) -> None:
+def _pair_of(view: int) -> int:
+    """The tables of a view; those that are written to are of no other."""
+    if view < _WRITTEN_TO:
+        return view
+    return _WRITTEN_TO + (view - _WRITTEN_TO) % (_PAIRS - _WRITTEN_TO)
+
+
+def _write_project(folder: Path, count: int) -> None:
     (folder / "views").mkdir()
     text = "[warehouse]\npath = 'warehouse'\n"
     for source in _SOURCES:
         text += f"[sources.{source}]\nkind = 'sqlite'\npath = '{source}.db'\n"
-        text += f"relations = {_tables(source, most)}\n"
+        text += f"relations = {_tables(source)}\n"
     (folder / "headwater.toml").write_text(text)
     for view in range(count):
-        first, second = _places(view)
+        pair = _pair_of(view)
+        first, second = _places(pair)
         (folder / "views" / f"v{view}.sql").write_text(
             f"CREATE MATERIALIZED VIEW v{view} AS SELECT a.id, a.v, b.name "
-            f"FROM {first}.a{view} a JOIN {second}.b{view} b ON b.id = a.b\n"
+            f"FROM {first}.a{pair} a JOIN {second}.b{pair} b ON b.id = a.b\n"
         )
 
 
-def _database(folder: Path, source: str, most: int) -> sqlite3.Connection:
+def _database(folder: Path, source: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         folder / f"{source}.db", isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = OFF")  # the source's disk is not measured
     connection.execute("BEGIN")
-    for table in _tables(source, most):
+    for table in _tables(source):
         column = "b INTEGER, v INTEGER" if table.startswith("a") else "name TEXT"
         values = "?, ?, 0" if table.startswith("a") else "?, 'name ' || ?"
         connection.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {column})")

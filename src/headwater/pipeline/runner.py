@@ -337,7 +337,7 @@ class Runner:
                     raise
 
     def _is_as_loaded(self, name: str) -> bool:
-        if name not in self.warehouse.view_names():
+        if not self.warehouse.has_view(name):
             return False
         try:
             stored = self.warehouse.view(name).definition["select"]
@@ -351,7 +351,7 @@ class Runner:
         stored = definition_json(definition)
         narrow = definition.view.narrowed()
         choice = self.project.choose(replace(definition, view=narrow))
-        if not status.anew and name in self.warehouse.view_names():
+        if not status.anew and self.warehouse.has_view(name):
             difference = describe_difference(self.warehouse.view(name).definition, stored)
             if difference is not None:
                 raise InputError(difference)
@@ -381,7 +381,7 @@ class Runner:
         except HeadwaterError as error:
             status.stop(error)
             return
-        exists = status.name in self.warehouse.view_names()
+        exists = self.warehouse.has_view(status.name)
         status.state = "running" if exists and not status.anew else "loading"
         status.failure = None
         status.maintainer = Maintainer(
@@ -400,7 +400,7 @@ class Runner:
     def _obtain(self, plan: Plan, status: ViewStatus, wake: Wake) -> Obtained:
         """A view's table; loaded first where there is none, or loaded anew. In a worker."""
         name = plan.view.name
-        if name in self.warehouse.view_names() and not status.anew:
+        if self.warehouse.has_view(name) and not status.anew:
             return Obtained(self.warehouse.view(name))
 
         def report(tally: Tally) -> None:
@@ -564,7 +564,7 @@ class Runner:
             status = self.views[name]
             self._stop_view(status)
             with status.lock:
-                status.anew = name in self.warehouse.view_names()
+                status.anew = self.warehouse.has_view(name)
             status.requests.append(request)
             status.note = status.because = ""
             status.wait(None, 0.0)

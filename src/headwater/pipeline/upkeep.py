@@ -167,7 +167,7 @@ class Upkeep:
         keep = timedelta(seconds=self._retention_s)
         for view in self._views():
             with view.lock:
-                if view.name in self._warehouse.view_names():
+                if self._warehouse.has_view(view.name):
                     self._warehouse.view(view.name).clean_up(keep)
 
 

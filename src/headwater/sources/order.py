@@ -158,6 +158,7 @@ class Order:
         for relation in [""] if place.relations is None else place.relations:
             self._places[relation].discard(place)
         self._behind.discard(place)
+        self._awaited = {m: found for m, found in self._awaited.items() if found is not place}
 
     @property
     def first_known(self) -> int:

@@ -92,8 +92,9 @@ class Subscription:
         self.wake(0.0)
 
     def close(self) -> None:
-        self._closed = True
-        self._channel.unsubscribe(self)
+        with self._channel.changed:
+            self._closed = True
+            self._channel.unsubscribe(self)
 
     def take(self, most: int) -> Sequence[Delivery]:
         """What is next, some of it; nothing if there is nothing yet, or the channel is closed.
@@ -172,6 +173,8 @@ class Subscription:
         if not again:
             self._answer_by = time.monotonic() + self._channel.ask_limit_s
         with self._channel.changed:
+            if self._closed:
+                return
             self.place.replied(reply)
             ready = self.place.has_work
         self.wake(0.0 if ready else self._answer_by)

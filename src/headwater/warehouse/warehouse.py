@@ -111,8 +111,12 @@ class Warehouse:
             return []
         return sorted(item.name for item in self._logs.iterdir() if is_table(item))
 
+    def has_view(self, name: str) -> bool:
+        return name == Path(name).name and is_table(self._logs / name)
+
     def view(self, name: str) -> ViewTable:
-        if name not in (names := self.view_names()):
+        if not self.has_view(name):
+            names = self.view_names()
             raise InputError(
                 f"There is no view '{name}' in the warehouse {self.path}.",
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
@@ -133,7 +137,7 @@ class Warehouse:
         key: Sequence[str] = (),
     ) -> ViewTable:
         """Load a view: a new one, or in place of what it had, which is one more version of it."""
-        load = self.view(name).replace if name in self.view_names() else partial(self.create, name)
+        load = self.view(name).replace if self.has_view(name) else partial(self.create, name)
         load(
             schema=schema,
             definition=definition,
@@ -242,7 +246,7 @@ class Warehouse:
         )
 
     def _refuse_existing(self, name: str) -> None:
-        if name in self.view_names():
+        if self.has_view(name):
             raise InputError(
                 f"The view '{name}' is already in the warehouse {self.path}.",
                 "Drop it first to load it anew.",
