@@ -33,7 +33,7 @@ _SOURCES = ("one", "two", "three")
 _ROWS = 20
 _WRITTEN_TO = 5
 """So many pairs of tables get the transactions, however many views there are."""
-_PAIRS = 25
+_PAIRS = 15
 _ROUND = 20
 _LIMIT_S = 900.0
 _IDLE_S = 5.0

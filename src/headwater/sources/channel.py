@@ -207,14 +207,27 @@ class Channel:
 
     def catch_up(self, limit_s: float = 60.0) -> None:
         """Return when everything has been read that was committed before the call."""
-        wrapper = self.source.open_wrapper()
-        try:
-            marker = wrapper.ask(()).marker
-            self.wait_for_marker(marker, time.monotonic() + limit_s)
+        deadline = time.monotonic() + limit_s
+        markers: list[str | None] = []
+        failures: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                markers.append(self.connections.ask(()).marker)
+            except Exception as error:
+                failures.append(error)
             with self.changed:
-                self.order.forget(marker)
-        finally:
-            wrapper.close()
+                self.changed.notify_all()
+
+        self.connections.do(ask)
+        with self.changed:
+            self.changed.wait_for(lambda: markers or failures or self._stopping, limit_s)
+        for failure in failures:
+            raise failure
+        marker = markers[0] if markers else ""  # which never comes by: then it is told why
+        self.wait_for_marker(marker, deadline)
+        with self.changed:
+            self.order.forget(marker)
 
     def wait_for_marker(self, marker: str | None, deadline: float) -> None:
         """Return when a marker has come by in the log."""
