@@ -326,7 +326,9 @@ class Maintainer:
     def _ask(self, ask: Ask) -> None:
         self.counters.questions += 1
         self._asked[ask.label] = time.monotonic()
-        self._subscriptions[ask.source].ask(ask)
+        subscription = self._subscriptions[ask.source]
+        subscription.put(ask)
+        self._inbox.extend(subscription.take(_AT_ONCE))  # has it asked at once
 
     def _write_all(self, maintenance: Maintenance, commits: Sequence[Commit]) -> None:
         for commit in commits:

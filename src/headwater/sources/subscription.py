@@ -76,9 +76,13 @@ class Subscription:
 
     def ask(self, ask: Ask) -> None:
         """Put a question; its answer comes in its place among the deliveries."""
+        self.put(ask)
+        self.wake(0.0)
+
+    def put(self, ask: Ask) -> None:
+        """The same for who takes what is next anyway: nobody is woken for it."""
         with self._channel.changed:
             self.place.ask(ask)
-        self.wake(0.0)
 
     def split(self, snapshot: Snapshot, known: int) -> int | None:
         """The last number up to which what concerns it is in a snapshot; None if none fits."""
