@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SUPERVISE_S = 0.5
+_SHARE = 50
+"""What is done again and again waits at least so many times as long as it took: it grows with the
+number of views, and must not take the processor from them."""
 _RETRY_S = 5.0
 _STOP_S = 5.0
 """How long a stop waits for what is under way, and once more when it has been cancelled."""
@@ -150,6 +153,7 @@ class Runner:
         self._loads = Workers("loads", _LOADS)
         self._clock = Clock()
         self._note_at = 0.0
+        self._files_at = 0.0
         self._upkeep: Upkeep | None = None
         self._files = file_signature(project.folder)
         self._files_trouble = ""
@@ -188,8 +192,10 @@ class Runner:
         if self._upkeep is not None and self._upkeep.failure is not None:
             raise self._upkeep.failure
         self.lease.check()
-        if self._all:
+        if self._all and time.monotonic() >= self._files_at:
+            began = time.monotonic()
             self._look_at_files()
+            self._files_at = _again(began)
         self._load_unsound()
         for status in self.views.values():
             self._look_after(status)
@@ -202,12 +208,14 @@ class Runner:
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
         if time.monotonic() >= self._note_at:
+            began = time.monotonic()
             self._write_notes()
-            self._note_at = time.monotonic() + _NOTE_S
+            self._note_at = _again(began, _NOTE_S)
         states = [(status.name, status.state) for status in self.views.values()]
         if time.monotonic() >= self._status_at or states != self._told:
+            began = time.monotonic()
             self._write_status()
-            self._status_at, self._told = time.monotonic() + _SUPERVISE_S, states
+            self._status_at, self._told = _again(began, _SUPERVISE_S), states
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
@@ -627,6 +635,12 @@ class Runner:
         with suppress(OSError):  # a full disk is told by what cannot do without it
             temporary.write_text(json.dumps(self.describe()))
             temporary.replace(path)
+
+
+def _again(began: float, at_least_s: float = 0.0) -> float:
+    """When something that began at a time, and is over now, is next to be done."""
+    now = time.monotonic()
+    return now + max(at_least_s, _SHARE * (now - began))
 
 
 def _join(maintainers: Sequence[Maintainer]) -> None:
