@@ -160,7 +160,7 @@ class Follower:
             (self._sync if self.written else self._write)(random)
 
     def next_of(self, place: Place) -> Committed:
-        held = self.order.held(place.cursor, 1)
+        held = self.order.held([place.cursor])
         item = held[0].item if held else numbered_of(self.disk[place.cursor - 1])
         assert isinstance(item, Committed)
         return item

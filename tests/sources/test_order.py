@@ -116,7 +116,7 @@ class World:
             case Inquire():
                 self.inquiring = True
             case Deliver():
-                found = self.order.held(self.place.cursor, 1)
+                found = self.order.held([self.place.cursor])
                 assert found
                 assert isinstance(found[0].item, Committed)
                 self.place.delivered(found[0].item)
@@ -299,7 +299,7 @@ def test_a_place_that_nothing_concerns_is_at_the_end_and_keeps_nothing() -> None
     assert place.cursor == order.needed == 3
     assert not place.has_work
     order.trim()
-    assert order.held(2, 1) is None
+    assert order.held([2]) is None
     order.take([committed(3, "s.r"), committed(4, "s.aside")])
     assert place.cursor == order.needed == 3
     assert place.has_work
@@ -356,21 +356,21 @@ def test_what_was_read_by_an_earlier_process_concerns_the_same_places() -> None:
 def test_what_every_place_is_past_is_dropped() -> None:
     order, place = with_place()
     order.take([committed(1), committed(2)])
-    assert order.held(1, 9)
+    assert order.held([1])
     place.delivered(committed(1))
     order.trim()
-    assert order.held(1, 9) is None
-    assert [held.item for held in order.held(2, 9) or ()] == [committed(2)]
+    assert order.held([1]) is None
+    assert [held.item for held in order.held([2]) or ()] == [committed(2)]
 
 
 def test_what_is_not_kept_elsewhere_is_not_dropped() -> None:
     kept: set[int] = set()
     order = Order(is_kept=kept.__contains__)
     order.take([committed(1)])
-    assert order.held(1, 1)
+    assert order.held([1])
     kept.add(1)
     order.trim()
-    assert order.held(1, 1) is None
+    assert order.held([1]) is None
 
 
 def test_stamps_that_were_dropped_are_known_again() -> None:

@@ -250,17 +250,19 @@ class Channel:
     def following(self, place: Place, upto: int, most: int) -> Sequence[tuple[int, Held]]:
         """Some of what concerns a place up to a number, with its numbers, at least one."""
         with self.changed:
-            numbers = self.order.concerning(place, place.cursor, min(most, _AT_ONCE))
-            first, last = numbers[0], max(n for n in numbers if n <= upto)
-            held = self.order.held(first, last - first + 1)
-            if held is not None:
-                return [(number, held[number - first]) for number in numbers if number <= upto]
-        at_once = min(_AT_ONCE, upto - first + 1)
-        found = self._history.recall(first - 1, at_once) if self._history is not None else ()
+            numbers = self.order.concerning(place, place.cursor, most)
+            numbers = [number for number in numbers if number <= upto]
+            if held := self.order.held(numbers):
+                return list(zip(numbers, held, strict=True))
+        first, last = numbers[0], numbers[-1]
+        found = self._recalled(first, min(_AT_ONCE, last - first + 1))
+        return [(number, held) for number, held in found if place.is_concerned(held.item)]
+
+    def _recalled(self, first: int, most: int) -> Sequence[tuple[int, Held]]:
+        found = self._history.recall(first - 1, most) if self._history is not None else ()
         if not found:
             raise self._forgotten(first - 1)
-        numbered = list(enumerate(found, first))[: last - first + 1]
-        return [(number, Held(item, 0.0)) for number, item in numbered if place.is_concerned(item)]
+        return [(number, Held(item, 0.0)) for number, item in enumerate(found, first)]
 
     def sleep(self, seconds: float) -> None:
         with self.changed:

@@ -225,12 +225,11 @@ class Order:
             self._markers.pop(marker, None)
             self._awaited.pop(marker, None)
 
-    def held(self, first: int, most: int) -> Sequence[Held] | None:
-        """Some of what follows, from a number on; None if it is not held any more."""
-        at = first - self.first_held
-        if at < 0:
+    def held(self, numbers: Sequence[int]) -> Sequence[Held] | None:
+        """What has these numbers; None if the first is not held any more."""
+        if numbers[0] < self.first_held:
             return None
-        return [self._held[n] for n in range(at, min(at + most, len(self._held)))]
+        return [self._held[number - self.first_held] for number in numbers]
 
     def stamps(self, first: int) -> Sequence[Stamps]:
         """Of everything from a number on."""
