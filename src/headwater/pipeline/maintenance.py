@@ -9,7 +9,8 @@ need not be unique. Unless every state is to be shown, what is ready while more 
 is committed together.
 
 What does not concern the view is not delivered. Its vector moves on over it, without a commit:
-how far a view has come that does not change is noted elsewhere (see `warehouse.notes`).
+how far a view has come that nothing concerns is noted elsewhere (see `warehouse.notes`). What
+it has taken in and what did not change it is committed when it has been quiet for a while.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
 from headwater.warehouse.vectors import Vector
 
+UNCHANGED_S = 5.0
+"""After how long a quiet view commits what it has taken in without a change."""
 _MOST_UNCHANGED = 5000
-"""After how many transactions that change nothing that is committed all the same."""
 _MOST_TOGETHER = 1000
 _LONGEST_TOGETHER_S = 0.2
 
@@ -272,13 +274,15 @@ class Maintenance:
             found += self._gathered()
         if not self._pending.delta and not found:
             self.visible = self.vector
-            if len(self._pending.received) > _MOST_UNCHANGED:
+            taken_in = len(self._pending.received)
+            is_quiet = not more and now >= self._written_at + UNCHANGED_S
+            if taken_in > _MOST_UNCHANGED or (taken_in and is_quiet):
                 found.append(self._unchanged())
         return found
 
     def finish(self) -> Sequence[Commit]:
-        """What is to be written at the end: all that is ready."""
-        return self._gathered()
+        """What is to be written at the end: all that is ready, and what was taken in."""
+        return self._gathered() or ([self._unchanged()] if self._pending.received else [])
 
     def written(self, commit: Commit, now: float) -> None:
         """A commit is in the table."""
@@ -288,7 +292,9 @@ class Maintenance:
     @property
     def due(self) -> float:
         """Until when it may be left alone if nothing arrives."""
-        return self._due_at() if self._pending.delta else math.inf
+        if self._pending.delta:
+            return self._due_at()
+        return self._written_at + UNCHANGED_S if self._pending.received else math.inf
 
     def _gathered(self) -> list[Commit]:
         """The commit of everything that is pending, if that changes the view."""
