@@ -158,8 +158,14 @@ class Maintainer:
         return reached
 
     def stop(self) -> None:
-        """Commit what is ready and end."""
+        """Commit what is ready and end; at once, if it waits to be opened or loaded."""
         self._stopping = True
+        if self._owned.acquire(blocking=False):
+            try:
+                if self._maintenance is None and self.is_running:
+                    self._end()
+            finally:
+                self._owned.release()
         self._turn.wake()
 
     def join(self, limit_s: float | None = None) -> None:
