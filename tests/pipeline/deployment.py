@@ -2,11 +2,13 @@
 
 Sources log transactions, and make them visible in another order where that changes nothing else;
 what is read goes to a change log, of which a crash keeps what was synced; each view has a place
-in each order and commits. Every choice is drawn from one seed.
+in each order and commits, or notes how far it has come without a change: some transactions are
+of no concern to it. Every choice is drawn from one seed.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,20 +17,21 @@ from typing import Any
 
 from headwater.algebra.evaluate import evaluate, evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.algebra.values import Row
+from headwater.algebra.schema import Schema
+from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
 from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, identity, relevant
+from headwater.pipeline.maintenance import Commit, Maintenance, Plan, Received, identity, relevant
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.project.choice import choose
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.protocol.transactions import Transaction
+from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Committed, Logged, Marked, Reply, as_it_is
-from headwater.sources.order import Answer, Deliver, Inquire, Order, Place, stamps_of
+from headwater.sources.order import Answer, Deliver, Inquire, Order, Place
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.changes import Change, Record
 from headwater.warehouse.vectors import Reached, Vector
@@ -157,18 +160,18 @@ class Follower:
             (self._sync if self.written else self._write)(random)
 
     def next_of(self, place: Place) -> Committed:
-        held = self.order.held(place.cursor, 1)
+        held = self.order.held([place.cursor])
         item = held[0].item if held else numbered_of(self.disk[place.cursor - 1])
         assert isinstance(item, Committed)
         return item
 
-    def place(self, after: int) -> Place:
+    def place(self, after: int, relations: frozenset[str]) -> Place:
         """A place behind a number, as a channel makes it."""
-        place = Place(self.order, after + 1)
-        self.order.places.append(place)
-        stamps = [stamps_of(numbered_of(record)) for record in self.disk]
-        self.order.recall(after, stamps[after:])
-        place.received(stamps[:after])
+        place = Place(self.order, after + 1, True, relations)
+        self.order.add(place)
+        self.order.recall(0, [numbered_of(record) for record in self.disk])
+        place.remember(1)
+        place.resume(after)
         return place
 
 
@@ -179,6 +182,11 @@ class MaintainedView:
     plan: Plan
     contents: Rows
     vector: Vector
+    """That of the last commit."""
+    commits: int = 0
+    note: tuple[int, Vector] | None = None
+    """How far it came without a change after a commit, by the number of that."""
+    claimed: dict[str, int] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
     maintenance: Maintenance = field(init=False)
     places: dict[str, Place] = field(default_factory=dict)
@@ -186,11 +194,25 @@ class MaintainedView:
 
     def start(self, followers: Mapping[str, Follower]) -> None:
         self.inbox.clear()
-        self.maintenance = Maintenance(self.plan, self.vector)
+        vector = self.vector
+        if self.note is not None and self.note[0] == self.commits:
+            vector = self.note[1]
+        self.maintenance = Maintenance(self.plan, vector)
         self.places = {
-            source: followers[source].place(reached.number)
-            for source, reached in self.vector.items()
+            source: followers[source].place(reached.number, self.plan.relations(source))
+            for source, reached in vector.items()
         }
+
+    def claim(self, vector: Vector, received: Sequence[Received] = ()) -> None:
+        """The contents are the view at a vector, in which these were reflected last, in order."""
+        ends = [(source, at.number) for source, at in vector.items()]
+        assert not any(at.also for at in vector.values()), "chosen algorithms commit in order"
+        taken = []
+        for source, number in [*((r.source, r.number) for r in received), *ends]:
+            while self.claimed.get(source, 0) < number:
+                self.claimed[source] = self.claimed.get(source, 0) + 1
+                taken.append(identity(source, self.claimed[source]))
+        self.claims.append(Claim(self.contents, tuple(taken)))
 
 
 class Deployment:
@@ -201,18 +223,13 @@ class Deployment:
         self.random = Random(seed)
         self.crashes = crashes
         self.now = 0.0
-        self.history = _named(scenario.history)
+        self.history = _named(_with_asides(scenario.history, self.random))
         self.followers = {
             source: Follower(
-                Database(
-                    source,
-                    {r.name: scenario.initial[r.name] for r in scenario.relations.values()
-                     if r.source == source},
-                    self.history.transactions[source],
-                )
+                Database(source, self.history.initial, self.history.transactions[source])
             )
             for source in scenario.sources
-        }  # fmt: skip
+        }
         self.views = [self._view(scenario.view, level) for level in levels]
         self.start()
 
@@ -226,6 +243,8 @@ class Deployment:
         for follower in self.followers.values():
             follower.start()
         for view in self.views:
+            if self.random.random() < 0.2:
+                view.note = None  # it was lost
             view.start(self.followers)
 
     # Steps
@@ -245,18 +264,25 @@ class Deployment:
             yield from follower.steps()
         for view in self.views:
             for source, place in view.places.items():
-                if self._has_work(self.followers[source], view, place):
+                if place.has_work:
                     yield _with(self.work, view, source)
             if view.inbox:
                 yield _with(self.take, view)
-            elif view.maintenance.vector != view.vector:
+            elif view.maintenance.due < math.inf:
                 yield _with(self.tick, view)
+            elif any(self._passed(view, s) > view.claimed.get(s, 0) for s in view.places):
+                yield _with(self.write_note, view)
 
-    def _has_work(self, follower: Follower, view: MaintainedView, place: Place) -> bool:
-        reply = place._reply
-        return place.has_work and (
-            reply is None or place._upto is not None or follower.order.has_passed(reply.marker)
-        )
+    def _passed(self, view: MaintainedView, source: str) -> int:
+        """Up to where everything was taken, or is of no concern, and is on disk."""
+        return min(view.places[source].cursor - 1, self.followers[source].recording.end)
+
+    def write_note(self, view: MaintainedView) -> None:
+        for source in view.places:
+            view.maintenance.move_on(source, self._passed(view, source))
+        if view.maintenance.is_settled:
+            view.note = (view.commits, view.maintenance.vector)
+            view.claim(view.maintenance.vector, view.maintenance._pending.received)
 
     def work(self, view: MaintainedView, source: str) -> None:
         """One thing that a subscription does."""
@@ -293,8 +319,9 @@ class Deployment:
             for source, reached in commit.vector.items():
                 self.followers[source].make_durable(reached.number, self.random)
             view.contents = view.contents + commit.delta
-            view.claims.append(Claim(view.contents, tuple(_taken_in(view.vector, commit))))
+            view.claim(commit.vector, commit.received)
             view.vector = commit.vector
+            view.commits += 1
             view.maintenance.written(commit, self.now)
 
     def certificates(self) -> list[Certificate]:
@@ -319,12 +346,20 @@ def _named(history: History) -> History:
     )
 
 
-def _taken_in(before: Vector, commit: Commit) -> Iterator[str]:
-    """What a commit takes in, in the order in which it was reflected."""
-    reached = {source: at.number for source, at in before.items()}
-    ends = [(source, at.number) for source, at in commit.vector.items()]
-    assert not any(at.also for at in commit.vector.values()), "chosen algorithms commit in order"
-    for source, number in [*((r.source, r.number) for r in commit.received), *ends]:
-        while reached[source] < number:
-            reached[source] += 1
-            yield identity(source, reached[source])
+def _with_asides(history: History, random: Random) -> History:
+    """The same with transactions between that change nothing of the view."""
+    schema = Schema.of([("n", INT)])
+    initial = {**history.initial, **{_aside(s): Rows.empty(schema) for s in history.sources}}
+    transactions = {}
+    for source, found in history.transactions.items():
+        mixed = list(found)
+        for number in range(random.randint(0, 4)):
+            update = Update(_aside(source), Rows.of(schema, [[number]]))
+            aside = Transaction(f"aside {number}", (update,), (source,), (source,))
+            mixed.insert(random.randint(0, len(mixed)), aside)
+        transactions[source] = tuple(mixed)
+    return replace(history, initial=initial, transactions=transactions)
+
+
+def _aside(source: str) -> str:
+    return f"{source}.aside"

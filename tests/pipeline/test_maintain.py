@@ -94,8 +94,27 @@ def test_what_waits_for_a_view_that_asks_nothing_is_committed_together(
 def test_transactions_that_were_in_early_stay_in_after_a_restart() -> None:
     progress = Progress({"x": Reached(3, None, (5, 7))})
     assert [n for n in range(4, 9) if progress.was_early("x", n)] == [5, 7]
-    progress.reflect("x", 4, {"at": 4})
+    take_in(progress, 4)
     assert progress.vector["x"] == Reached(5, None, (7,))
-    progress.reflect("x", 5, {"at": 5})
-    progress.reflect("x", 6, {"at": 6})
+    take_in(progress, 5)
+    take_in(progress, 6)
     assert progress.vector["x"].number == 7
+
+
+def take_in(progress: Progress, number: int) -> None:
+    progress.receive("x", number, {"at": number})
+    progress.reflect("x", number)
+
+
+def test_a_view_that_nothing_concerns_comes_along() -> None:
+    progress = Progress({"x": Reached(3, {"at": 3})})
+    progress.move_on("x", 9, {"at": 9})
+    assert progress.vector["x"] == Reached(9, {"at": 9})
+    progress.receive("x", 20, {"at": 20})
+    progress.receive("x", 30, {"at": 30})
+    progress.move_on("x", 40)
+    assert progress.vector["x"].number == 19
+    progress.reflect("x", 30)
+    assert progress.vector["x"] == Reached(19, None, (30,))
+    progress.reflect("x", 20)
+    assert progress.vector["x"] == Reached(40, None)

@@ -13,7 +13,8 @@ from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
 from headwater.sources.contract import Position, Progressed, Snapshot
-from headwater.sources.order import Numbered, Place
+from headwater.sources.order import Numbered, Order, Place
+from headwater.warehouse.vectors import Reached, Vector
 from tests.pipeline.deployment import Deployment
 
 SEEDS = range(2000 if os.environ.get("HEADWATER_STRESS") == "1" else 40)
@@ -98,12 +99,10 @@ def watermark_that_jumps(patch: pytest.MonkeyPatch) -> None:
     """A view that has a transaction is taken to have all before it."""
     reflected = Progress.reflect
 
-    def reflect(
-        self: Progress, source: str, number: int, position: Position | None, concerns: bool = True
-    ) -> None:
+    def reflect(self: Progress, source: str, number: int, concerns: bool = True) -> None:
         for earlier in range(self.vector[source].number + 1, number):
-            reflected(self, source, earlier, position, concerns)
-        reflected(self, source, number, position, concerns)
+            reflected(self, source, earlier, concerns)
+        reflected(self, source, number, concerns)
 
     patch.setattr(Progress, "reflect", reflect)
 
@@ -121,6 +120,32 @@ def vector_before_its_change(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Maintenance, "tick", tick)
 
 
+def passed_though_it_concerns(patch: pytest.MonkeyPatch) -> None:
+    """A view is taken to have what it has yet to receive."""
+    patch.setattr(
+        Deployment, "_passed", lambda self, view, source: self.followers[source].recording.end
+    )
+
+
+def noted_before_it_is_settled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Maintenance, "is_settled", True)
+    patch.setattr(Maintenance, "vector", property(lambda self: received(self)))
+
+    def received(maintenance: Maintenance) -> Vector:
+        sources = maintenance._progress._sources.items()
+        return {name: Reached(source._passed, None) for name, source in sources}
+
+
+def asides_that_concern(patch: pytest.MonkeyPatch) -> None:
+    """What a place is spared is taken for what it has."""
+    concerning = Order.concerning
+
+    def spared(self: Order, place: Place, first: int, most: int | None = None) -> Sequence[int]:
+        return [n for n in concerning(self, place, first, most) if n % 3]
+
+    patch.setattr(Order, "concerning", spared)
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -132,6 +157,9 @@ def vector_before_its_change(patch: pytest.MonkeyPatch) -> None:
         states_taken_together,
         watermark_that_jumps,
         vector_before_its_change,
+        passed_though_it_concerns,
+        noted_before_it_is_settled,
+        asides_that_concern,
     ],
 )
 def test_a_fault_that_is_put_back_is_found(

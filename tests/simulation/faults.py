@@ -16,7 +16,7 @@ from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
 from headwater.project import needs
 from headwater.simulation import judge, process
-from headwater.sources.contract import Position, Progressed, Snapshot
+from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Place
 from headwater.storage.contract import Content
 from headwater.storage.local import AppendedFile, LocalStorage
@@ -174,12 +174,10 @@ def watermark_that_jumps(patch: Patch) -> None:
     """A view that has a transaction is taken to have all before it."""
     reflected = Progress.reflect
 
-    def reflect(
-        self: Progress, source: str, number: int, position: Position | None, concerns: bool = True
-    ) -> None:
+    def reflect(self: Progress, source: str, number: int, concerns: bool = True) -> None:
         for earlier in range(self.vector[source].number + 1, number):
-            reflected(self, source, earlier, position, concerns)
-        reflected(self, source, number, position, concerns)
+            reflected(self, source, earlier, concerns)
+        reflected(self, source, number, concerns)
 
     patch.setattr(Progress, "reflect", reflect)
 

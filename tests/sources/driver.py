@@ -13,6 +13,7 @@ from typing import Any
 from headwater.algebra.rows import Rows
 from headwater.check.certificate import Claim
 from headwater.check.history import History
+from headwater.errors import HeadwaterError
 from headwater.protocol.effects import Apply, Ask, apply_actions
 from headwater.protocol.events import TransactionArrived
 from headwater.protocol.managers import ViewManager
@@ -20,6 +21,7 @@ from headwater.protocol.transactions import Transaction
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Source
 from headwater.sources.subscription import Delivery
+from tests.sources.following import follow
 
 
 class Driver:
@@ -36,8 +38,10 @@ class Driver:
         self.state = manager.start(view, base)
         self.inbox: queue.Queue[Delivery] = queue.Queue(maxsize=1000)
         self.channels = {source.name: Channel(source) for source in sources}
+        self.failures: list[HeadwaterError] = []
         self.subscriptions = {
-            name: channel.subscribe(self.inbox.put) for name, channel in self.channels.items()
+            name: follow(channel, self.inbox.put, self.failures.append)
+            for name, channel in self.channels.items()
         }
         self.received: dict[str, list[Transaction]] = {name: [] for name in self.channels}
         self.claims: list[Claim] = []
@@ -47,12 +51,12 @@ class Driver:
 
     def step(self, timeout_s: float) -> bool:
         """Take one event in; False if none came."""
+        for failure in self.failures:
+            raise failure
         try:
             delivery = self.inbox.get(timeout=timeout_s)
         except queue.Empty:
             return False
-        if delivery.error is not None:
-            raise delivery.error
         assert delivery.event is not None
         if isinstance(delivery.event, TransactionArrived):
             self.received[delivery.source].append(delivery.event.transaction)

@@ -19,7 +19,7 @@ from headwater.sources.subscription import Delivery
 class Oracle:
     """A subscriber that knows what every answer must be.
 
-    `deliver` is called by the channel; `ask` remembers what was asked.
+    `deliver` and `fail` are called by who follows the channel; `asked` is what was asked.
     """
 
     state: dict[str, Rows]
@@ -47,9 +47,11 @@ class Oracle:
                             self.mismatches.append(f"{transaction.id}: {relation} below zero")
                 case AnswerArrived(label=label, results=results):
                     self._compare(label, results)
-                case _:
-                    assert delivery.error is not None
-                    self.errors.append(delivery.error)
+            self.changed.notify_all()
+
+    def fail(self, error: HeadwaterError) -> None:
+        with self.changed:
+            self.errors.append(error)
             self.changed.notify_all()
 
     def _compare(self, label: str, results: tuple[Rows, ...]) -> None:

@@ -20,10 +20,12 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, bind_delta, query_of
 from headwater.algebra.values import INT, TEXT
+from headwater.errors import HeadwaterError
 from headwater.protocol.effects import Ask
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Position, Source
-from headwater.sources.subscription import Delivery, Subscription
+from headwater.sources.subscription import Subscription
+from tests.sources.following import follow
 from tests.sources.harness import Harness, Writer
 from tests.sources.kinds import HARNESSES
 from tests.sources.oracle import Oracle
@@ -87,7 +89,7 @@ def listening(
 ) -> Iterator[tuple[Oracle, Subscription]]:
     channel = Channel(source, after)
     oracle = Oracle(dict(state))
-    subscription = channel.subscribe(oracle.deliver)
+    subscription = follow(channel, oracle.deliver, oracle.fail)
     channel.start()
     try:
         yield oracle, subscription
@@ -235,9 +237,9 @@ def test_subscribers_get_the_same_order_and_do_not_wait_for_each_other(
     state = contents(harness, source)
     channel = Channel(source)
     fast, slow = Oracle(dict(state)), Oracle(dict(state))
-    channel.subscribe(fast.deliver)
+    follow(channel, fast.deliver, fast.fail)
     slow.changed.acquire()  # holds the second subscriber up inside its first delivery
-    channel.subscribe(slow.deliver)
+    follow(channel, slow.deliver, slow.fail)
     channel.start()
     try:
         for number in range(5):
@@ -259,9 +261,9 @@ def test_a_subscriber_is_told_why_a_log_ended_also_when_its_channel_is_closed_by
     channel.start()
     wait_until(lambda: channel.is_over)
     channel.close()
-    told: Queue[Delivery] = Queue()
-    channel.subscribe(told.put, 0)
-    assert told.get(timeout=60).error is channel.trouble
+    told: Queue[HeadwaterError] = Queue()
+    follow(channel, lambda delivery: None, told.put, 0)
+    assert told.get(timeout=60) is channel.trouble
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 A source writes a transaction to its log, and makes it visible some time afterwards: in another
 order, if it likes. A marker that is written with an answer comes behind everything that is visible.
+Some of its transactions change a relation that is of no concern to the subscriber.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.protocol.effects import Ask
-from headwater.protocol.transactions import Transaction
+from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken, Committed, Logged, Marked, Reply, Snapshot
 from headwater.sources.order import Answer, Deliver, Inquire, Order, Place, stamps_of
 
@@ -37,6 +40,8 @@ class Source:
 
     units: tuple[Unit, ...]
     appear: tuple[int, ...]
+    aside: frozenset[int]
+    """Transactions of another relation."""
     log: list[Logged] = field(default_factory=list)
     logged: int = 0
     visible: int = 0
@@ -55,8 +60,9 @@ class Source:
             return
         *others, stamp = self.units[self.logged]
         self.logged += 1
+        update = Update("s.aside" if stamp in self.aside else "s.r", NOTHING)
         self.log.append(
-            Committed(Transaction(f"T{stamp}", (), ("s",), ("s",)), {}, stamp, tuple(others))
+            Committed(Transaction(f"T{stamp}", (update,), ("s",), ("s",)), {}, stamp, tuple(others))
         )
 
     def reply(self) -> Reply:
@@ -86,17 +92,8 @@ class World:
             yield "ask"
         if self.inquiring:
             yield "reply"
-        elif self.place.has_work and not self.is_awaiting:
+        elif self.place.has_work:
             yield "work"
-
-    @property
-    def is_awaiting(self) -> bool:
-        reply = self.place._reply
-        return reply is not None and not self.order.has_passed(reply.marker) and not self.is_placed
-
-    @property
-    def is_placed(self) -> bool:
-        return self.place._upto is not None
 
     def step(self, name: str) -> None:
         match name:
@@ -119,7 +116,7 @@ class World:
             case Inquire():
                 self.inquiring = True
             case Deliver():
-                found = self.order.held(self.place.cursor, 1)
+                found = self.order.held([self.place.cursor])
                 assert found
                 assert isinstance(found[0].item, Committed)
                 self.place.delivered(found[0].item)
@@ -127,7 +124,7 @@ class World:
             case Answer(_, reply):
                 assert isinstance(reply.snapshot, Visible)
                 reflected = {stamp for unit in self.delivered for stamp in unit}
-                assert reply.snapshot.stamps == reflected
+                assert reply.snapshot.stamps - self.source.aside == reflected
                 self.place.answered()
                 self.answers += 1
 
@@ -141,16 +138,23 @@ class World:
         )
 
 
-def explore(units: tuple[Unit, ...], appear: tuple[int, ...], kind: type[Place], log: int) -> int:
+def explore(
+    units: tuple[Unit, ...],
+    appear: tuple[int, ...],
+    kind: type[Place],
+    log: int,
+    aside: frozenset[int] = frozenset(),
+) -> int:
     """Go every way to every end, where all must have been delivered and answered; how many ends.
 
     A question that is asked again writes one more marker each time: beyond `log` entries the
     source has settled before it answers.
     """
     order = Order()
-    place = kind(order, 1)
-    order.places.append(place)
-    waiting, known, ends = [World(Source(units, appear), order, place, questions=2)], set(), 0
+    place = kind(order, 1, relations={"s.r"} if aside else None)
+    order.add(place)
+    source = Source(units, appear, aside)
+    waiting, known, ends = [World(source, order, place, questions=2)], set(), 0
     while waiting:
         world = waiting.pop()
         if world.key in known:
@@ -159,7 +163,8 @@ def explore(units: tuple[Unit, ...], appear: tuple[int, ...], kind: type[Place],
         steps = list(world.steps())
         if not steps:
             ends += 1
-            assert world.delivered == list(units)
+            assert world.delivered == [unit for unit in units if aside.isdisjoint(unit)]
+            assert world.place.cursor == len(units) + 1
             assert world.answers == 2
         if len(world.source.log) >= log and len(steps) > 1:
             steps = [step for step in steps if step != "reply"]
@@ -186,6 +191,33 @@ def test_an_answer_reflects_exactly_what_was_delivered_before_it(case: str) -> N
     assert explore(units, appear, Place, log=6) > 0
 
 
+ASIDE = {
+    "none is of concern": (((1,), (2,)), (2, 1), {1, 2}),
+    "the first is of no concern": (((1,), (2,)), (2, 1), {1}),
+    "the last is of no concern": (((1,), (2,)), (2, 1), {2}),
+    "one between": (((1,), (2,), (3,)), (3, 1, 2), {2}),
+    "one between, visible last": (((1,), (2,), (3,)), (1, 3, 2), {2}),
+    "two reported as one": (((1, 3), (2,)), (1, 2, 3), {2}),
+}
+
+
+@pytest.mark.parametrize("case", ASIDE)
+def test_what_is_of_no_concern_is_passed_and_may_be_in_an_answer_or_not(case: str) -> None:
+    units, appear, aside = ASIDE[case]
+    assert explore(units, appear, Place, log=6, aside=frozenset(aside)) > 0
+
+
+def test_what_is_of_no_concern_need_not_be_in_an_answer() -> None:
+    order, place = with_place(relations={"s.r"})
+    order.take([committed(1, "s.r"), committed(2, "s.aside"), committed(3, "s.r")])
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    place.replied(Reply((), Visible(frozenset({1}))))
+    assert place.next() == Deliver(2)
+    place.delivered(committed(1, "s.r"))
+    assert isinstance(place.next(), Answer)
+
+
 class Forgetful(Place):
     """Takes an answer although it lacks what was received."""
 
@@ -202,6 +234,15 @@ class Counting(Place):
         return self.cursor + sum(inside) - 1
 
 
+class Unconcerned(Place):
+    """Has its answers where they belong among what it was spared as well."""
+
+    def split(self, snapshot: Snapshot, known: int) -> int | None:
+        stamps = self._order.stamps(self.cursor)
+        inside = [all(map(snapshot.includes, item or ())) for item in stamps]
+        return self.cursor + inside.index(False) - 1 if False in inside else self._order.end
+
+
 @pytest.mark.parametrize(
     ("kind", "case"),
     [
@@ -216,47 +257,132 @@ def test_a_weaker_rule_gives_an_answer_a_wrong_place(kind: type[Place], case: st
         explore(units, appear, kind, log=6)
 
 
+def test_an_answer_is_not_placed_by_what_is_of_no_concern() -> None:
+    units, appear, aside = ASIDE["one between, visible last"]
+    with pytest.raises(AssertionError):
+        explore(units, appear, Unconcerned, log=6, aside=frozenset(aside))
+
+
+# Whom something concerns
+
+
+NOTHING = Rows.empty(Schema.of([]))
+
+
+def committed(number: int, *relations: str) -> Committed:
+    updates = tuple(Update(relation, NOTHING) for relation in relations)
+    return Committed(Transaction(f"T{number}", updates, ("s",), ("s",)), {"at": number}, number)
+
+
+def with_place(relations: set[str] | None = None) -> tuple[Order, Place]:
+    order = Order()
+    place = Place(order, 1, relations=relations)
+    order.add(place)
+    return order, place
+
+
+def test_only_those_are_told_whom_something_concerns() -> None:
+    order, one = with_place({"s.one"})
+    two, all_of_it = Place(order, 1, relations={"s.one", "s.two"}), Place(order, 1)
+    order.add(two)
+    order.add(all_of_it)
+    assert order.take([committed(1, "s.one")]) == {one, two, all_of_it}
+    assert order.take([committed(2, "s.two")]) == {two, all_of_it}
+    assert order.take([committed(3, "s.three")]) == {all_of_it}
+    assert order.take([Broken({"s.one": None}, "truncated", {})]) == {one, two, all_of_it}
+    assert order.take([Broken(None, "restored", {})]) == {one, two, all_of_it}
+
+
+def test_a_place_that_nothing_concerns_is_at_the_end_and_keeps_nothing() -> None:
+    order, place = with_place({"s.r"})
+    order.take([committed(1, "s.aside"), committed(2, "s.aside")])
+    assert place.cursor == order.needed == 3
+    assert not place.has_work
+    order.trim()
+    assert order.held([2]) is None
+    order.take([committed(3, "s.r"), committed(4, "s.aside")])
+    assert place.cursor == order.needed == 3
+    assert place.has_work
+
+
+def test_a_place_whose_marker_comes_by_is_told() -> None:
+    order, place = with_place({"s.r"})
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    assert place.next() is None
+    place.replied(Reply((), Visible(frozenset()), "m"))
+    assert not place.has_work
+    assert order.take([committed(1, "s.aside")]) == set()
+    assert order.take([Marked("m")]) == {place}
+
+
+def test_a_place_that_is_gone_is_told_nothing() -> None:
+    order, place = with_place()
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    place.replied(Reply((), Visible(frozenset()), "m"))
+    order.remove(place)
+    assert order.take([committed(1), Marked("m")]) == set()
+
+
+def test_a_paused_place_holds_back_what_it_may_need() -> None:
+    order = Order()
+    place = Place(order, 1, paused=True, relations={"s.r"})
+    order.add(place)
+    order.take([committed(1, "s.aside"), committed(2, "s.r"), committed(3, "s.r")])
+    assert order.needed == 1
+    assert place.split(Visible(frozenset({2})), 0) == 2
+    place.resume(2)
+    assert place.cursor == order.needed == 3
+
+
+def test_what_was_read_by_an_earlier_process_concerns_the_same_places() -> None:
+    order = Order(end=3)
+    place = Place(order, 2, paused=True, relations={"s.r"})
+    order.add(place)
+    order.recall(0, [committed(1, "s.r"), committed(2, "s.aside"), committed(3, "s.r")])
+    place.remember(1)
+    place.resume(1)
+    assert place.cursor == 3
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    place.replied(Reply((), Visible(frozenset({3}))))
+    assert isinstance(place.next(), Inquire)  # it lacks the first, which was received
+
+
 # What is kept
 
 
-def committed(number: int) -> Committed:
-    return Committed(Transaction(f"T{number}", (), ("s",), ("s",)), {"at": number}, number)
-
-
 def test_what_every_place_is_past_is_dropped() -> None:
-    order = Order()
-    place = Place(order, 1)
-    order.places.append(place)
+    order, place = with_place()
     order.take([committed(1), committed(2)])
-    assert order.held(1, 9)
+    assert order.held([1])
     place.delivered(committed(1))
     order.trim()
-    assert order.held(1, 9) is None
-    assert [held.item for held in order.held(2, 9) or ()] == [committed(2)]
+    assert order.held([1]) is None
+    assert [held.item for held in order.held([2]) or ()] == [committed(2)]
 
 
 def test_what_is_not_kept_elsewhere_is_not_dropped() -> None:
     kept: set[int] = set()
     order = Order(is_kept=kept.__contains__)
     order.take([committed(1)])
-    assert order.held(1, 1)
+    assert order.held([1])
     kept.add(1)
     order.trim()
-    assert order.held(1, 1) is None
+    assert order.held([1]) is None
 
 
 def test_stamps_that_were_dropped_are_known_again() -> None:
     order = Order(end=3)
     order.take([committed(4)])
-    order.recall(1, [(2,), (3,), (4,)])
+    order.recall(1, [committed(2), committed(3), committed(4)])
     assert order.first_known == 2
     assert order.stamps(2) == [(2,), (3,), (4,)]
 
 
 def test_stamps_before_a_source_began_anew_mean_nothing() -> None:
-    order = Order()
-    place = Place(order, 1)
-    order.places.append(place)
+    order, place = with_place()
     gap = Broken(None, "it was restored", {})
     assert stamps_of(gap) is None
     order.take([committed(7), gap])

@@ -21,6 +21,7 @@ from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Reply, Wrapper, as_it_is
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.subscription import Delivery, Subscription
+from tests.sources.following import follow
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, whole
@@ -64,9 +65,6 @@ class Oracle:
                 found = [dict(rows.items()) for rows in results]
                 self.answers.put(found == self._expected()[: len(found)])
                 self.then()
-            case _:
-                if delivery.error:
-                    self.errors.append(delivery.error)
 
     def _expected(self) -> list[dict[Row, int]]:
         a, b = (+self.states[name] for name in "ab")
@@ -100,9 +98,9 @@ class StampedByPlace(PostgresSource):
         return wrapper
 
 
-def follow(source: PostgresSource, oracle: Oracle) -> tuple[Channel, Subscription]:
+def followed(source: PostgresSource, oracle: Oracle) -> tuple[Channel, Subscription]:
     channel = Channel(source, ask_limit_s=120)
-    subscription = channel.subscribe(oracle.deliver)
+    subscription = follow(channel, oracle.deliver, oracle.errors.append)
     channel.start()
     return channel, subscription
 
@@ -122,7 +120,7 @@ def test_a_commit_that_is_in_the_log_and_not_yet_visible(
     source = kind("pg", harness.dsn, ["a", "b"], slot=harness.name)
     source.setup()
     oracle = Oracle()
-    channel, subscription = follow(source, oracle)
+    channel, subscription = followed(source, oracle)
     server.reload(synchronous_standby_names="'nobody_there'")
     writer = harness.writer()
     thread = threading.Thread(target=writer.execute, args=("INSERT INTO a VALUES (1, 'x')",))
@@ -173,7 +171,7 @@ def test_every_answer_reflects_exactly_the_transactions_delivered_before_it(
     )
     questions = (whole(relations, "a"), joined)
     oracle = Oracle()
-    channel, subscription = follow(source, oracle)
+    channel, subscription = followed(source, oracle)
     oracle.then = lambda: subscription.ask(Ask("pg", "next", questions))
     stop = threading.Event()
     threads = [

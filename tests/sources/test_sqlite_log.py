@@ -20,7 +20,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT, TEXT
-from headwater.errors import BrokenLogError, LostConnectionError
+from headwater.errors import BrokenLogError, HeadwaterError, LostConnectionError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.channel import Channel
@@ -28,6 +28,7 @@ from headwater.sources.contract import Committed, Marked, Position
 from headwater.sources.sqlite.monitor import SqliteMonitor
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.subscription import Delivery
+from tests.sources.following import follow
 from tests.sources.harness import local
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter
 from tests.sources.sqlite_reading import committed, drain
@@ -644,13 +645,14 @@ def test_answers_reflect_exactly_what_was_delivered_before_them(harness: SqliteH
                     subscription.ask(Ask("s", str(answers), queries))
                 else:
                     finished.set()
-            case None:
-                errors.append(delivery.error)
-                finished.set()
         if answers and transactions % 50 == 0 and delivery.position:
             channel.acknowledge(delivery.position)
 
-    subscription = channel.subscribe(deliver)
+    def fail(error: HeadwaterError) -> None:
+        errors.append(error)
+        finished.set()
+
+    subscription = follow(channel, deliver, fail)
     channel.start()
     subscription.ask(Ask("s", "0", queries))
     counts = [0, 0, 0]

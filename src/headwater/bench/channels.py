@@ -118,9 +118,8 @@ def measure(kind: str, rows: int, rounds: int) -> Figures:
         for first in range(0, rows, per_transaction):
             database.write(first, per_transaction)
         raw_log_s = _seconds(lambda: database.connection.execute(database.log).fetchall())
-        inbox = _Inbox()
         channel = Channel(database.source)
-        subscription = channel.subscribe(inbox.deliver)
+        inbox = _Inbox(channel)
         started = time.perf_counter()
         channel.start()
         inbox.wait(lambda: inbox.rows >= rows)  # a backlog's borders may be lost, its rows not
@@ -129,7 +128,7 @@ def measure(kind: str, rows: int, rounds: int) -> Figures:
         try:
             latencies, commits = _latencies(database, inbox, rows, rounds)
             query = _by_key(database.source, rows // 2)
-            questions = [_question(subscription.ask, inbox, query, n) for n in range(rounds)]
+            questions = [_question(inbox, query, n) for n in range(rounds)]
         finally:
             channel.close()
         plain = f"SELECT id, name FROM items WHERE id = {database.mark}"
@@ -155,31 +154,32 @@ def measure(kind: str, rows: int, rounds: int) -> Figures:
 
 
 class _Inbox:
-    """Counts what a channel delivers."""
+    """Takes what a channel has, and counts it."""
 
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
+    def __init__(self, channel: Channel) -> None:
+        self._woken = threading.Event()
+        self.subscription = channel.subscribe(lambda at: self._woken.set())
         self.transactions = 0
         self.rows = 0
         self.answers = 0
-
-    def deliver(self, delivery: Delivery) -> None:
-        with self.changed:
-            if delivery.error is not None:
-                raise delivery.error
-            if isinstance(delivery.event, TransactionArrived):
-                self.transactions += 1
-                self.rows += sum(len(d) for d in delivery.event.transaction.deltas.values())
-            self.answers += isinstance(delivery.event, AnswerArrived)
-            self.changed.notify_all()
 
     def wait_for_transactions(self, count: int) -> None:
         self.wait(lambda: self.transactions >= count)
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        with self.changed:
-            if not self.changed.wait_for(ready, 120):
+        while not ready():
+            self._woken.clear()
+            deliveries = self.subscription.take(256)
+            for delivery in deliveries:
+                self._count(delivery)
+            if not deliveries and not self._woken.wait(120):
                 raise TimeoutError("the channel delivered nothing for two minutes")
+
+    def _count(self, delivery: Delivery) -> None:
+        if isinstance(delivery.event, TransactionArrived):
+            self.transactions += 1
+            self.rows += sum(len(d) for d in delivery.event.transaction.deltas.values())
+        self.answers += isinstance(delivery.event, AnswerArrived)
 
 
 def _latencies(
@@ -202,9 +202,9 @@ def _by_key(source: Source, key: int) -> Query:
     return (bind_delta(term, 1, Rows.of(_KEYS.schema, [[key]])),)
 
 
-def _question(ask: Callable[[Ask], None], inbox: _Inbox, query: Query, number: int) -> float:
+def _question(inbox: _Inbox, query: Query, number: int) -> float:
     started = time.perf_counter()
-    ask(Ask("bench", f"Q{number}", (query,)))
+    inbox.subscription.ask(Ask("bench", f"Q{number}", (query,)))
     inbox.wait(lambda: inbox.answers > number)
     return time.perf_counter() - started
 

@@ -303,3 +303,19 @@ def freshness_bench(
     from headwater.bench.freshness.command import freshness
 
     freshness(scale, batch, bulk, tail, plot, as_json)
+
+
+@app.command("views")
+def views_bench(
+    views: Annotated[
+        list[int] | None, typer.Option(help="Views on the runner; may be repeated.", min=1)
+    ] = None,
+    transactions: Annotated[
+        int, typer.Option(help="Transactions that are timed, of one view each.", min=1)
+    ] = 400,
+    as_json: JsonOption = False,
+) -> None:
+    """Hundreds of views on one runner: threads, memory, and a transaction of one of them."""
+    from headwater.bench.views import views as measured
+
+    measured(views or [5, 500], transactions, as_json)

@@ -52,10 +52,9 @@ def describe_view(
             "median": round(1000 * median(fresh), 2),
             "p99": round(1000 * fresh[int(0.99 * (len(fresh) - 1))], 2),
         }
-    if maintainer.vector is not None:
+    if (vector := maintainer.vector) is not None:
         found["lag"] = {
-            source: _behind(feeds.get(source), reached.number)
-            for source, reached in maintainer.vector.items()
+            source: _behind(feeds.get(source), reached.number) for source, reached in vector.items()
         }
     return found
 

@@ -16,8 +16,8 @@ from itertools import islice
 from headwater.errors import HeadwaterError
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.sources.channel import Channel
-from headwater.sources.contract import Lift, Progressed, Reader, Source, as_it_is
-from headwater.sources.order import Numbered, Stamps, stamps_of
+from headwater.sources.contract import Lift, Position, Progressed, Reader, Source, as_it_is
+from headwater.sources.order import Numbered
 from headwater.warehouse.changes import ChangeLog, Record
 from headwater.warehouse.lease import Lease
 
@@ -70,6 +70,12 @@ class Feed:
         """Why the change log cannot go on, if that is so."""
         return self._failure
 
+    @property
+    def durable(self) -> tuple[int, Position | None]:
+        """The last number that is on disk, and where the source stands there or further on."""
+        with self._changed:
+            return self._recording.end, self._recording.position
+
     def wait_durable(self, number: int) -> None:
         """Return when a transaction is in the change log."""
         with self._changed:
@@ -104,8 +110,8 @@ class Feed:
     def recall(self, after: int, most: int) -> Sequence[Numbered]:
         return [numbered_of(record) for record in islice(self.log.read(after), most)]
 
-    def stamps(self, after: int, most: int) -> Sequence[Stamps]:
-        return [stamps_of(numbered_of(record)) for record in islice(self.log.heads(after), most)]
+    def heads(self, after: int, most: int) -> Sequence[Numbered]:
+        return [numbered_of(record) for record in islice(self.log.heads(after), most)]
 
     def holds(self, number: int) -> bool:
         return self.log.end >= number

@@ -39,7 +39,7 @@ from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
-from headwater.sources.subscription import Receive, Subscription
+from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -63,12 +63,15 @@ def load_view(
     warehouse: Warehouse,
     spark: Spark,
     runner: str,
-    deliver: Receive,
+    wake: Wake,
     report: Report = lambda tally: None,
 ) -> Obtained:
     """Load a view, whether it has a table already or not."""
     for left in reversed(range(_TRIES)):
-        subscriptions = {source: _hold(feeds[source], deliver) for source in plan.view.sources}
+        subscriptions = {
+            source: _hold(feeds[source], wake, plan.relations(source))
+            for source in plan.view.sources
+        }
         try:
             load = partial(_load, plan, feeds, warehouse, runner, subscriptions, report)
             if callable(spark):
@@ -91,10 +94,10 @@ class _LostSnapshotError(HeadwaterError):
     """A source cannot show the snapshot any more."""
 
 
-def _hold(feed: Feed, deliver: Receive) -> Subscription:
+def _hold(feed: Feed, wake: Wake, relations: frozenset[str]) -> Subscription:
     """A place in the channel far enough back that a snapshot taken now begins behind it."""
     after = held_back(feed.log, feed.channel.end)
-    return feed.channel.subscribe(deliver, after, paused=True)
+    return feed.channel.subscribe(wake, after, paused=True, relations=relations)
 
 
 def held_back(log: ChangeLog, end: int) -> int:

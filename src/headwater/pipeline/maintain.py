@@ -1,20 +1,25 @@
-"""Keeps one view up to date: the thread around its maintenance (see `maintenance`).
+"""Keeps one view up to date: what drives its maintenance (see `maintenance`).
 
-Each view has a thread of its own, with an inbox into which the channels of its sources deliver.
-Questions go to the channels and are answered while other views go on. What is to be committed
-becomes a commit of the view's table, together with the version vector: after a crash
-maintenance goes on from there.
+A view has no thread. It is woken when something concerns it, when an answer has come, and when
+something is due; a worker then takes what the channels of its sources have for it, one worker at
+a time (see `turns`). Questions go to the channels and are answered while other views go on. What
+is to be committed becomes a commit of the view's table, together with the version vector: after a
+crash maintenance goes on from there.
 
-A source is slowed down for this view when too many transactions wait, except while it owes
-an answer, because the answer comes behind what it reflects.
+Nothing more is taken from a source when too many transactions wait, except while it owes an
+answer, because the answer comes behind what it reflects.
+
+Whoever holds `_owned` owns the view's state: the worker whose turn it is, or for a moment
+somebody who asks how far the view has come.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -23,14 +28,20 @@ from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.sources.subscription import Delivery, Receive, Subscription
+from headwater.sources.subscription import Delivery, Subscription, Wake
+from headwater.sources.workers import Workers
+from headwater.warehouse.notes import Note
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 
+_AT_ONCE = 256
+_LONGEST_TURN_S = 0.2
+_SHORTEST_WAIT_S = 0.001
 _RECENT = 1000
 
 
@@ -42,8 +53,8 @@ class Obtained:
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)
 
 
-Obtain: TypeAlias = Callable[[Receive], Obtained]
-"""Opens a view's table, or loads it; what is kept meanwhile is delivered as given."""
+Obtain: TypeAlias = Callable[[Wake], Obtained]
+"""Opens a view's table, or loads it; who keeps a place meanwhile is woken as given."""
 
 
 @dataclass
@@ -66,7 +77,7 @@ class Counters:
 
 
 class Maintainer:
-    """One view's thread."""
+    """One view at work."""
 
     def __init__(
         self,
@@ -75,33 +86,38 @@ class Maintainer:
         feeds: Mapping[str, Feed],
         engine: Engine,
         runner: str,
+        workers: Workers,
+        clock: Clock,
         backlog: int = 10_000,
         watch: Callable[[str, float], None] | None = None,
     ) -> None:
         self.plan = plan
         self.table: ViewTable | None = None
         self.counters = Counters()
-        self._maintenance: Maintenance | None = None
         self._obtain = obtain
         self._feeds = {source: feeds[source] for source in plan.view.sources}
         self._engine = engine
         self._runner = runner
         self._backlog = backlog
         self._watch = watch or (lambda step, seconds: None)
-        self._inbox: queue.Queue[Delivery] = queue.Queue()
-        self._room = threading.Condition()
-        self._waiting = 0
+        self._turn = Turn(self._work, workers, clock)
+        self._owned = threading.Lock()
+        self._maintenance: Maintenance | None = None
+        self._writer: ViewWriter | None = None
+        self._inbox: deque[Delivery] = deque()
         self._asked: dict[str, float] = {}
-        self._stopping = False
-        self._failure: HeadwaterError | None = None
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
-        self._thread = threading.Thread(
-            target=self._run, name=f"view {plan.view.name}", daemon=True
-        )
+        self._vector: Vector | None = None
+        self._visible: Vector = {}
+        self._note: Note | None = None
+        self._stopping = False
+        self._ended = threading.Event()
+        self._failure: HeadwaterError | None = None
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, workers: Workers) -> None:
+        """Open or load the view in a thread of these, and go on from there."""
+        workers.do(self._begin)
 
     @property
     def name(self) -> str:
@@ -114,89 +130,123 @@ class Maintainer:
 
     @property
     def is_running(self) -> bool:
-        return self._thread.is_alive()
+        return not self._ended.is_set()
 
     @property
     def vector(self) -> Vector | None:
         """What the view reflects, visible or not yet; None before it has a table."""
-        return None if self._maintenance is None else self._maintenance.vector
+        self._look()
+        return self._vector
 
     @property
     def visible(self) -> Vector:
         """What a reader of the view sees is the view at this vector."""
-        return {} if self._maintenance is None else self._maintenance.visible
+        self._look()
+        return self._visible
+
+    @property
+    def note(self) -> Note | None:
+        """How far the view has come without a further commit; None if nothing more is known."""
+        self._look()
+        return self._note
 
     def reach(self, targets: Mapping[str, int]) -> bool:
         """Show everything up to these numbers as soon as it is there; whether readers see it."""
-        return self._maintenance is not None and self._maintenance.reach(targets)
+        reached = self._look(targets)
+        if not reached:
+            self._turn.wake()
+        return reached
 
     def stop(self) -> None:
-        """Commit what is ready and end."""
+        """Commit what is ready and end; at once, if it waits to be opened or loaded."""
         self._stopping = True
-        with self._room:
-            self._room.notify_all()
+        if self._owned.acquire(blocking=False):
+            try:
+                if self._maintenance is None and self.is_running:
+                    self._end()
+            finally:
+                self._owned.release()
+        self._turn.wake()
 
     def join(self, limit_s: float | None = None) -> None:
-        self._thread.join(limit_s)
+        self._ended.wait(limit_s)
 
-    # In the threads of the subscriptions
+    def _look(self, targets: Mapping[str, int] | None = None) -> bool:
+        """Find out how far the view has come, and whether up to some numbers.
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Take a delivery: only what concerns the view, on the engine that suits its size."""
-        match delivery.event:
-            case TransactionArrived(transaction):
-                self._wait_for_room(delivery.source)
-                concerning = relevant(self.plan.view, transaction, delivery, self._engine.lift)
-                delivery = replace(delivery, event=TransactionArrived(concerning))
-            case AnswerArrived(source, label, results):
-                settled = tuple(map(self._engine.settle, results))
-                delivery = replace(delivery, event=AnswerArrived(source, label, settled))
-        self._inbox.put(delivery)
-
-    def _wait_for_room(self, source: str) -> None:
-        with self._room:
-            self._room.wait_for(
-                lambda: self._waiting < self._backlog or self._is_owed(source) or self._stopping
-            )
-            self._waiting += 1
-
-    def _is_owed(self, source: str) -> bool:
-        return self._maintenance is not None and self._maintenance.owes(source)
-
-    # In the view's own thread
-
-    def _run(self) -> None:
+        If a worker is at it just now, what was last known has to do.
+        """
+        maintenance = self._maintenance
+        if maintenance is None or not self._owned.acquire(blocking=False):
+            return False
         try:
-            obtained = self._obtain(self.deliver)
-            self._subscriptions = dict(obtained.subscriptions)
-            self.table = obtained.table
-            vector = self.table.latest().vector
-            maintenance = Maintenance(self.plan, vector, self._engine.settle)
-            self._maintenance = maintenance
-            self._subscribe(vector)
-            writer = self.table.writer(self._runner)
-            while not self._stopping:
-                self._step(maintenance, writer)
-            self._write_all(maintenance, maintenance.finish(), writer)
+            if self.is_running:
+                self._move_on(maintenance)
+            return targets is not None and maintenance.reach(targets)
+        finally:
+            self._owned.release()
+
+    # Whoever owns the view
+
+    def _move_on(self, maintenance: Maintenance) -> None:
+        """Take note of what has passed that does not concern the view, as far as it is on disk."""
+        if not self._inbox:
+            for source, subscription in self._subscriptions.items():
+                end, position = self._feeds[source].durable
+                passed = subscription.cursor - 1
+                if passed >= end:
+                    maintenance.move_on(source, end, position)
+                else:
+                    maintenance.move_on(source, passed)
+        self._vector, self._visible = maintenance.vector, maintenance.visible
+        if self._writer is not None and maintenance.is_settled and not self._inbox:
+            self._note = Note.of(self._writer.latest, maintenance.vector)
+
+    @contextmanager
+    def _owning(self) -> Iterator[None]:
+        """Own the view; whatever goes wrong meanwhile ends it."""
+        try:
+            with self._owned:
+                yield
         except HeadwaterError as error:
-            self._failure = error
+            self._end(error)
         except OSError as error:
-            self._failure = EngineError(
-                f"View {self.name} cannot be written: {error.strerror or error}.",
-                "Look at the disk of the warehouse; every version that was committed is there.",
+            self._end(
+                EngineError(
+                    f"View {self.name} cannot be written: {error.strerror or error}.",
+                    "Look at the disk of the warehouse; every version that was committed is there.",
+                )
             )
         except Exception as error:
-            self._failure = HeadwaterError(
+            failure = HeadwaterError(
                 f"View {self.name} stopped: {type(error).__name__}: {error}.",
                 "This is a fault of Headwater; other views go on. 'headwater run' tries again.",
             )
-            self._failure.__cause__ = error
-        finally:
-            self._stopping = True
-            with self._room:
-                self._room.notify_all()
-            for subscription in self._subscriptions.values():
-                subscription.close()
+            failure.__cause__ = error
+            self._end(failure)
+
+    def _end(self, failure: HeadwaterError | None = None) -> None:
+        self._failure = failure
+        self._stopping = True
+        for subscription in self._subscriptions.values():
+            subscription.close()
+        self._inbox.clear()
+        self._ended.set()
+
+    def _begin(self) -> None:
+        with self._owning():
+            if not self._stopping:
+                obtained = self._obtain(self._turn.wake)
+                self._subscriptions = dict(obtained.subscriptions)
+                self.table = obtained.table
+                self._writer = self.table.writer(self._runner)
+                vector = self._writer.latest.vector
+                self._maintenance = Maintenance(self.plan, vector, self._engine.settle)
+                self._vector = self._visible = vector
+                self._subscribe(vector)
+        if self._stopping and not self._ended.is_set():
+            self._end()
+        self._turn.wake()
 
     def _subscribe(self, vector: Vector) -> None:
         self._following_since = time.monotonic()
@@ -206,19 +256,60 @@ class Maintainer:
             if source in self._subscriptions:
                 self._subscriptions[source].resume(after)
             else:
-                self._subscriptions[source] = feed.channel.subscribe(self.deliver, after)
+                self._subscriptions[source] = feed.channel.subscribe(
+                    self._turn.wake, after, relations=self.plan.relations(source)
+                )
 
-    def _step(self, maintenance: Maintenance, writer: ViewWriter) -> None:
-        due = maintenance.tick(time.monotonic(), more=not self._inbox.empty())
-        self._write_all(maintenance, due, writer)
-        try:
-            delivery = self._inbox.get(timeout=maintenance.patience(time.monotonic()))
-        except queue.Empty:
+    # The worker whose turn it is
+
+    def _work(self) -> None:
+        if self._maintenance is None or self._ended.is_set():
             return
-        if delivery.error is not None:
-            raise delivery.error
+        with self._owning():
+            self._work_off(self._maintenance)
+        if self._stopping and not self._ended.is_set():
+            self._end()
+
+    def _work_off(self, maintenance: Maintenance) -> None:
+        """Do all there is to do; what is left after a while is for the next turn."""
+        until = time.monotonic() + _LONGEST_TURN_S
+        while not self._stopping:
+            if not self._inbox:
+                self._pull(maintenance)
+            self._write_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
+            if not self._inbox:
+                break
+            self._take(maintenance, self._prepared(self._inbox.popleft()))
+            if time.monotonic() > until:
+                self._turn.wake()
+                return
+        if self._stopping:
+            self._write_all(maintenance, maintenance.finish())
+        self._move_on(maintenance)
+        if not self._stopping:
+            due = [maintenance.due, *(s.due for s in self._subscriptions.values())]
+            self._turn.wake(max(min(due), time.monotonic() + _SHORTEST_WAIT_S))
+
+    def _pull(self, maintenance: Maintenance) -> None:
+        """Take what the channels have next: only what concerns the view."""
+        for source, subscription in self._subscriptions.items():
+            room = self._backlog - maintenance.waiting - len(self._inbox)
+            if room > 0 or maintenance.owes(source):
+                self._inbox.extend(subscription.take(_AT_ONCE))
+
+    def _prepared(self, delivery: Delivery) -> Delivery:
+        """A delivery with what concerns the view, on the engine that suits its size."""
+        match delivery.event:
+            case TransactionArrived(transaction):
+                concerning = relevant(self.plan.view, transaction, delivery, self._engine.lift)
+                return replace(delivery, event=TransactionArrived(concerning))
+            case AnswerArrived(source, label, results):
+                settled = tuple(map(self._engine.settle, results))
+                return replace(delivery, event=AnswerArrived(source, label, settled))
+        return delivery
+
+    def _take(self, maintenance: Maintenance, delivery: Delivery) -> None:
         self._watch_arrival(delivery)
-        waited = maintenance.waiting
         began = time.monotonic()
         wanted = maintenance.take(delivery, began)
         self._watch("join", time.monotonic() - began)
@@ -227,9 +318,7 @@ class Maintainer:
                 case Ask():
                     self._ask(effect)
                 case Commit():
-                    self._write_all(maintenance, [effect], writer)
-        arrived = isinstance(delivery.event, TransactionArrived)
-        self._make_room(waited + arrived - maintenance.waiting)
+                    self._write_all(maintenance, [effect])
 
     def _watch_arrival(self, delivery: Delivery) -> None:
         match delivery.event:
@@ -240,36 +329,28 @@ class Maintainer:
             case AnswerArrived(label=label):
                 self._watch("probe", time.monotonic() - self._asked.pop(label))
 
-    def _make_room(self, reflected: int) -> None:
-        if not reflected:
-            return
-        with self._room:
-            self._waiting -= reflected
-            self._room.notify_all()
-
     def _ask(self, ask: Ask) -> None:
         self.counters.questions += 1
         self._asked[ask.label] = time.monotonic()
-        with self._room:
-            self._room.notify_all()  # its source is not held back while it owes the answer
-        self._subscriptions[ask.source].ask(ask)
+        subscription = self._subscriptions[ask.source]
+        subscription.put(ask)
+        self._inbox.extend(subscription.take(_AT_ONCE))  # has it asked at once
 
-    def _write_all(
-        self, maintenance: Maintenance, commits: Sequence[Commit], writer: ViewWriter
-    ) -> None:
+    def _write_all(self, maintenance: Maintenance, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            self._write(commit, writer)
+            self._write(commit)
             now = time.monotonic()
             maintenance.written(commit, now)
             if commit.kind == "change":
                 self._count(commit, now)
 
-    def _write(self, commit: Commit, writer: ViewWriter) -> None:
+    def _write(self, commit: Commit) -> None:
+        assert self._writer is not None
         began = time.monotonic()
         for source, reached in commit.vector.items():
             self._feeds[source].wait_durable(max([reached.number, *reached.also]))
         durable = time.monotonic()
-        writer.commit(
+        self._writer.commit(
             commit.delta.dataframe if isinstance(commit.delta, Frame) else commit.delta,
             commit.vector,
             added=commit.added,

@@ -7,6 +7,10 @@ driver's (see `maintain`), which tells it the time.
 A transaction is known to the manager by its source and its number there: what a source calls it
 need not be unique. Unless every state is to be shown, what is ready while more has arrived
 is committed together.
+
+What does not concern the view is not delivered. Its vector moves on over it, without a commit:
+how far a view has come that nothing concerns is noted elsewhere (see `warehouse.notes`). What
+it has taken in and what did not change it is committed when it has been quiet for a while.
 """
 
 from __future__ import annotations
@@ -41,10 +45,9 @@ from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
 from headwater.warehouse.vectors import Vector
 
-NOTE_S = 5.0
-"""After how long a quiet view notes how far it has come."""
-POLL_S = 0.2
-_MOST_UNNOTED = 5000
+UNCHANGED_S = 5.0
+"""After how long a quiet view commits what it has taken in without a change."""
+_MOST_UNCHANGED = 5000
 _MOST_TOGETHER = 1000
 _LONGEST_TOGETHER_S = 0.2
 
@@ -61,6 +64,10 @@ class Plan:
     definition: Mapping[str, Json]
     refresh_s: float | None = None
     publish_s: float = 60.0
+
+    def relations(self, source: str) -> frozenset[str]:
+        """What of a source concerns the view."""
+        return frozenset(r.name for r in self.view.relations if r.source == source)
 
     @property
     def shows_each_state(self) -> bool:
@@ -166,7 +173,6 @@ class Maintenance:
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
         self._known: dict[str, Received] = {}
         self._pending = Pending()
-        self._unnoted = 0
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
@@ -175,6 +181,11 @@ class Maintenance:
     def vector(self) -> Vector:
         """What the view reflects, visible or not yet."""
         return self._progress.vector
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the table shows all that was received: it is the view at `vector`."""
+        return self._progress.is_settled and not self._pending.delta
 
     @property
     def waiting(self) -> int:
@@ -194,6 +205,12 @@ class Maintenance:
 
     # Deliveries
 
+    def move_on(self, source: str, number: int, position: Position | None = None) -> None:
+        """Everything up to a number was taken, or does not concern the view."""
+        self._progress.move_on(source, number, position)
+        if not self._pending.delta:
+            self.visible = self.vector
+
     def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit]:
         """One delivery; what is to be asked and written because of it, in this order."""
         if delivery.broken is not None:
@@ -206,6 +223,7 @@ class Maintenance:
                     delivery.source, delivery.number, delivery.position, delivery.read_at
                 )
                 self._known[received.id] = received
+                self._progress.receive(received.source, received.number, received.position)
                 if not transaction.updates:
                     self._reflect(transaction.id, concerns=False)
                     return ()
@@ -232,8 +250,8 @@ class Maintenance:
         """Pass a gap in a source's log, if it is none of this view's."""
         if concerns(broken, self._plan.view):
             raise GapError(self._plan.view.name, broken)
-        self._progress.reflect(delivery.source, delivery.number, delivery.position, concerns=False)
-        self._unnoted += 1
+        self._progress.receive(delivery.source, delivery.number, delivery.position)
+        self._progress.reflect(delivery.source, delivery.number, concerns=False)
 
     def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
         if not self._is_in(apply.transactions):
@@ -261,10 +279,9 @@ class Maintenance:
 
     def _reflect(self, name: str, concerns: bool = True) -> None:
         received = self._known.pop(name)
-        self._progress.reflect(received.source, received.number, received.position, concerns)
+        self._progress.reflect(received.source, received.number, concerns)
         if concerns:
             self._pending.received.append(received)
-        self._unnoted += 1
 
     # Time
 
@@ -275,26 +292,27 @@ class Maintenance:
             found += self._gathered()
         if not self._pending.delta and not found:
             self.visible = self.vector
-            is_quiet = not more and now > self._written_at + NOTE_S
-            if self._unnoted > _MOST_UNNOTED or (self._unnoted and is_quiet):
-                found.append(self._note())
+            taken_in = len(self._pending.received)
+            is_quiet = not more and now >= self._written_at + UNCHANGED_S
+            if taken_in > _MOST_UNCHANGED or (taken_in and is_quiet):
+                found.append(self._unchanged())
         return found
 
     def finish(self) -> Sequence[Commit]:
-        """What is to be written at the end: all that is ready, and how far the view has come."""
-        found = self._gathered()
-        return found or ([self._note()] if self._unnoted else [])
+        """What is to be written at the end: all that is ready, and what was taken in."""
+        return self._gathered() or ([self._unchanged()] if self._pending.received else [])
 
     def written(self, commit: Commit, now: float) -> None:
         """A commit is in the table."""
         self.visible = commit.vector
         self._written_at = now
 
-    def patience(self, now: float) -> float:
-        """How long it may be left alone if nothing arrives."""
-        if not self._pending.delta:
-            return POLL_S
-        return min(POLL_S, max(0.0, self._due_at() - now))
+    @property
+    def due(self) -> float:
+        """Until when it may be left alone if nothing arrives."""
+        if self._pending.delta:
+            return self._due_at()
+        return self._written_at + UNCHANGED_S if self._pending.received else math.inf
 
     def _gathered(self) -> list[Commit]:
         """The commit of everything that is pending, if that changes the view."""
@@ -303,13 +321,11 @@ class Maintenance:
         if not delta:
             self._pending.received = pending.received
             return []
-        self._unnoted = 0
         return [Commit(delta, self.vector, pending.received)]
 
-    def _note(self) -> Commit:
-        """How far the view has come although it did not change."""
+    def _unchanged(self) -> Commit:
+        """What the view has taken in although it did not change."""
         pending, self._pending = self._pending, Pending()
-        self._unnoted = 0
         return Commit(Rows.empty(self._plan.view.schema), self.vector, pending.received, "vector")
 
     def _is_due(self, now: float) -> bool:

@@ -1,11 +1,13 @@
 """What a view reflects: for each source a watermark, and the transactions above it.
 
 Kept by numbers. Transactions are received in order and may be reflected out of order; the
-watermark is the last number up to which all are.
+watermark is the last number up to which everything is reflected that concerns the view. What it
+does not receive is of no concern to it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from headwater.sources.contract import Position
@@ -16,28 +18,52 @@ class SourceProgress:
     """How far one view has come with one source."""
 
     def __init__(self, reached: Reached) -> None:
-        self._reached = reached
-        self._above: dict[int, Position | None] = dict.fromkeys(reached.also)
+        self._passed, self._position = reached.number, reached.position
+        """Up to here all was received that concerns the view."""
+        self._open: deque[tuple[int, Position | None]] = deque()
+        self._above = set(reached.also)
+        """Reflected above the watermark."""
         self._of_no_concern: set[int] = set()
+        self._last: tuple[int, Position | None] = (-1, None)
+        """What was reflected last below all that is open."""
         self.early = frozenset(reached.also)
         """What was reflected above the watermark when this began, and comes again."""
 
     @property
-    def reached(self) -> Reached:
-        return self._reached
+    def is_settled(self) -> bool:
+        """Whether everything is reflected that was received."""
+        return not self._open
 
-    def reflect(self, number: int, position: Position | None, concerns: bool = True) -> None:
+    @property
+    def reached(self) -> Reached:
+        number, position = self._passed, self._position
+        if self._open:
+            number = self._open[0][0] - 1
+            position = self._last[1] if self._last[0] == number else None
+        while number + 1 in self._above:
+            number, position = number + 1, None
+        also = (n for n in self._above - self._of_no_concern if n > number)
+        return Reached(number, position, tuple(sorted(also)))
+
+    def receive(self, number: int, position: Position | None) -> None:
+        """The next transaction that may concern the view, to be reflected later."""
+        self._open.append((number, position))
+        self._passed, self._position = number, position
+
+    def reflect(self, number: int, concerns: bool = True) -> None:
         """A transaction is reflected from now on; one that does not concern the view always is."""
-        self._above[number] = position
+        self._above.add(number)
         if not concerns:
             self._of_no_concern.add(number)
-        watermark, place = self._reached.number, self._reached.position
-        while watermark + 1 in self._above:
-            watermark += 1
-            place = self._above.pop(watermark)
-            self._of_no_concern.discard(watermark)
-        early = self._above.keys() - self._of_no_concern
-        self._reached = Reached(watermark, place, tuple(sorted(early)))
+        while self._open and self._open[0][0] in self._above:
+            self._last = self._open.popleft()
+            self._above.discard(self._last[0])
+            self._of_no_concern.discard(self._last[0])
+
+    def move_on(self, number: int, position: Position | None = None) -> None:
+        """Nothing else up to a number concerns the view."""
+        if number > self._passed:
+            self._passed, self._position = number, position
 
 
 class Progress:
@@ -50,10 +76,19 @@ class Progress:
     def vector(self) -> Vector:
         return {source: progress.reached for source, progress in self._sources.items()}
 
-    def reflect(
-        self, source: str, number: int, position: Position | None, concerns: bool = True
-    ) -> None:
-        self._sources[source].reflect(number, position, concerns)
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is reflected that was received."""
+        return all(progress.is_settled for progress in self._sources.values())
+
+    def receive(self, source: str, number: int, position: Position | None) -> None:
+        self._sources[source].receive(number, position)
+
+    def reflect(self, source: str, number: int, concerns: bool = True) -> None:
+        self._sources[source].reflect(number, concerns)
+
+    def move_on(self, source: str, number: int, position: Position | None = None) -> None:
+        self._sources[source].move_on(number, position)
 
     def was_early(self, source: str, number: int) -> bool:
         """Whether a transaction that comes now has been reflected before."""

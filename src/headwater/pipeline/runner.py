@@ -5,8 +5,8 @@ needs can be reached, so a source that is down stops only the views over it, and
 cannot go on stops alone. It takes up new, changed and removed view files, and what commands ask
 of it, and writes down how everything stands, for `headwater status`.
 
-All of its state belongs to the thread that calls `supervise`; maintainers, feeds and the upkeep
-have threads and state of their own.
+All of its state belongs to the thread that calls `supervise`. The views share a pool of workers,
+and another one loads them; feeds and the upkeep have threads and state of their own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
+from headwater.pipeline.turns import Clock
 from headwater.pipeline.upkeep import Upkeep, Upkept
 from headwater.project.gaps import GapError
 from headwater.project.project import (
@@ -48,18 +49,27 @@ from headwater.project.project import (
     file_signature,
 )
 from headwater.project.settings import FILE
-from headwater.sources.subscription import Receive
+from headwater.sources.subscription import Wake
+from headwater.sources.workers import Workers
 from headwater.storage.location import Location
 from headwater.warehouse.lease import Lease
+from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SUPERVISE_S = 0.5
+_SHARE = 50
+"""What is done again and again waits at least so many times as long as it took: it grows with the
+number of views, and must not take the processor from them."""
 _RETRY_S = 5.0
 _STOP_S = 5.0
 """How long a stop waits for what is under way, and once more when it has been cancelled."""
+_NOTE_S = 5.0
+"""How often it is noted how far views have come that do not change."""
+_WORKERS = 16
+_LOADS = 8
 _STOP_VIEW_S = 60.0
 """How long for one view, while the others go on: a busy machine is no reason to give up."""
 
@@ -140,6 +150,11 @@ class Runner:
         self._watch = watch or (lambda view, step, seconds: None)
         self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
         self.feeds = self._followed.feeds
+        self._workers = Workers("views", _WORKERS)
+        self._loads = Workers("loads", _LOADS)
+        self._clock = Clock()
+        self._note_at = 0.0
+        self._files_at = 0.0
         self._upkeep: Upkeep | None = None
         self._files = file_signature(project.folder)
         self._files_trouble = ""
@@ -178,8 +193,10 @@ class Runner:
         if self._upkeep is not None and self._upkeep.failure is not None:
             raise self._upkeep.failure
         self.lease.check()
-        if self._all:
+        if self._all and time.monotonic() >= self._files_at:
+            began = time.monotonic()
             self._look_at_files()
+            self._files_at = _again(began)
         self._load_unsound()
         for status in self.views.values():
             self._look_after(status)
@@ -191,10 +208,15 @@ class Runner:
                 raise feed.failure
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
+        if time.monotonic() >= self._note_at:
+            began = time.monotonic()
+            self._write_notes()
+            self._note_at = _again(began, _NOTE_S)
         states = [(status.name, status.state) for status in self.views.values()]
         if time.monotonic() >= self._status_at or states != self._told:
+            began = time.monotonic()
             self._write_status()
-            self._status_at, self._told = time.monotonic() + _SUPERVISE_S, states
+            self._status_at, self._told = _again(began, _SUPERVISE_S), states
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
@@ -211,6 +233,9 @@ class Runner:
         _join(maintainers)  # what they commit is not cut off
         self._cancel_jobs()
         _join(maintainers)
+        self._clock.stop()
+        self._workers.stop()
+        self._loads.stop()
         for status in self.views.values():
             if status.maintainer is not None and status.maintainer.failure is not None:
                 self._note_end(status, status.maintainer.failure)
@@ -221,6 +246,8 @@ class Runner:
         if self.lease.epoch:
             if not self.lease.lost:
                 self._write_status()
+                with suppress(HeadwaterError):  # it was replaced, or is told by what cannot do so
+                    self._write_notes()
             self.lease.release()
 
     def targets(self) -> dict[str, int]:
@@ -276,15 +303,24 @@ class Runner:
         session.sparkContext.addJobTag(self._jobs)
         return session
 
-    def _tagged(self, view: str) -> Callable[[], SparkSession]:
-        """The session, in a thread whose jobs are a view's."""
+    @contextmanager
+    def _tagged(self, view: str) -> Iterator[Callable[[], SparkSession]]:
+        """The session, in a thread whose jobs are a view's for a while."""
+        tag = f"{self._jobs}-{view}"
+        tagged: list[SparkSession] = []
 
         def session() -> SparkSession:
             found = self._spark()
-            found.sparkContext.addJobTag(f"{self._jobs}-{view}")
+            found.sparkContext.addJobTag(tag)
+            tagged.append(found)
             return found
 
-        return session
+        try:
+            yield session
+        finally:
+            for found in tagged:
+                with suppress(Exception):  # the session may be gone already
+                    found.sparkContext.removeJobTag(tag)
 
     def _cancel_jobs(self, view: str = "") -> None:
         if self._session is not None:
@@ -310,7 +346,7 @@ class Runner:
                     raise
 
     def _is_as_loaded(self, name: str) -> bool:
-        if name not in self.warehouse.view_names():
+        if not self.warehouse.has_view(name):
             return False
         try:
             stored = self.warehouse.view(name).definition["select"]
@@ -324,7 +360,7 @@ class Runner:
         stored = definition_json(definition)
         narrow = definition.view.narrowed()
         choice = self.project.choose(replace(definition, view=narrow))
-        if not status.anew and name in self.warehouse.view_names():
+        if not status.anew and self.warehouse.has_view(name):
             difference = describe_difference(self.warehouse.view(name).definition, stored)
             if difference is not None:
                 raise InputError(difference)
@@ -354,7 +390,7 @@ class Runner:
         except HeadwaterError as error:
             status.stop(error)
             return
-        exists = status.name in self.warehouse.view_names()
+        exists = self.warehouse.has_view(status.name)
         status.state = "running" if exists and not status.anew else "loading"
         status.failure = None
         status.maintainer = Maintainer(
@@ -363,29 +399,32 @@ class Runner:
             self.feeds,
             self.engine,
             self.lease.runner,
+            self._workers,
+            self._clock,
             self.project.settings.run.backlog,
             lambda step, seconds: self._watch(plan.view.name, step, seconds),
         )
-        status.maintainer.start()
+        status.maintainer.start(self._workers if status.state == "running" else self._loads)
 
-    def _obtain(self, plan: Plan, status: ViewStatus, deliver: Receive) -> Obtained:
-        """A view's table; loaded first where there is none, or loaded anew. In its own thread."""
+    def _obtain(self, plan: Plan, status: ViewStatus, wake: Wake) -> Obtained:
+        """A view's table; loaded first where there is none, or loaded anew. In a worker."""
         name = plan.view.name
-        if name in self.warehouse.view_names() and not status.anew:
+        if self.warehouse.has_view(name) and not status.anew:
             return Obtained(self.warehouse.view(name))
 
         def report(tally: Tally) -> None:
             status.tally = tally
 
-        obtained = load_view(
-            plan,
-            self.feeds,
-            self.warehouse,
-            replace(self.engine, start=self._tagged(name)).for_small,
-            self.lease.runner,
-            deliver,
-            report,
-        )
+        with self._tagged(name) as session:
+            obtained = load_view(
+                plan,
+                self.feeds,
+                self.warehouse,
+                replace(self.engine, start=session).for_small,
+                self.lease.runner,
+                wake,
+                report,
+            )
         status.loaded()
         return obtained
 
@@ -534,7 +573,7 @@ class Runner:
             status = self.views[name]
             self._stop_view(status)
             with status.lock:
-                status.anew = name in self.warehouse.view_names()
+                status.anew = self.warehouse.has_view(name)
             status.requests.append(request)
             status.note = status.because = ""
             status.wait(None, 0.0)
@@ -579,10 +618,28 @@ class Runner:
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
         }
 
+    def _write_notes(self) -> None:
+        """Note how far views have come that did not change since their last commits."""
+        before = read_notes(self.warehouse.internal)
+        notes = dict(before)
+        for name, status in self.views.items():
+            if status.maintainer is not None and (note := status.maintainer.note) is not None:
+                notes[name] = note
+        if notes == before:
+            return
+        with self.lease.guard(), suppress(OSError):  # a full disk is told by what needs it
+            write_notes(self.warehouse.internal, notes)
+
     def _write_status(self) -> None:
         path = Location.of(self.warehouse.internal / "status.json")
         with suppress(OSError):  # a full disk is told by what cannot do without it
             path.replace(json.dumps(self.describe()).encode(), durable=False)
+
+
+def _again(began: float, at_least_s: float = 0.0) -> float:
+    """When something that began at a time, and is over now, is next to be done."""
+    now = time.monotonic()
+    return now + max(at_least_s, _SHARE * (now - began))
 
 
 def _join(maintainers: Sequence[Maintainer]) -> None:

@@ -37,6 +37,8 @@ class _Schedule:
     folded_s: float = 0.0
     merge_at: int = _MANY_FILES
     """After how many commits its small files are merged, and a checkpoint is written."""
+    folded: tuple[Maintainer, int] | None = None
+    """Up to which commit of which maintainer everything is in the plain table."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,9 @@ class Upkeep:
         publish_s = maintainer.plan.publish_s
         schedule = self._schedules.setdefault(view.name, _Schedule(time.monotonic() + publish_s))
         commits = maintainer.counters.commits
-        if time.monotonic() >= schedule.fold_at:
+        if time.monotonic() >= schedule.fold_at and schedule.folded == (maintainer, commits):
+            schedule.fold_at = time.monotonic() + publish_s
+        elif time.monotonic() >= schedule.fold_at:
             table = self._warehouse.view(view.name)
             began = time.monotonic()
             done = None
@@ -152,6 +156,7 @@ class Upkeep:
                 self.unsound.add(view.name)
             else:
                 self.troubles.pop(view.name, None)
+                schedule.folded = (maintainer, commits)
         elif commits >= schedule.merge_at or commits < schedule.merge_at - _MANY_FILES:
             schedule.merge_at = commits + _MANY_FILES
             table = self._warehouse.view(view.name)
@@ -161,15 +166,16 @@ class Upkeep:
     def _release(self) -> None:
         """Let the change log go as far as every view has come, and every load needs it."""
         for source, feed in self._feeds().items():
-            upto = min([*reached(self._warehouse, source), feed.channel.needed - 1])
-            feed.log.release(upto, self._retention_s)
+            if feed.log.has_old(self._retention_s):
+                upto = min([*reached(self._warehouse, source), feed.channel.needed - 1])
+                feed.log.release(upto, self._retention_s)
 
     def _clean_up(self) -> None:
         """Delete versions of views that are older than they are to be kept."""
         keep = timedelta(seconds=self._retention_s)
         for view in self._views():
             with view.lock:
-                if view.name in self._warehouse.view_names():
+                if self._warehouse.has_view(view.name):
                     self._warehouse.view(view.name).clean_up(keep)
 
 

@@ -210,7 +210,8 @@ class Mount:
     def about(self, path: Path) -> About | None:
         match found := self._disk.find(path):
             case File():
-                return About(len(found.content), found.modified, is_folder=False)
+                token = (id(found), hash(found.content))
+                return About(len(found.content), found.modified, is_folder=False, token=token)
             case Folder():
                 return About(0, found.modified, is_folder=True)
         return None

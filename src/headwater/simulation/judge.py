@@ -88,6 +88,17 @@ class Judge:
                 shown.contents = shown.contents + delta
             self._judge(name, shown, commit)
 
+    def look_at_note(self, name: str) -> None:
+        """Judge how far a view says that it has come without a change."""
+        latest = self.warehouse.view(name).latest()
+        shown = self._shown[name]
+        if latest.number == shown.number:
+            numbers = {source: at.number for source, at in latest.vector.items()}
+            demand(
+                shown.contents == self._view_at(name, numbers),
+                f"{name} is noted at {_shown(latest.vector)}, where the view is another",
+            )
+
     def _judge(self, name: str, shown: _Shown, commit: Commit) -> None:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
@@ -184,10 +195,11 @@ class Judge:
             found = self.warehouse.view(name).rows()
             expected = evaluate_view(view.view, whole)
             demand(found == expected, f"{name} ends with {found}, and should with {expected}")
-            shown = self._shown[name]
+            self.look_at_note(name)
+            reached = self.warehouse.view(name).latest().vector
             demand(
-                all(at.number == final[source] for source, at in shown.vector.items()),
-                f"{name} ends at {_shown(shown.vector)}, and the logs at {final}",
+                all(at.number == final[source] for source, at in reached.items()),
+                f"{name} ends at {_shown(reached)}, and the logs at {final}",
             )
             self._certify(name)
 

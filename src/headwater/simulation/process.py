@@ -6,6 +6,7 @@ and what a real runner waits for, are steps here; everything that decides is the
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,12 +36,12 @@ from headwater.sources.order import (
     Numbered,
     Order,
     Place,
-    stamps_of,
 )
 from headwater.sources.subscription import Delivery
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Claim
+from headwater.warehouse.notes import Note, read_notes, write_notes
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
@@ -105,23 +106,22 @@ class Reading:
             self.recording.acknowledged(position, world.disk.now)
 
     def next_of(self, place: Place) -> Numbered:
-        held = self.order.held(place.cursor, 1)
+        held = self.order.held([place.cursor])
         if held:
             return held[0].item
         return next(numbered_of(record) for record in self.log.read(place.cursor - 1))
 
-    def place(self, after: int) -> Place:
+    def place(self, after: int, relations: frozenset[str], paused: bool = False) -> Place:
         """A place behind a number, as a channel makes it."""
-        place = Place(self.order, after + 1)
-        self.order.places.append(place)
-        missing = self.order.first_known - after - 1
-        if missing > 0:
-            heads = islice(self.log.heads(after), missing)
-            self.order.recall(after, [stamps_of(numbered_of(record)) for record in heads])
-        first = self.log.first
-        if after >= first:
-            heads = islice(self.log.heads(first - 1), after - first + 1)
-            place.received([stamps_of(numbered_of(record)) for record in heads])
+        place = Place(self.order, after + 1, True, relations)
+        self.order.add(place)
+        before = min(after, self.log.first - 1)
+        missing = self.order.first_known - before - 1
+        heads = islice(self.log.heads(before), max(0, missing))
+        self.order.recall(before, [numbered_of(record) for record in heads])
+        place.remember(before + 1)
+        if not paused:
+            place.resume(after)
         return place
 
 
@@ -143,7 +143,7 @@ class Kept:
         return (
             not self.inbox
             and not any(place.has_work for place in self.places.values())
-            and self.maintenance.vector == self.maintenance.visible
+            and self.maintenance.is_settled
         )
 
 
@@ -211,11 +211,13 @@ class Process:
             check_goes_on(wanted.name, source, reached.number, self.readings[source].log)
         if wanted.name in self.kept:
             for source, place in self.kept[wanted.name].places.items():
-                self.readings[source].order.places.remove(place)
-        places = {s: self.readings[s].place(at.number) for s, at in vector.items()}
+                self.readings[source].order.remove(place)
+        places = {
+            source: self.readings[source].place(at.number, plan.relations(source))
+            for source, at in vector.items()
+        }
         writer = table.writer(self.claim.runner)
         self.world.judge.look(wanted.name, writer.latest.number)
-        vector = writer.latest.vector
         self.kept[wanted.name] = Kept(
             wanted, plan, table, writer, Maintenance(plan, vector), places
         )
@@ -226,7 +228,8 @@ class Process:
         vector: dict[str, Reached] = {}
         for source in plan.view.sources:
             reading = self.readings[source]
-            place = reading.place(held_back(reading.log, reading.order.end))
+            after = held_back(reading.log, reading.order.end)
+            place = reading.place(after, plan.relations(source), paused=True)
             number = None
             while number is None:
                 known = reading.order.end
@@ -238,7 +241,7 @@ class Process:
                 number = place.split(seen, known)
                 if number is not None and number < reading.whole_after:
                     number = None
-            reading.order.places.remove(place)
+            reading.order.remove(place)
             state |= found
             self._make_durable(reading, number)
             vector[source] = Reached(number, reading.log.position or {})
@@ -258,9 +261,11 @@ class Process:
         """Commit what is ready, and let the next one in."""
         for kept in self.kept.values():
             self._write_all(kept, kept.maintenance.finish())
-        self._does("stop")
         for reading in self.readings.values():
             reading.write(self.world)
+        self._note()
+        self._does("stop")
+        for reading in self.readings.values():
             reading.log.close()
         self.claim.release()
 
@@ -284,6 +289,8 @@ class Process:
     def _steps(self) -> Iterator[tuple[str, Step]]:
         world = self.world
         yield "wait", lambda: world.interrupt("wait", ROOT)
+        if world.random.random() < 0.05:
+            yield "note", self._note
         if world.random.random() < 0.1:
             yield "lease", self._renew
         for reading in self.readings.values():
@@ -299,7 +306,7 @@ class Process:
                     yield "deliver", lambda k=kept, s=source: self._work(k, s)  # type: ignore[misc]
             if kept.inbox:
                 yield "commit", lambda k=kept: self._take(k)  # type: ignore[misc]
-            elif kept.maintenance.vector != kept.maintenance.visible:
+            elif kept.maintenance.due < math.inf:
                 yield "commit", lambda k=kept: self._tick(k)  # type: ignore[misc]
             if world.random.random() < world.upkeep:
                 yield world.random.choice(self._upkeep(kept))
@@ -320,6 +327,22 @@ class Process:
     def _renew(self) -> None:
         self.claim.renew()
         self.claim.check()
+
+    def _note(self) -> None:
+        """Note how far views have come without a change."""
+        self._does("note")
+        notes = dict(read_notes(self.warehouse.own))
+        for name, kept in self.kept.items():
+            if not kept.inbox:
+                for source, place in kept.places.items():
+                    passed = min(place.cursor - 1, self.readings[source].log.end)
+                    kept.maintenance.move_on(source, passed)
+                if kept.maintenance.is_settled:
+                    notes[name] = Note.of(kept.writer.latest, kept.maintenance.vector)
+        with self.claim.guard():
+            write_notes(self.warehouse.own, notes)
+        for name in self.kept:
+            self.world.judge.look_at_note(name)
 
     def _fold(self, name: str) -> None:
         self.warehouse.view(name).fold(_no_spark, self.claim.runner)

@@ -7,9 +7,13 @@ It keeps one promise towards every subscriber:
     exactly the transactions delivered before it. All queries of one question are evaluated
     in one snapshot, and answers come in the order of their snapshots.
 
+A subscriber that names its relations is spared what changes none of them: nothing is delivered,
+it is not woken, and its answers reflect what it was spared or not, which is the same to it.
+
 How. One thread reads the monitor; the order in which it reads is the order, and numbers the
-transactions. Each subscriber has a thread of its own, which does what its place in the order
-says is next (see `order`). All that is shared is behind one lock.
+transactions. It wakes those whom they concern, each of which takes what its place in the order
+says is next (see `order`) in a thread that it chooses. Questions are asked over a few
+connections (see `connections`). All that is shared is behind one lock.
 
 A gap in the log has a number like a transaction: whoever may not pass it is told in its place.
 
@@ -25,10 +29,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.connections import Connections
 from headwater.sources.contract import (
     Lift,
     Marked,
@@ -39,13 +44,12 @@ from headwater.sources.contract import (
     Source,
     as_it_is,
 )
-from headwater.sources.order import Held, Numbered, Order, Place, Stamps
-from headwater.sources.subscription import PAUSES_S, Receive, Subscription, fault_of
+from headwater.sources.order import RECEIVED_BEFORE, Held, Numbered, Order, Place
+from headwater.sources.subscription import PAUSES_S, Subscription, Wake, fault_of
 
 _POLL_S = 0.5
 _AT_ONCE = 256
 _LEAVE_BEHIND_S = 5.0
-_RECEIVED_BEFORE = 1000
 
 
 class History(Protocol):
@@ -59,8 +63,8 @@ class History(Protocol):
         """What follows a number, at most so many."""
         ...
 
-    def stamps(self, after: int, most: int) -> Sequence[Stamps]:
-        """The stamps of what follows a number, at most so many; cheaper than to recall it."""
+    def heads(self, after: int, most: int) -> Sequence[Numbered]:
+        """The same without the rows that were changed, which is cheaper."""
         ...
 
     def holds(self, number: int) -> bool:
@@ -92,7 +96,7 @@ class Channel:
     ) -> None:
         self.source = source
         self.ask_limit_s = ask_limit_s
-        self.lift = lift
+        self.connections = Connections(source.name, lambda: self.source, lift)
         self.changed = threading.Condition()
         """The lock of the order and of everything below; whoever changes something notifies."""
         self.order = Order(end, after, None if history is None else history.holds)
@@ -105,7 +109,7 @@ class Channel:
         self.whole_after = end
         """Everything behind this number was read with the columns that are read now."""
         self._monitor: Monitor | None = None
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: dict[Place, Subscription] = {}
         self._reader = threading.Thread(
             target=self._read, name=f"monitor {source.name}", daemon=True
         )
@@ -148,33 +152,35 @@ class Channel:
         self._reader.start()
 
     def subscribe(
-        self, receive: Receive, after: int | None = None, paused: bool = False
+        self,
+        wake: Wake,
+        after: int | None = None,
+        paused: bool = False,
+        relations: Collection[str] | None = None,
     ) -> Subscription:
-        """Receive every transaction behind a number; None: behind what has been read so far.
+        """Receive every transaction behind a number that changes one of these relations.
 
-        A paused subscription keeps its place and receives nothing until `resume`.
+        A number of None: behind what has been read so far; relations of None: all of them. A
+        paused subscription keeps its place and receives nothing until `resume`.
         """
         with self.changed:
             after = self.order.end if after is None else after
-            place = Place(self.order, after + 1, paused)
-            self.order.places.append(place)  # nothing that it needs is dropped from now on
-            subscription = Subscription(self, place, receive)
-            self._subscriptions.append(subscription)
+            place = Place(self.order, after + 1, True, relations)
+            self.order.add(place)  # nothing that it needs is dropped from now on
+            subscription = self._subscriptions[place] = Subscription(self, place, wake)
         try:
-            self._remember(after)
-            place.received(self._stamps_before(after))
+            self._remember(place, after)
         except BaseException:
             subscription.close()
             raise
-        subscription.start()
+        if not paused:
+            subscription.resume(after)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         with self.changed:
-            if subscription in self._subscriptions:
-                self._subscriptions.remove(subscription)
-                self.order.places.remove(subscription.place)
-            self.changed.notify_all()
+            if self._subscriptions.pop(subscription.place, None) is not None:
+                self.order.remove(subscription.place)
 
     def widen(self, source: Source, limit_s: float = 60.0) -> None:
         """Read more columns from now on; returns when that is so.
@@ -203,51 +209,62 @@ class Channel:
 
     def catch_up(self, limit_s: float = 60.0) -> None:
         """Return when everything has been read that was committed before the call."""
-        wrapper = self.source.open_wrapper()
-        try:
-            marker = wrapper.ask(()).marker
-            self.wait_for_marker(marker, time.monotonic() + limit_s)
-            with self.changed:
-                self.order.forget(marker)
-        finally:
-            wrapper.close()
+        deadline = time.monotonic() + limit_s
+        markers: list[str | None] = []
+        failures: list[Exception] = []
 
-    def wait_for_marker(
-        self, marker: str | None, deadline: float, given_up: Callable[[], bool] = lambda: False
-    ) -> None:
+        def ask() -> None:
+            try:
+                markers.append(self.connections.ask(()).marker)
+            except Exception as error:
+                failures.append(error)
+            with self.changed:
+                self.changed.notify_all()
+
+        self.connections.do(ask)
+        with self.changed:
+            self.changed.wait_for(lambda: markers or failures or self._stopping, limit_s)
+        for failure in failures:
+            raise failure
+        marker = markers[0] if markers else ""  # which never comes by: then it is told why
+        self.wait_for_marker(marker, deadline)
+        with self.changed:
+            self.order.forget(marker)
+
+    def wait_for_marker(self, marker: str | None, deadline: float) -> None:
         """Return when a marker has come by in the log."""
         with self.changed:
             self.changed.wait_for(
-                lambda: (
-                    self.order.has_passed(marker)
-                    or self._error is not None
-                    or self._stopping
-                    or given_up()
-                ),
+                lambda: self.order.has_passed(marker) or self._error is not None or self._stopping,
                 max(0.0, deadline - time.monotonic()),
             )
             if self.order.has_passed(marker):
                 return
             if self._error is not None:
                 raise self._error
-            if self._stopping or given_up():
+            if self._stopping:
                 raise LostConnectionError(f"Source {self.source.name}: reading it was stopped.")
         raise LostConnectionError(
             f"Source {self.source.name}: the log did not reach the answer in time.",
             "See whether the source can still be reached.",
         )
 
-    def following(self, number: int, upto: int) -> Sequence[Held]:
-        """Some of what is in the order from a number on, at least one."""
-        most = min(_AT_ONCE, upto - number + 1)
+    def following(self, place: Place, upto: int, most: int) -> Sequence[tuple[int, Held]]:
+        """Some of what concerns a place up to a number, with its numbers, at least one."""
         with self.changed:
-            held = self.order.held(number, most)
-        if held is not None:
-            return held
-        found = self._history.recall(number - 1, most) if self._history is not None else ()
+            numbers = self.order.concerning(place, place.cursor, most)
+            numbers = [number for number in numbers if number <= upto]
+            if held := self.order.held(numbers):
+                return list(zip(numbers, held, strict=True))
+        first, last = numbers[0], numbers[-1]
+        found = self._recalled(first, min(_AT_ONCE, last - first + 1))
+        return [(number, held) for number, held in found if place.is_concerned(held.item)]
+
+    def _recalled(self, first: int, most: int) -> Sequence[tuple[int, Held]]:
+        found = self._history.recall(first - 1, most) if self._history is not None else ()
         if not found:
-            raise self._forgotten(number - 1)
-        return [Held(item, 0.0) for item in found]
+            raise self._forgotten(first - 1)
+        return [(number, Held(item, 0.0)) for number, item in enumerate(found, first)]
 
     def sleep(self, seconds: float) -> None:
         with self.changed:
@@ -258,14 +275,24 @@ class Channel:
         with self.changed:
             self._stopping = True
             self.changed.notify_all()
+        self.connections.stop()
+        self._wake(self._everybody())
 
     def close(self) -> None:
         """End. Who waits for a database that does not answer is left behind."""
         self.stop()
-        for subscription in list(self._subscriptions):
-            subscription.join(_LEAVE_BEHIND_S)
+        self.connections.join(_LEAVE_BEHIND_S)
         if self._reader.is_alive():
             self._reader.join(_LEAVE_BEHIND_S)
+
+    def _everybody(self) -> Sequence[Subscription]:
+        with self.changed:
+            return list(self._subscriptions.values())
+
+    @staticmethod
+    def _wake(subscriptions: Iterable[Subscription]) -> None:
+        for subscription in subscriptions:
+            subscription.wake(0.0)
 
     # The thread that reads the log
 
@@ -317,34 +344,34 @@ class Channel:
             kept = [item for item in logged if not isinstance(item, Marked)]
             self._history.record(self.order.end + 1, kept)
         with self.changed:
-            self.order.take(logged, read_at)
+            woken = [self._subscriptions[place] for place in self.order.take(logged, read_at)]
             self.changed.notify_all()
+        self._wake(woken)
 
     def _fail(self, error: SourceError) -> None:
         with self.changed:
             self._error = error
             self.changed.notify_all()
+        self._wake(self._everybody())
 
     # What an earlier process read
 
-    def _remember(self, after: int) -> None:
-        """Have the stamps of everything behind a number again."""
-        with self.changed:
-            missing = self.order.first_known - after - 1
-        if missing <= 0:
-            return
-        recalled = self._history.stamps(after, missing) if self._history is not None else ()
-        if len(recalled) < missing:
-            raise self._forgotten(after)
-        with self.changed:
-            self.order.recall(after, recalled)  # another may have remembered some
-
-    def _stamps_before(self, number: int) -> Sequence[Stamps]:
-        """Of transactions that an earlier process received, and not long ago."""
-        if self._history is None:
-            return ()
-        before = min(number - self._history.first + 1, _RECEIVED_BEFORE)
-        return self._history.stamps(number - before, before) if before > 0 else ()
+    def _remember(self, place: Place, after: int) -> None:
+        """Know again what follows a number, and what its subscriber may have received before."""
+        before = after
+        if self._history is not None:
+            before = min(after, max(self._history.first - 1, after - RECEIVED_BEFORE, 0))
+        heads: Sequence[Numbered] = ()
+        while True:
+            with self.changed:
+                missing = self.order.first_known - before - 1
+                if missing <= len(heads):  # another may have remembered some, or dropped them
+                    self.order.recall(before, heads)
+                    place.remember(before + 1)
+                    return
+            heads = self._history.heads(before, missing) if self._history is not None else ()
+            if len(heads) < missing:
+                raise self._forgotten(before)
 
     def _forgotten(self, after: int) -> SourceError:
         return SourceError(

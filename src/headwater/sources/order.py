@@ -5,17 +5,25 @@ log: it numbers transactions and gaps, and keeps the last of them. A `Place` is 
 subscriber stands in it, with its questions: it says what is to be done next, and is told what
 was done. Whoever drives them does so under one lock.
 
-While a question is being answered its subscriber receives nothing. The answer's snapshot must
-split the order into a prefix that is in it and a rest that is not, and the prefix must hold
-everything the subscriber has received; where a database makes transactions visible in another
+A place is concerned by what changes one of its relations. It is handed on nothing else, and
+nothing else is done for it: what does not concern it is passed as soon as it is read, so that
+the cost of a transaction grows with the places that it concerns.
+
+While a question is being answered its subscriber receives nothing. Of what concerns the
+subscriber, the answer's snapshot must hold a prefix and nothing behind it, and the prefix must
+hold everything that it has received; where a database makes transactions visible in another
 order than it logs them, that fails for a moment, and the question is asked again. So it is
-where a source reports several transactions as one, and the snapshot lies between them.
+where a source reports several transactions as one, and the snapshot lies between them. What
+does not concern it changes nothing that a question reads, so it does not matter whether a
+snapshot holds it.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -32,9 +40,13 @@ from headwater.sources.contract import (
     Snapshot,
 )
 
+RECEIVED_BEFORE = 1000
+"""How many before its place a subscriber may have received and an answer may lack."""
 _MOST_RECENT = 100_000
 _MOST_MARKERS = 10_000
 _MOST_ROWS_HELD = 200_000
+_MANY_ROWS = 10_000
+_MANY = 256
 
 Numbered: TypeAlias = Committed | Broken
 """What has a number in the order."""
@@ -54,6 +66,13 @@ def stamps_of(item: Numbered) -> Stamps:
     return item.stamps
 
 
+def relations_of(item: Numbered) -> Collection[str] | None:
+    """What something changes, or leaves unknown; None for everything of its source."""
+    if isinstance(item, Broken):
+        return item.columns
+    return {update.relation for update in item.transaction.updates}
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """Something numbered, kept whole, and when it was read; 0 if an earlier process did."""
@@ -66,6 +85,40 @@ class Held:
         if isinstance(self.item, Broken):
             return 1
         return sum(len(update.delta) for update in self.item.transaction.updates)
+
+
+class Numbers:
+    """The numbers of what changes each relation; of what changes everything, under ''."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, array[int]] = {}
+
+    def add(self, number: int, relations: Collection[str] | None, oldest: int) -> None:
+        """The next number; those before `oldest` may be forgotten."""
+        for relation in [""] if relations is None else relations:
+            numbers = self._of.setdefault(relation, array("q"))
+            if len(numbers) > _MANY and numbers[len(numbers) // 2] < oldest:
+                del numbers[: bisect_left(numbers, oldest)]
+            numbers.append(number)
+
+    def add_before(self, first: int, items: Sequence[Numbered]) -> None:
+        """Numbers that come before all others, from `first` on."""
+        earlier = Numbers()
+        for number, item in enumerate(items, first):
+            earlier.add(number, relations_of(item), 0)
+        behind = first + len(items)
+        for relation, numbers in earlier._of.items():
+            known = self._of.get(relation, array("q"))
+            self._of[relation] = numbers + known[bisect_left(known, behind) :]
+
+    def concerning(self, relations: Collection[str], first: int, most: int) -> list[int]:
+        """At most so many from `first` on that change one of these relations."""
+        found: set[int] = set()
+        for relation in ("", *relations):
+            if numbers := self._of.get(relation):
+                at = bisect_left(numbers, first)
+                found.update(numbers[at : at + most])
+        return sorted(found)[:most]
 
 
 class Order:
@@ -84,12 +137,28 @@ class Order:
     ) -> None:
         self.end = end
         self.position = position
-        self.places: list[Place] = []
         self._is_kept = is_kept
+        self._places: dict[str, set[Place]] = {}  # by relation; '' for all of them
+        self._behind: set[Place] = set()
+        self._numbers = Numbers()
         self._stamps: deque[Stamps] = deque()  # of the last ones: to place answers by
         self._held: deque[Held] = deque()  # of these, the last ones whole
         self._held_rows = 0
+        self._held_after_trim = 0
         self._markers: dict[str, None] = {}
+        self._awaited: dict[str, Place] = {}
+
+    def add(self, place: Place) -> None:
+        """Nothing that a place has yet to receive is dropped from now on."""
+        for relation in [""] if place.relations is None else place.relations:
+            self._places.setdefault(relation, set()).add(place)
+        self._behind.add(place)
+
+    def remove(self, place: Place) -> None:
+        for relation in [""] if place.relations is None else place.relations:
+            self._places[relation].discard(place)
+        self._behind.discard(place)
+        self._awaited = {m: found for m, found in self._awaited.items() if found is not place}
 
     @property
     def first_known(self) -> int:
@@ -103,59 +172,103 @@ class Order:
     @property
     def needed(self) -> int:
         """The first number that some place has yet to receive."""
-        return min((place.cursor for place in self.places), default=self.end + 1)
+        self._behind -= {place for place in self._behind if place.is_past}
+        return min((place.needed for place in self._behind), default=self.end + 1)
 
-    def take(self, logged: Iterable[Logged], read_at: float = 0.0) -> None:
-        """What the log has next."""
+    def take(self, logged: Iterable[Logged], read_at: float = 0.0) -> set[Place]:
+        """What the log has next; the places that have something to do because of it."""
+        woken: set[Place] = set()
         for item in logged:
             match item:
                 case Committed(position=position) | Broken(position=position):
-                    self.end += 1
-                    held = Held(item, read_at)
-                    self._stamps.append(stamps_of(item))
-                    self._held.append(held)
-                    self._held_rows += held.rows
+                    self._number(Held(item, read_at))
                     self.position = position
+                    woken |= self._concerned(relations_of(item))
                 case Marked(marker=marker):
                     self._markers[marker] = None
                     if len(self._markers) > _MOST_MARKERS:
                         self._markers.pop(next(iter(self._markers)))
+                    if place := self._awaited.pop(marker, None):
+                        woken.add(place)
                 case Progressed(position=position):
                     self.position = position
-        self.trim()
+        self.tidy()
+        return {place for place in woken if place.has_work}
+
+    def _number(self, held: Held) -> None:
+        self.end += 1
+        self._stamps.append(stamps_of(held.item))
+        self._held.append(held)
+        self._held_rows += held.rows
+        self._numbers.add(self.end, relations_of(held.item), self.first_known)
+
+    def _concerned(self, relations: Collection[str] | None) -> set[Place]:
+        if relations is None:
+            found = {place for places in self._places.values() for place in places}
+        else:
+            found = set(self._places.get("", ()))
+            for relation in relations:
+                found |= self._places.get(relation, set())
+        self._behind |= found
+        return found
 
     def has_passed(self, marker: str | None) -> bool:
         return marker is None or marker in self._markers
+
+    def wait_for(self, marker: str, place: Place) -> None:
+        """Tell when a marker comes by that a place waits for."""
+        self._awaited[marker] = place
 
     def forget(self, marker: str | None) -> None:
         """Nobody asks about a marker any more."""
         if marker is not None:
             self._markers.pop(marker, None)
+            self._awaited.pop(marker, None)
 
-    def held(self, first: int, most: int) -> Sequence[Held] | None:
-        """Some of what follows, from a number on; None if it is not held any more."""
-        at = first - self.first_held
-        return list(islice(self._held, at, at + most)) if at >= 0 else None
+    def held(self, numbers: Sequence[int]) -> Sequence[Held] | None:
+        """What has these numbers; None if the first is not held any more."""
+        if numbers[0] < self.first_held:
+            return None
+        return [self._held[number - self.first_held] for number in numbers]
 
     def stamps(self, first: int) -> Sequence[Stamps]:
-        return list(islice(self._stamps, first - self.first_known, None))
+        """Of everything from a number on."""
+        return list(islice(reversed(self._stamps), max(0, self.end - first + 1)))[::-1]
 
-    def recall(self, after: int, stamps: Sequence[Stamps]) -> None:
-        """Know again by which stamps everything behind a number goes."""
+    def concerning(self, place: Place, first: int, most: int | None = None) -> Sequence[int]:
+        """The numbers, from `first` on, of what concerns a place."""
+        most = self.end if most is None else most
+        if place.relations is None:
+            return range(first, min(self.end, first + most - 1) + 1)
+        return self._numbers.concerning(place.relations, first, most)
+
+    def recall(self, after: int, items: Sequence[Numbered]) -> None:
+        """Know again by which stamps everything behind a number goes, and what it changes."""
         missing = self.first_known - after - 1
         if missing > 0:
-            self._stamps.extendleft(reversed(stamps[:missing]))
+            self._numbers.add_before(after + 1, items[:missing])
+            self._stamps.extendleft(map(stamps_of, reversed(items[:missing])))
+
+    def tidy(self) -> None:
+        """Drop what is not needed, if that is worth looking."""
+        many = len(self._held) > self._held_after_trim + _MANY
+        if many or self._held_rows > _MANY_ROWS:
+            self.trim()
 
     def trim(self) -> None:
         """Drop what every place is past, and what can be had from elsewhere."""
         needed = self.needed
-        while self._stamps and self.first_known < needed and self._may_go(self.first_known):
+        recent = self.end + 1 - RECEIVED_BEFORE if self._is_kept is not None else self.end + 1
+        while self._stamps and self.first_known < min(needed, recent):
+            if not self._may_go(self.first_known):
+                break
             self._stamps.popleft()
         while self._held and self._may_go(self.first_held):
             too_much = self._is_kept is not None and self._held_rows > _MOST_ROWS_HELD
             if self.first_held >= needed and not too_much:
                 break
             self._held_rows -= self._held.popleft().rows
+        self._held_after_trim = len(self._held)
 
     def _may_go(self, number: int) -> bool:
         return self._is_kept is None or self._is_kept(number)
@@ -163,7 +276,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Deliver:
-    """Hand on everything up to a number."""
+    """Hand on everything up to a number that concerns the place."""
 
     upto: int
 
@@ -179,7 +292,7 @@ class Inquire:
 
 @dataclass(frozen=True)
 class Await:
-    """Wait until a marker has come by in the log."""
+    """Nothing, until a marker has come by in the log."""
 
     marker: str | None
 
@@ -197,21 +310,53 @@ Task: TypeAlias = Deliver | Inquire | Await | Answer
 
 
 class Place:
-    """Where one subscriber stands in an order, with its questions."""
+    """Where one subscriber stands in an order, with its questions.
 
-    def __init__(self, order: Order, cursor: int, paused: bool = False) -> None:
-        self.cursor = cursor
-        """The number of what is handed on next."""
+    `relations` are those that concern it; None: all of the source.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        cursor: int,
+        paused: bool = False,
+        relations: Collection[str] | None = None,
+    ) -> None:
+        self.relations = None if relations is None else frozenset(relations)
         self.retries = 0
         """How often a question was asked again because its snapshot did not fit."""
         self._order = order
+        self._from = cursor  # nothing before it is to be handed on
         self._paused = paused
         self._asks: deque[Ask] = deque()
         self._known = 0
         self._is_asked = False
+        self._is_answering = False
         self._reply: Reply | None = None
         self._upto: int | None = None
         self._recent: deque[tuple[int, ...]] = deque(maxlen=_MOST_RECENT)
+
+    @property
+    def cursor(self) -> int:
+        """The number of what is handed on next; all before it is passed."""
+        return next(iter(self._order.concerning(self, self._from, 1)), self._order.end + 1)
+
+    @property
+    def needed(self) -> int:
+        """The first number of which something has to be known for this place."""
+        return self._from if self._paused else self.cursor
+
+    @property
+    def is_past(self) -> bool:
+        """Whether everything is passed that has been read, for good."""
+        return not self._paused and self.cursor > self._order.end
+
+    def is_concerned(self, item: Numbered) -> bool:
+        """Whether something is to be handed on."""
+        relations = relations_of(item)
+        return (
+            self.relations is None or relations is None or not self.relations.isdisjoint(relations)
+        )
 
     def ask(self, ask: Ask) -> None:
         self._asks.append(ask)
@@ -219,31 +364,43 @@ class Place:
     def resume(self, after: int) -> None:
         """Begin to receive what follows a number that is not before the paused place."""
         assert self._paused
-        assert after >= self.cursor - 1
-        self.cursor = after + 1
+        assert after >= self._from - 1
+        self._from = after + 1
         self._paused = False
 
-    def received(self, stamps: Iterable[Stamps]) -> None:
-        """Accept only answers that hold these, until there is one."""
-        for item in stamps:
-            if item is None:
-                self._recent.clear()
-            else:
-                self._recent.append(item)
+    def remember(self, first: int) -> None:
+        """Accept only answers that hold what is before the place, from a number on, until there
+        is one: an earlier process may have received it."""
+        stamps = self._order.stamps(first)
+        for number in self._order.concerning(self, first):
+            if number < self._from:
+                self._receive(stamps[number - first])
+
+    def _receive(self, stamps: Stamps) -> None:
+        if stamps is None:
+            self._recent.clear()
+        else:
+            self._recent.append(stamps)
 
     @property
     def has_work(self) -> bool:
-        return not self._paused and (bool(self._asks) or self.cursor <= self._order.end)
+        """Whether there is something to do next but to wait."""
+        if self._paused or self._is_answering:
+            return False
+        if self._reply is not None and self._upto is None:
+            return self._order.has_passed(self._reply.marker)
+        return bool(self._asks) or self.cursor <= self._order.end
 
     def next(self) -> Task | None:
         """What is to be done now; the first question waits for nothing but its own answer."""
-        if self._paused:
+        if self._paused or self._is_answering:
             return None
         if not self._asks:
             end = self._order.end
             return Deliver(end) if self.cursor <= end else None
         if self._reply is None:
             again, self._is_asked = self._is_asked, True
+            self._is_answering = True
             self._known = self._order.end
             return Inquire(self._asks[0], again)
         if self._upto is None and not self._order.has_passed(self._reply.marker):
@@ -260,11 +417,15 @@ class Place:
 
     def replied(self, reply: Reply) -> None:
         """The source has answered the question that was put last."""
+        self._is_answering = False
         self._reply = reply
+        if reply.marker is not None and not self._order.has_passed(reply.marker):
+            self._order.wait_for(reply.marker, self)
 
     def delivered(self, item: Numbered) -> None:
-        self.received([stamps_of(item)])
-        self.cursor += 1
+        """What the cursor is at was handed on."""
+        self._receive(stamps_of(item))
+        self._from = self.cursor + 1
 
     def answered(self) -> None:
         """The answer was handed on."""
@@ -279,21 +440,27 @@ class Place:
         return number if self._holds_received(reply.snapshot) else None
 
     def split(self, snapshot: Snapshot, known: int) -> int | None:
-        """The number of the last transaction that is in a snapshot; None if it does not fit.
+        """The last number up to which what concerns the place is in a snapshot, and not behind it.
 
-        `known` is the end of the order before the snapshot was taken. Everything in the snapshot
-        must have been read.
+        None if there is none. `known` is the end of the order before the snapshot was taken.
+        Everything in the snapshot must have been read.
         """
-        stamps = self._order.stamps(self.cursor)
-        anew = [n for n, item in enumerate(stamps, self.cursor) if item is None and n <= known]
-        inside = [True] * (anew[-1] - self.cursor + 1 if anew else 0)
-        for number, item in enumerate(stamps[len(inside) :], self.cursor + len(inside)):
+        numbers = self._order.concerning(self, self._from)
+        if not numbers:
+            return self._order.end
+        stamps = self._order.stamps(numbers[0])
+        concerning = [(number, stamps[number - numbers[0]]) for number in numbers]
+        anew = [at for at, (n, item) in enumerate(concerning) if item is None and n <= known]
+        inside = [True] * (anew[-1] + 1 if anew else 0)
+        for number, item in concerning[len(inside) :]:
             held = {snapshot.includes(stamp) for stamp in item or ()} or {number <= known}
             if len(held) == 2:
                 return None  # it lies between transactions that are reported as one
             inside += held
         count = sum(inside)
-        return self.cursor + count - 1 if all(inside[:count]) else None
+        if not all(inside[:count]):
+            return None
+        return numbers[count] - 1 if count < len(numbers) else self._order.end
 
     def _holds_received(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot holds what was received since the last answer."""

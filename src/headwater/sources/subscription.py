@@ -1,21 +1,23 @@
-"""One subscriber of a channel: a thread that does what its place in the order says is next.
+"""One subscriber of a channel: what its place in the order says is next, taken when it likes.
 
-It delivers, asks the source over a connection of its own, and hands on answers in their place.
+It has no thread. Whoever subscribes is woken when there is something to take, and takes it in a
+thread of its own choice, one at a time. Questions go to the channel's connections.
 """
 
 from __future__ import annotations
 
-import threading
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
-from headwater.sources.contract import Broken, Position, Reply, Snapshot, Wrapper
-from headwater.sources.order import Answer, Await, Deliver, Inquire, Place
+from headwater.sources.contract import Broken, Position, Reply, Snapshot
+from headwater.sources.order import Answer, Await, Deliver, Held, Inquire, Place
 
 if TYPE_CHECKING:
     from headwater.sources.channel import Channel
@@ -27,12 +29,11 @@ _RETRY_PAUSE_S = 0.001
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a subscriber receives: an event or a gap, with the place reached; or the end."""
+    """What a subscriber receives: an event or a gap, with the place reached."""
 
     source: str
     event: Event | None
     position: Position | None
-    error: HeadwaterError | None = None
     number: int = 0
     """The number of the transaction or gap in the channel's order."""
     read_at: float = 0.0
@@ -40,44 +41,51 @@ class Delivery:
     broken: Broken | None = None
 
 
-Receive = Callable[[Delivery], None]
-"""Called in the subscriber's own thread, one delivery at a time; may block to slow it down."""
+Wake = Callable[[float], None]
+"""Called, in any thread, when there is something to take, with the time from which on that is so:
+0 for now. Must not block."""
 
 
 class Subscription:
-    """One subscriber: the thread that carries out what its place says is next."""
+    """One subscriber. `take` is for one thread at a time."""
 
-    def __init__(self, channel: Channel, place: Place, receive: Receive) -> None:
+    def __init__(self, channel: Channel, place: Place, wake: Wake) -> None:
         self.place = place
+        self.wake = wake
         self._channel = channel
-        self._receive = receive
-        self._wrapper: Wrapper | None = None
-        self._answer_by = 0.0
+        self._answer_by = math.inf
+        self._late_at = math.inf
+        self._failure: HeadwaterError | None = None
         self._closed = False
-        self._thread = threading.Thread(
-            target=self._run, name=f"subscriber of {channel.source.name}", daemon=True
-        )
 
     @property
     def cursor(self) -> int:
-        """The number of the next transaction to deliver."""
-        return self.place.cursor
+        """The number of the next transaction to deliver: all before it was delivered, or is of
+        no concern."""
+        with self._channel.changed:
+            return self.place.cursor
 
     @property
     def retries(self) -> int:
         return self.place.retries
 
-    def start(self) -> None:
-        self._thread.start()
+    @property
+    def due(self) -> float:
+        """When the log is late to reach an answer; never, if that is not waited for."""
+        return self._late_at
 
     def ask(self, ask: Ask) -> None:
         """Put a question; its answer comes in its place among the deliveries."""
+        self.put(ask)
+        self.wake(0.0)
+
+    def put(self, ask: Ask) -> None:
+        """The same for who takes what is next anyway: nobody is woken for it."""
         with self._channel.changed:
             self.place.ask(ask)
-            self._channel.changed.notify_all()
 
     def split(self, snapshot: Snapshot, known: int) -> int | None:
-        """The number of the last transaction that is in a snapshot; None if it does not fit."""
+        """The last number up to which what concerns it is in a snapshot; None if none fits."""
         with self._channel.changed:
             return self.place.split(snapshot, known)
 
@@ -85,121 +93,108 @@ class Subscription:
         """Begin to receive what follows a number that is not before the paused place."""
         with self._channel.changed:
             self.place.resume(after)
-            self._channel.changed.notify_all()
+        self.wake(0.0)
 
     def close(self) -> None:
-        self._closed = True
-        self._channel.unsubscribe(self)
+        with self._channel.changed:
+            self._closed = True
+            self._channel.unsubscribe(self)
 
-    def join(self, limit_s: float | None = None) -> None:
-        if self._thread is not threading.current_thread() and self._thread.is_alive():
-            self._thread.join(limit_s)
+    def take(self, most: int) -> Sequence[Delivery]:
+        """What is next, some of it; nothing if there is nothing yet, or the channel is closed.
 
-    def _run(self) -> None:
-        try:
-            while self._step():
-                pass
-        except HeadwaterError as error:
-            if not self._ended() or error is self._channel.trouble:
-                self._end_with(error)
-        except Exception as error:
-            self._end_with(fault_of(self._channel.source.name, "following it", error))
-        finally:
-            if self._wrapper is not None:
-                self._wrapper.close()
-
-    def _end_with(self, error: HeadwaterError) -> None:
-        self._receive(Delivery(self._channel.source.name, None, None, error))
-
-    def _ended(self) -> bool:
-        return self._closed or self._channel.is_stopping
-
-    def _has_work(self) -> bool:
-        return self._ended() or self._channel.error is not None or self.place.has_work
-
-    def _step(self) -> bool:
-        """Do what is next, or wait for something; False at the end."""
+        Raises why nothing more will come.
+        """
         channel = self._channel
         with channel.changed:
-            channel.changed.wait_for(self._has_work)
-            # Why the log ended is told even if the channel was closed before this thread woke up.
-            if channel.error is not None and not self._closed:
-                raise channel.error
-            if self._ended():
-                return False
+            if self._closed:
+                return ()
+            # Why the log ended is told even if the channel was closed in the meantime.
+            if error := channel.error or self._failure:
+                raise error
+            if channel.is_stopping:
+                return ()
             task = self.place.next()
+        self._late_at = math.inf
         match task:
             case Deliver(upto):
-                self._deliver(upto)
+                return self._deliver(upto, most)
             case Inquire(ask, again):
-                self._inquire(ask, again)
-            case Await(marker):
-                channel.wait_for_marker(marker, self._answer_by, lambda: self._closed)
+                channel.connections.do(partial(self._inquire, ask, again))
+            case Await():
+                self._check_patience("the log did not reach the answer in time.")
+                self._late_at = self._answer_by
             case Answer(ask, reply):
-                answer = AnswerArrived(ask.source, ask.label, reply.results)
-                self._receive(Delivery(channel.source.name, answer, None))
                 with channel.changed:
                     self.place.answered()
-        return True
+                answer = AnswerArrived(ask.source, ask.label, reply.results)
+                return (Delivery(channel.source.name, answer, None),)
+        return ()
 
-    def _deliver(self, upto: int) -> None:
-        """Deliver some of what comes up to a number."""
+    def _deliver(self, upto: int, most: int) -> Sequence[Delivery]:
         channel = self._channel
-        for held in channel.following(self.cursor, upto):
-            if self._ended():
-                return
-            item = held.item
-            broken = item if isinstance(item, Broken) else None
-            event = None if isinstance(item, Broken) else TransactionArrived(item.transaction)
-            self._receive(
-                Delivery(
-                    channel.source.name,
-                    event,
-                    item.position,
-                    number=self.cursor,
-                    read_at=held.read_at,
-                    broken=broken,
-                )
-            )
-            with channel.changed:
-                self.place.delivered(item)
+        found = channel.following(self.place, upto, most)
         with channel.changed:
-            channel.order.trim()
+            for _, held in found:
+                self.place.delivered(held.item)
+            channel.order.tidy()
+        return [self._delivery(number, held) for number, held in found]
 
-    def _inquire(self, ask: Ask, again: bool) -> None:
-        channel = self._channel
-        if again:
-            self._check_patience()
-            time.sleep(_RETRY_PAUSE_S)
-        reply = self._reply(ask)
-        if reply is None:
-            return
-        if not again:
-            self._answer_by = time.monotonic() + channel.ask_limit_s
-        with channel.changed:
-            self.place.replied(reply)
+    def _delivery(self, number: int, held: Held) -> Delivery:
+        item, name = held.item, self._channel.source.name
+        if isinstance(item, Broken):
+            return Delivery(name, None, item.position, number, held.read_at, item)
+        event = TransactionArrived(item.transaction)
+        return Delivery(name, event, item.position, number, held.read_at)
 
-    def _check_patience(self) -> None:
+    def _check_patience(self, trouble: str, hint: str = "") -> None:
         if time.monotonic() > self._answer_by:
             raise LostConnectionError(
-                f"Source {self._channel.source.name}: no snapshot fits the log within "
-                f"{self._channel.ask_limit_s:.0f} s.",
-                "Look for transactions that wait for a synchronous standby.",
+                f"Source {self._channel.source.name}: {trouble}",
+                hint or "See whether the source can still be reached.",
             )
 
+    # In a thread of the channel's connections
+
+    def _inquire(self, ask: Ask, again: bool) -> None:
+        try:
+            if again:
+                self._check_patience(
+                    f"no snapshot fits the log within {self._channel.ask_limit_s:.0f} s.",
+                    "Look for transactions that wait for a synchronous standby.",
+                )
+                time.sleep(_RETRY_PAUSE_S)
+            reply = self._reply(ask)
+        except HeadwaterError as error:
+            self._fail(error)
+        except Exception as error:
+            self._fail(fault_of(self._channel.source.name, "asking it", error))
+        else:
+            if reply is not None:
+                self._replied(reply, again)
+
+    def _replied(self, reply: Reply, again: bool) -> None:
+        if not again:
+            self._answer_by = time.monotonic() + self._channel.ask_limit_s
+        with self._channel.changed:
+            if self._closed:
+                return
+            self.place.replied(reply)
+            ready = self.place.has_work
+        self.wake(0.0 if ready else self._answer_by)
+
+    def _fail(self, error: HeadwaterError) -> None:
+        self._failure = error
+        self.wake(0.0)
+
     def _reply(self, ask: Ask) -> Reply | None:
-        """Ask the source, over a new connection where the old one is lost, until it answers."""
+        """Ask the source, over a new connection where one is lost, until it answers."""
         channel = self._channel
         pauses = iter(PAUSES_S)
-        while not self._ended():
+        while not (self._closed or channel.is_stopping):
             try:
-                if self._wrapper is None:
-                    self._wrapper = channel.source.open_wrapper(channel.lift)
-                return self._wrapper.ask(ask.queries)
+                return channel.connections.ask(ask.queries)
             except LostConnectionError:
-                if self._wrapper is not None:
-                    self._wrapper.close()
-                    self._wrapper = None
                 channel.sleep(next(pauses, PAUSES_S[-1]))
         return None
 

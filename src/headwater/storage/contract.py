@@ -27,6 +27,8 @@ class About:
     modified: float
     """In seconds since 1970, by the clock of the storage."""
     is_folder: bool
+    token: object = None
+    """Another whenever it is another file, or has other contents."""
 
 
 class Appending(Protocol):

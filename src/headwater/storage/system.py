@@ -115,7 +115,8 @@ class Posix:
             if error.errno in (ENOENT, ENOTDIR, ELOOP):
                 return None
             raise
-        return About(found.st_size, found.st_mtime, S_ISDIR(found.st_mode))
+        token = (found.st_ino, found.st_mtime_ns, found.st_size)
+        return About(found.st_size, found.st_mtime, S_ISDIR(found.st_mode), token)
 
     def is_link(self, path: Path) -> bool:
         return path.is_symlink()

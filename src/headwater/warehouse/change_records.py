@@ -13,7 +13,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Any, TypeAlias
 
@@ -101,16 +101,19 @@ class Stored:
         return found
 
     def record(self, source: str) -> Numbered:
+        return self._opened(source, self.body)
+
+    def head(self, source: str) -> Numbered:
+        """The record without changed rows; which relations it changes is told."""
+        return self._opened(source, None)
+
+    def _opened(self, source: str, body: bytes | None) -> Numbered:
         if "reason" in self.header:
             return _break(self.header)
         try:
-            return _change(source, self.header, self.body)
+            return _change(source, self.header, body)
         except (KeyError, OSError, OverflowError, TypeError, ValueError, pyarrow.ArrowException):
             raise DamageError(self.offset) from None
-
-    def head(self, source: str) -> Numbered:
-        """The record without changed rows."""
-        return replace(self, header={**self.header, "relations": ()}).record(source)
 
 
 class FormatError(Exception):
@@ -311,14 +314,13 @@ def _form(header: object) -> TypeAdapter[Any]:
     return BREAK if "reason" in header else CHANGE
 
 
-def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
+def _change(source: str, header: Mapping[str, Any], body: bytes | None) -> Change:
+    """What a header says, with the rows that are in a body, or without any."""
     updates, at = [], 0
     for name, columns, size in header["relations"]:
         schema = _schema(tuple(map(tuple, columns)))
-        with pyarrow.ipc.open_stream(body[at : at + size]) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-        updates.append(Update(name, rows_of_table(table, schema)))
+        rows = Rows.empty(schema) if body is None else _rows(body[at : at + size], schema)
+        updates.append(Update(name, rows))
         at += size
     return Change(
         header["number"],
@@ -327,6 +329,13 @@ def _change(source: str, header: Mapping[str, Any], body: bytes) -> Change:
         header["stamp"],
         tuple(header.get("others", ())),
     )
+
+
+def _rows(packed: bytes, schema: Schema) -> Rows:
+    with pyarrow.ipc.open_stream(packed) as reader:
+        table = reader.read_all()
+    table.validate(full=True)
+    return rows_of_table(table, schema)
 
 
 @lru_cache(maxsize=256)

@@ -286,6 +286,10 @@ class ChangeLog:
                 self._write(batch_of([Progress(self.position)], self._size))
         self._shut()
 
+    def has_old(self, older_than_s: float) -> bool:
+        """Whether there is something that may be old enough to be released."""
+        return any(segment.path.age_s() >= older_than_s for segment in self._segments()[:-1])
+
     def release(self, upto: int, older_than_s: float, pins: Iterable[int] = ()) -> int:
         """Remove segments that hold nothing behind a number and are old; how many.
 

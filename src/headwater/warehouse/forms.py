@@ -208,4 +208,15 @@ class _Lease(_Form):
     renewed: Annotated[float, Field(allow_inf_nan=False)]
 
 
+class _Note(_Form):
+    number: _Number
+    since: dict[str, _Number]
+    vector: dict[str, _Reached]
+
+
+class _Notes(_Form):
+    views: dict[str, _Note]
+
+
 LEASE: TypeAdapter[Any] = TypeAdapter(_Lease)
+NOTES: TypeAdapter[Any] = TypeAdapter(_Notes)

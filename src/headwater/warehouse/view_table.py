@@ -31,6 +31,7 @@ from headwater.warehouse.compaction import compact
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
+from headwater.warehouse.notes import noted
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
@@ -56,11 +57,14 @@ class Tail:
 class ViewTable:
     """One view; made by `Warehouse.view` and `Warehouse.create`."""
 
-    def __init__(self, name: str, plain: Location, log: Location, staging: Location) -> None:
+    def __init__(
+        self, name: str, plain: Location, log: Location, staging: Location, internal: Location
+    ) -> None:
         self.name = name
         self.plain = DeltaLog(plain)
         self.log = DeltaLog(log)
         self.staging = staging
+        self._internal = internal
 
     # What it is
 
@@ -100,7 +104,11 @@ class ViewTable:
 
         Where its entry has been cleaned away, the app transactions still tell its number and
         vector, without positions. Which transactions are in above its numbers they do not tell.
+        Its vector is the last at which the view is known to be as the commit left it.
         """
+        return noted(self._internal, self._committed(snapshot))
+
+    def _committed(self, snapshot: Snapshot) -> Commit:
         if found := self._commit_entry(self.log, snapshot):
             return found
         if snapshot.transaction(EARLY):

@@ -18,6 +18,7 @@ from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
@@ -129,8 +130,12 @@ class Warehouse:
         """The views there are: a view exists when its signed log does."""
         return [item.name for item in self._logs.files() if is_table(item)]
 
+    def has_view(self, name: str) -> bool:
+        return name == Path(name).name and is_table(self._logs / name)
+
     def view(self, name: str) -> ViewTable:
-        if name not in (names := self.view_names()):
+        if not self.has_view(name):
+            names = self.view_names()
             raise InputError(
                 f"There is no view '{name}' in the warehouse {self.path}.",
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
@@ -161,7 +166,7 @@ class Warehouse:
             runner=runner,
             key=key,
         )
-        if name not in self.view_names():
+        if not self.has_view(name):
             try:
                 return self.create(name, **loaded)
             except ExistsError:
@@ -226,6 +231,9 @@ class Warehouse:
         if not (remains := self.remains(name)):
             self.view(name)  # says that there is none
         with self._locked():
+            notes = read_notes(self._own)
+            if name in notes:
+                write_notes(self._own, {n: note for n, note in notes.items() if n != name})
             for folder in remains:
                 self._throw_away(folder)
         self._trash.remove_tree()
@@ -252,10 +260,10 @@ class Warehouse:
     # Folders
 
     def _table(self, name: str) -> ViewTable:
-        return ViewTable(name, self._root / name, self._logs / name, self._staging)
+        return ViewTable(name, self._root / name, self._logs / name, self._staging, self._own)
 
     def _refuse_existing(self, name: str) -> None:
-        if name in self.view_names():
+        if self.has_view(name):
             raise ExistsError(
                 f"The view '{name}' is already in the warehouse {self.path}.",
                 "Drop it first to load it anew.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import NoReturn
 
@@ -94,6 +95,7 @@ def tables_of(sql: str) -> tuple[TableName, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
 def normalised(sql: str) -> str:
     """A SELECT as text that is the same whatever its blanks, comments and keywords' case."""
     return SqlText(sql).parse().sql(DIALECT, comments=False)

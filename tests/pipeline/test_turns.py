@@ -1,0 +1,68 @@
+"""Work is done when it is called for, never twice at a time, and never forgotten."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.pipeline.turns import Clock, Turn
+from headwater.sources.workers import Workers
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def pool() -> Iterator[tuple[Workers, Clock]]:
+    found = Workers("test", 4), Clock()
+    yield found
+    for each in found:
+        each.stop()
+
+
+def test_a_call_during_the_work_has_it_done_once_more(pool: tuple[Workers, Clock]) -> None:
+    begun, go_on, done = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
+    at_once: list[int] = []
+    lock = threading.Lock()
+
+    def work() -> None:
+        with lock:
+            at_once.append(1)
+        assert len(at_once) == 1
+        begun.release()
+        go_on.wait(LIMIT_S)
+        at_once.clear()
+        done.release()
+
+    turn = Turn(work, *pool)
+    turn.wake()
+    assert begun.acquire(timeout=LIMIT_S)
+    for _ in range(5):
+        turn.wake()
+    go_on.set()
+    for _ in range(2):
+        assert done.acquire(timeout=LIMIT_S)
+    assert not done.acquire(timeout=0.05)
+
+
+def test_a_turn_is_woken_at_its_time(pool: tuple[Workers, Clock]) -> None:
+    woken: list[float] = []
+    done = threading.Semaphore(0)
+
+    def work() -> None:
+        woken.append(time.monotonic())
+        done.release()
+
+    turn, asked = Turn(work, *pool), time.monotonic()
+    turn.wake(asked + 3600)
+    turn.wake(asked + 0.05)
+    assert done.acquire(timeout=LIMIT_S)
+    assert woken[0] >= asked + 0.05
+    turn.wake(time.monotonic() + 0.05)
+    assert done.acquire(timeout=LIMIT_S)
+
+
+def test_who_is_never_to_be_woken_is_not(pool: tuple[Workers, Clock]) -> None:
+    done = threading.Event()
+    Turn(done.set, *pool).wake(float("inf"))
+    assert not done.wait(0.05)
