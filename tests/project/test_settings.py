@@ -157,6 +157,7 @@ def test_anything_else_is_no_duration(text: object) -> None:
         ("[warehouse]\npath = 'file:///data'\n", "warehouse.path: is an address, and only paths"),
         ("[warehouse]\npath = '~/lake'\n", "warehouse.path: starts with ~, which is not replaced"),
         ("[warehouse]\npath = ' '\n", "warehouse.path: is empty: write a path."),
+        ('[warehouse]\npath = "a\\u0000b"\n', "warehouse.path: has a NUL, which no path can have"),
         ("[spark]\nmaster = 'lokal'\n", "spark.master: is no place where Spark runs: write local["),
         ("[spark]\nmaster = 'local[0]'\n", "spark.master: is no place where Spark runs: "),
         ("[spark]\nmaster = 'spark:/h:7077'\n", "spark.master: is no place where Spark runs: "),

@@ -370,3 +370,14 @@ def test_teardown_beside_a_runner_says_to_stop_it(
         source.teardown()
     assert not isinstance(raised.value, LostConnectionError)
     monitor.close()
+
+
+def test_a_load_whose_snapshot_is_gone_is_worth_another_try(harness: PostgresHarness) -> None:
+    source = harness.source(["a"])
+    source.setup()
+    load = source.open_load(["a"], 1)
+    part = load.remote("a", 0)
+    assert part is not None
+    load.close()  # and with it the transaction that held the snapshot
+    with pytest.raises(LostConnectionError, match="the snapshot of the load is gone"):
+        list(part.read())

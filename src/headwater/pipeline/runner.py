@@ -455,9 +455,13 @@ class Runner:
         match failure:
             case FencedError():
                 self.lease.check()  # raises if it is the runner that was replaced
+                if self.warehouse.has_view(status.name):
+                    # A runner that was replaced has opened it before it found out.
+                    status.wait(failure, _RETRY_S)
+                    return
                 status.stop(
                     EngineError(
-                        f"The tables of view {status.name} were removed, or changed by another.",
+                        f"The tables of view {status.name} were removed.",
                         f"Load it anew: headwater reload {status.name}.",
                     )
                 )

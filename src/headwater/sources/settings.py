@@ -28,6 +28,8 @@ def _local(value: object) -> object:
         return value
     if not value.strip():
         raise ValueError("is empty: write a path")
+    if "\0" in value:
+        raise ValueError("has a NUL, which no path can have")
     if _SCHEME.match(value):
         raise ValueError(
             "is an address, and only paths of this machine are supported: write the path alone, "

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import psycopg
 import pyarrow
 import pyarrow.compute
 import pyarrow.csv
@@ -139,12 +140,21 @@ class PostgresPart:
                 connection.execute(b"SET statement_timeout = 0")
                 connection.execute(_EXPORT)
                 connection.execute(lock_statement([self.table]).encode())
-                connection.execute(f"SET TRANSACTION SNAPSHOT '{self.snapshot}'".encode())
+                self._join(connection)
                 self._check_as_it_was()
                 yield from self._copied(connection)
                 self._check_as_it_was()
         finally:
             connection.close()
+
+    def _join(self, connection: Connection) -> None:
+        try:
+            connection.execute(f"SET TRANSACTION SNAPSHOT '{self.snapshot}'".encode())
+        except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
+            raise LostConnectionError(
+                f"Source {self.access.source}: the snapshot of the load is gone, as after a "
+                "restart of the server; it is loaded anew."
+            ) from None
 
     def _check_as_it_was(self) -> None:
         """See, while the table is locked, that nothing but its rows is read.
