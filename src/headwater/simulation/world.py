@@ -199,7 +199,7 @@ class World:
                 self.disk.now += 20.0
             case OSError(errno=28):
                 self.disk.full = False
-            case HeadwaterError() if self.disk.full:
+            case HeadwaterError() if self.disk.full or "No space left" in error.message:
                 self.disk.full = False
             case ViolationError():
                 raise error
