@@ -185,9 +185,25 @@ class Process:
             world.judge.learn(source, again=True)
         for wanted in self._wanted:
             self._bring_up(wanted)
-        while not world.is_over(self):
+        while not self._ends():
             self._step()
-        self._stop()
+
+    def _ends(self) -> bool:
+        """Stop, if there is nothing more to do."""
+        if not self.world.is_over(self):
+            return False
+        try:
+            self._stop()
+        except FencedError:
+            self._take_back()
+            return False
+        return True
+
+    def _take_back(self) -> None:
+        """Open views again that a runner has opened which was replaced and did not know it."""
+        self.claim.check()
+        for kept in list(self.kept.values()):
+            self._bring_up(kept.wanted)
 
     def _columns(self, source: str) -> Columns:
         """What the views need that are kept now, and those that are in the warehouse."""
@@ -278,9 +294,7 @@ class Process:
         try:
             step()
         except FencedError:
-            self.claim.check()  # a runner that was replaced, and did not know it, is over by now
-            for kept in list(self.kept.values()):
-                self._bring_up(kept.wanted)
+            self._take_back()
         self.world.passes()
 
     def _does(self, what: str) -> None:

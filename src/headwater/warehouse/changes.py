@@ -304,6 +304,7 @@ class ChangeLog:
                 if segment.limit - 1 > upto or segment.path.age_s() < older_than_s:
                     break
                 _remove(segment.path)
+                self._folder.settle(())  # one that comes back alone would begin with a hole
                 self._index.pop(segment.path, None)
                 gone += 1
         return gone
@@ -341,8 +342,10 @@ class ChangeLog:
 
 def drop_changes(folder: Location | Path, source: str) -> None:
     """Remove a source's whole log, the oldest first, so that what is left has no hole."""
-    for path in (Location.of(folder) / source).files(".log"):
+    changes = Location.of(folder) / source
+    for path in changes.files(".log"):
         _remove(path)
+        changes.settle(())
 
 
 def between(log: ChangeLog, after: int, upto: int) -> Iterator[Numbered]:
