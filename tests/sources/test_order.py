@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -348,6 +348,17 @@ def test_what_was_read_by_an_earlier_process_concerns_the_same_places() -> None:
     assert isinstance(place.next(), Inquire)
     place.replied(Reply((), Visible(frozenset({3}))))
     assert isinstance(place.next(), Inquire)  # it lacks the first, which was received
+
+
+def test_a_snapshot_between_merged_transactions_fits_nowhere_whatever_they_change() -> None:
+    """What comes and goes inside them is not in the sum of both, and a snapshot shows it."""
+    order = Order()
+    place = Place(order, 1, relations={"s.r"})
+    order.add(place)
+    order.take([replace(committed(2, "s.aside"), others=(1,)), committed(3, "s.r")])
+    assert place.split(Visible(frozenset({1})), known=0) is None
+    assert place.split(Visible(frozenset({1, 2})), known=0) == 1
+    assert place.split(Visible(frozenset({1, 2, 3})), known=0) == 2
 
 
 # What is kept

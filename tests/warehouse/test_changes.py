@@ -16,6 +16,7 @@ from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, FencedError, HeadwaterError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.storage.location import Location
+from headwater.storage.system import Posix
 from headwater.warehouse import changes
 from headwater.warehouse.change_records import stored_in
 from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, between
@@ -55,6 +56,52 @@ def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
     log.append([change(1), change(2), Progress({"seq": 25})])
     assert list(ChangeLog(tmp_path, "s").read()) == [change(1), change(2)]
     assert list(log.read(after=1)) == [change(2)]
+
+
+def test_what_an_earlier_runner_wrote_is_synced_before_it_is_built_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been killed between writing and syncing."""
+    opened(tmp_path).append([change(1)])
+    (segment,) = tmp_path.glob("s/*.log")
+    synced: list[Path] = []
+    sync = Posix.sync
+
+    def noted(self: Posix, path: Path) -> None:
+        synced.append(path)
+        sync(self, path)
+
+    monkeypatch.setattr(Posix, "sync", noted)
+    opened(tmp_path, 2)
+    assert synced.index(segment) < synced.index(segment.parent)
+
+
+def test_what_is_released_goes_in_order_also_at_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2, 3):
+        opened(tmp_path, number).append([change(number)])
+    done: list[str] = []
+    unlink, sync = Posix.unlink, Posix.sync
+
+    def noted_unlink(self: Posix, path: Path) -> None:
+        done.append("unlink")
+        unlink(self, path)
+
+    def noted_sync(self: Posix, path: Path) -> None:
+        done.append("sync")
+        sync(self, path)
+
+    monkeypatch.setattr(Posix, "unlink", noted_unlink)
+    monkeypatch.setattr(Posix, "sync", noted_sync)
+    assert ChangeLog(tmp_path, "s").release(2, 0.0) == 2
+    assert done == ["unlink", "sync"] * 2
+
+
+def test_a_start_that_a_loss_of_power_has_left_as_zeros_is_none(tmp_path: Path) -> None:
+    opened(tmp_path).append([change(1)])
+    (tmp_path / "s" / f"{2:08}-{2:020}.log").write_bytes(bytes(12))
+    assert numbers(list(opened(tmp_path, 3).read())) == [1]
 
 
 def test_a_new_runner_goes_on_where_the_log_ends(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.lease import Claim
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -62,7 +63,7 @@ def load_view(
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
     spark: Spark,
-    runner: str,
+    claim: Claim,
     wake: Wake,
     report: Report = lambda tally: None,
 ) -> Obtained:
@@ -73,7 +74,7 @@ def load_view(
             for source in plan.view.sources
         }
         try:
-            load = partial(_load, plan, feeds, warehouse, runner, subscriptions, report)
+            load = partial(_load, plan, feeds, warehouse, claim, subscriptions, report)
             if callable(spark):
                 with suppress(TooManyRowsError):
                     return Obtained(load(None), subscriptions)
@@ -109,7 +110,7 @@ def _load(
     plan: Plan,
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
-    runner: str,
+    claim: Claim,
     subscriptions: Mapping[str, Subscription],
     report: Report,
     spark: SparkSession | None,
@@ -151,8 +152,9 @@ def _load(
                     contents.dataframe if isinstance(contents, Frame) else contents,
                     algorithm=plan.algorithm,
                     level=plan.level,
-                    runner=runner,
+                    runner=claim.runner,
                     key=view.key,
+                    guard=claim.guard,
                 )
         except HeadwaterError:
             raise

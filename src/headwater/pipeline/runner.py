@@ -421,7 +421,7 @@ class Runner:
                 self.feeds,
                 self.warehouse,
                 replace(self.engine, start=session).for_small,
-                self.lease.runner,
+                self.lease,
                 wake,
                 report,
             )

@@ -217,12 +217,17 @@ class Process:
 
     def _bring_up(self, wanted: ViewAtLevel) -> None:
         plan = wanted.plan()
-        if wanted.name not in self.warehouse.view_names():
+        if not self.warehouse.has_view(wanted.name):
             self._does("load")
-            self._load(wanted, plan)
+            try:
+                self._load(wanted, plan)
+            except FencedError:
+                self.claim.check()
         self._does("start")
         table = self.warehouse.view(wanted.name)
-        vector = table.latest().vector
+        writer = table.writer(self.claim.runner)
+        self.world.judge.look(wanted.name, writer.latest.number)
+        vector = writer.latest.vector
         for source, reached in vector.items():
             check_goes_on(wanted.name, source, reached.number, self.readings[source].log)
         if wanted.name in self.kept:
@@ -232,8 +237,6 @@ class Process:
             source: self.readings[source].place(at.number, plan.relations(source))
             for source, at in vector.items()
         }
-        writer = table.writer(self.claim.runner)
-        self.world.judge.look(wanted.name, writer.latest.number)
         self.kept[wanted.name] = Kept(
             wanted, plan, table, writer, Maintenance(plan, vector), places
         )
@@ -271,6 +274,7 @@ class Process:
             algorithm=plan.algorithm,
             level=plan.level,
             runner=self.claim.runner,
+            guard=self.claim.guard,
         )
 
     def _stop(self) -> None:

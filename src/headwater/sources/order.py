@@ -42,6 +42,7 @@ from headwater.sources.contract import (
 
 RECEIVED_BEFORE = 1000
 """How many before its place a subscriber may have received and an answer may lack."""
+_MERGED = "\0"
 _MOST_RECENT = 100_000
 _MOST_MARKERS = 10_000
 _MOST_ROWS_HELD = 200_000
@@ -71,6 +72,14 @@ def relations_of(item: Numbered) -> Collection[str] | None:
     if isinstance(item, Broken):
         return item.columns
     return {update.relation for update in item.transaction.updates}
+
+
+def _indexed(item: Numbered) -> Collection[str] | None:
+    """Under what a number is to be found: what it changes, and whether it is merged."""
+    relations = relations_of(item)
+    if relations is None or not isinstance(item, Committed) or not item.others:
+        return relations
+    return [*relations, _MERGED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class Numbers:
         """Numbers that come before all others, from `first` on."""
         earlier = Numbers()
         for number, item in enumerate(items, first):
-            earlier.add(number, relations_of(item), 0)
+            earlier.add(number, _indexed(item), 0)
         behind = first + len(items)
         for relation, numbers in earlier._of.items():
             known = self._of.get(relation, array("q"))
@@ -195,12 +204,16 @@ class Order:
         self.tidy()
         return {place for place in woken if place.has_work}
 
+    def merged(self, first: int) -> Sequence[int]:
+        """The numbers, from `first` on, of several transactions that are reported as one."""
+        return self._numbers.concerning([_MERGED], max(first, self.first_known), self.end)
+
     def _number(self, held: Held) -> None:
         self.end += 1
         self._stamps.append(stamps_of(held.item))
         self._held.append(held)
         self._held_rows += held.rows
-        self._numbers.add(self.end, relations_of(held.item), self.first_known)
+        self._numbers.add(self.end, _indexed(held.item), self.first_known)
 
     def _concerned(self, relations: Collection[str] | None) -> set[Place]:
         if relations is None:
@@ -445,6 +458,8 @@ class Place:
         None if there is none. `known` is the end of the order before the snapshot was taken.
         Everything in the snapshot must have been read.
         """
+        if self._is_between(snapshot):
+            return None
         numbers = self._order.concerning(self, self._from)
         if not numbers:
             return self._order.end
@@ -461,6 +476,17 @@ class Place:
         if not all(inside[:count]):
             return None
         return numbers[count] - 1 if count < len(numbers) else self._order.end
+
+    def _is_between(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot lies between transactions that are reported as one.
+
+        It may then show rows that come and go inside them, of which the whole says nothing: also
+        where that does not concern the place.
+        """
+        numbers = self._order.merged(self._from)
+        stamps = self._order.stamps(numbers[0]) if numbers else ()
+        merged = (stamps[number - numbers[0]] or () for number in numbers)
+        return any(len({snapshot.includes(stamp) for stamp in item}) == 2 for item in merged)
 
     def _holds_received(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot holds what was received since the last answer."""

@@ -165,6 +165,10 @@ class DeltaLog:
 
     # Writing
 
+    def make_durable(self) -> None:
+        """Sync what others have put here: they may have been killed before they did."""
+        self._entries.settle(())
+
     def put(self, version: int, actions: Sequence[Action]) -> bool:
         """Commit at exactly this version; False when it is taken.
 

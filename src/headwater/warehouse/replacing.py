@@ -18,9 +18,10 @@ and commit numbers go on above all that can have been given.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace as with_other
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
     from headwater.warehouse.view_table import ViewTable
 
+Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What is entered while something is made to count."""
 _LOADED = f"{APP}:load"
 """The app transaction of the log that holds the number of the last load that replaced all."""
 
@@ -64,6 +67,7 @@ def replace(
     level: str,
     runner: str,
     key: Sequence[str],
+    guard: Guard,
 ) -> Commit:
     check_columns(view.name, schema)
     check_change(view.name, schema, contents)
@@ -92,15 +96,16 @@ def replace(
             *log_table(view.name, schema, definition, list(vector), key, log),
             *(file.remove() for file in (log.files if log else ())),
         ]
-        if log is None:
-            view.log.check_in_place()
-            view.log = remade(view.log, _aside(view), actions, view.staging)
-            break
-        try:
-            if view.log.put(version, actions):
+        with guard():
+            if log is None:
+                view.log.check_in_place()
+                view.log = remade(view.log, _aside(view), actions, view.staging)
                 break
-        except OvertakenError:
-            pass
+            try:
+                if view.log.put(version, actions):
+                    break
+            except OvertakenError:
+                pass
     settle(view)
     return commit
 

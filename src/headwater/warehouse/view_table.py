@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.notes import noted
-from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
+from headwater.warehouse.replacing import Guard, is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
@@ -372,6 +373,7 @@ class ViewTable:
         level: str,
         runner: str,
         key: Sequence[str] = (),
+        guard: Guard = nullcontext,
     ) -> Commit:
         """Load the view anew in place: one commit, with the next number, that replaces all of it.
 
@@ -389,6 +391,7 @@ class ViewTable:
             level=level,
             runner=runner,
             key=key,
+            guard=guard,
         )
 
     def fold(self, spark: Spark, runner: str) -> Commit | Unfolded | None:

@@ -201,6 +201,7 @@ class ViewWriter:
         """Start over from the newest version."""
         settle(self.view)
         plain = self.view.plain.snapshot()
+        self.view.plain.make_durable()  # the next commit relies on it
         snapshot = self._log.snapshot()
         if snapshot.number < plain.number:
             raise EngineError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
-from headwater.errors import EngineError, InputError
+from headwater.errors import EngineError, FencedError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
 from headwater.warehouse.columns import check_change, check_columns, check_name
@@ -20,6 +20,7 @@ from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
+from headwater.warehouse.replacing import Guard
 from headwater.warehouse.tables import log_table, plain_table
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
@@ -46,6 +47,7 @@ class _Loaded(TypedDict):
     level: str
     runner: str
     key: Sequence[str]
+    guard: Guard
 
 
 class Warehouse:
@@ -154,6 +156,7 @@ class Warehouse:
         level: str,
         runner: str,
         key: Sequence[str] = (),
+        guard: Guard = nullcontext,
     ) -> ViewTable:
         """Load a view: a new one, or in place of what it had, which is one more version of it."""
         loaded = _Loaded(
@@ -165,14 +168,18 @@ class Warehouse:
             level=level,
             runner=runner,
             key=key,
+            guard=guard,
         )
-        if not self.has_view(name):
-            try:
-                return self.create(name, **loaded)
-            except ExistsError:
-                pass  # a runner that was replaced meanwhile has come before
-        self.view(name).replace(**loaded)
-        return self.view(name)
+        if self.has_view(name):
+            self.view(name).replace(**loaded)
+            return self.view(name)
+        try:
+            return self.create(name, **loaded)
+        except ExistsError:
+            raise FencedError(
+                f"Another runner has loaded the view {name} meanwhile.",
+                "One of both was replaced; who is the runner takes it up as it is.",
+            ) from None
 
     def create(
         self,
@@ -186,10 +193,12 @@ class Warehouse:
         level: str,
         runner: str,
         key: Sequence[str] = (),
+        guard: Guard = nullcontext,
     ) -> ViewTable:
         """Load a new view: `contents` are rows, or a DataFrame of its columns and `_count`.
 
         `key` has columns that identify every row, if there are any: reading is cheaper then.
+        `guard` is entered when everything is written and nothing counts yet; it may raise.
 
         Both tables are made whole aside and then moved into place, the signed log last, and
         from then on the view exists. What an attempt that failed left behind is replaced.
@@ -214,7 +223,7 @@ class Warehouse:
             commit = self._write_plain(aside / "plain", schema, commit, contents)
             table = log_table(name, schema, definition, list(vector), key)
             write_table(aside / "log", [*commit.actions(), *table])
-            with self._locked():
+            with guard(), self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
                 (aside / "plain").move(self._root / name)
