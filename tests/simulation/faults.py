@@ -18,6 +18,7 @@ from headwater.project import needs
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Place
+from headwater.storage import local
 from headwater.storage.contract import Content
 from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
@@ -230,6 +231,21 @@ def names_that_are_not_synced(patch: Patch) -> None:
     patch.setattr(LocalStorage, "put_if_absent", put_if_absent)
 
 
+def tables_built_on_before_they_are_durable(patch: Patch) -> None:
+    """What a runner made that was killed before it synced it is there, and may vanish."""
+    patch.setattr(DeltaLog, "make_durable", lambda self: None)
+
+
+def folders_of_a_killed_runner(patch: Patch) -> None:
+    """A folder that is there is taken to be there after a loss of power."""
+    patch.setattr(local, "_is_ours", lambda path, folder: False)
+
+
+def merged_transactions_of_no_concern(patch: Patch) -> None:
+    """A snapshot between transactions that are reported as one is accepted."""
+    patch.setattr(Place, "_is_between", lambda self, snapshot: False)
+
+
 def folded_files_go_first(patch: Patch) -> None:
     """The log lets rows go before the plain table has them."""
     into_plain = folding._fold_into_plain
@@ -272,6 +288,9 @@ FAULTS: Mapping[str, Fault] = {
         vector_before_its_change,
         entries_put_before_they_are_synced,
         names_that_are_not_synced,
+        tables_built_on_before_they_are_durable,
+        folders_of_a_killed_runner,
+        merged_transactions_of_no_concern,
         folded_files_go_first,
         a_version_that_was_cleaned_is_taken_again,
     )

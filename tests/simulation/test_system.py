@@ -40,8 +40,7 @@ def test_a_hundred_thousand_crashes_violate_nothing(part: int) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_that_is_put_back_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[fault](monkeypatch)
-    found = play(Settings.of(SEEDS[fault]))[1]
-    assert found is not None
+    assert play(Settings.of(SEEDS[fault]))[1] is not None
 
 
 def test_the_same_seed_is_the_same_deployment() -> None:

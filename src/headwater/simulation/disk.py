@@ -192,7 +192,11 @@ class Disk:
 class Mount:
     """The disk as one process has it."""
 
-    def __init__(self, disk: Disk, interrupt: Interrupt, pid: int = 0) -> None:
+    def __init__(
+        self, disk: Disk, interrupt: Interrupt, pid: int = 0, synced: bool = False
+    ) -> None:
+        """With `synced` only what is on the disk is read, and not what may still vanish."""
+        self._synced = synced
         self._disk = disk
         self._interrupt = interrupt
         self._pid = pid
@@ -209,6 +213,8 @@ class Mount:
 
     def about(self, path: Path) -> About | None:
         match found := self._disk.find(path):
+            case File() if self._synced:
+                return About(len(found.synced), found.modified, is_folder=False, token=found.synced)
             case File():
                 token = (id(found), hash(found.content))
                 return About(len(found.content), found.modified, is_folder=False, token=token)
@@ -223,10 +229,14 @@ class Mount:
         return list(self._disk.folder(folder).entries)
 
     def open(self, path: Path) -> BinaryIO:
-        return io.BytesIO(self._disk.file(path).content)
+        return io.BytesIO(self._content(path))
 
     def for_arrow(self, path: Path) -> pyarrow.BufferReader:
-        return pyarrow.BufferReader(self._disk.file(path).content)
+        return pyarrow.BufferReader(self._content(path))
+
+    def _content(self, path: Path) -> bytes:
+        file = self._disk.file(path)
+        return file.synced if self._synced else file.content
 
     def hold(self, folder: Path) -> HeldName | None:
         found = self._disk.find(folder)

@@ -56,7 +56,7 @@ class Judge:
     def __init__(
         self, disk: Disk, databases: Mapping[str, Database], views: Iterable[ViewAtLevel]
     ) -> None:
-        storage = LocalStorage(system=Mount(disk, lambda step, path: None))
+        storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
         self.warehouse = Warehouse(Location(ROOT, storage))
         self.commits = 0
         self._databases = databases

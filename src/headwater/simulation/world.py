@@ -255,6 +255,7 @@ class World:
     def _crash(self, cell: tuple[str, str], pids: set[int]) -> None:
         self.tally.hit[cell] += 1
         self.tally.crashes += 1
+        self._calm = False
         self.alive -= pids
         self.disk.release_locks(pids)
         raise CrashedError

@@ -46,6 +46,7 @@ __all__ = ["Break", "Change", "ChangeLog", "Place", "Progress", "Record", "betwe
 
 _SEGMENT_BYTES = 64 << 20
 _INDEXED = 128
+_TRIES = 20
 _NEVER = 1 << 62
 
 
@@ -241,7 +242,7 @@ class ChangeLog:
         """
         self._folder.make_folder()
         # What a runner wrote that was killed before it synced it can be read, and is not durable.
-        self._folder.settle([segment.path.name for segment in self._counting()])
+        self._settle()
         self.scan()
         self._check = check
         self._epoch = epoch
@@ -263,6 +264,12 @@ class ChangeLog:
         for segment in old:
             _remove(segment.path)
         self._index.clear()
+
+    def _settle(self) -> None:
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):  # somebody lets it go just now
+                self._folder.settle([segment.path.name for segment in self._counting()])
+                return
 
     def append(self, records: Sequence[Record]) -> None:
         """Make records durable, all of them, before it returns."""

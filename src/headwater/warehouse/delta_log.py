@@ -166,8 +166,9 @@ class DeltaLog:
     # Writing
 
     def make_durable(self) -> None:
-        """Sync what others have put here: they may have been killed before they did."""
-        self._entries.settle(())
+        """Sync what others have put here, and where: they may have been killed before they did."""
+        for folder in (self._entries, self.folder, self.folder.parent):
+            folder.settle(())
 
     def put(self, version: int, actions: Sequence[Action]) -> bool:
         """Commit at exactly this version; False when it is taken.

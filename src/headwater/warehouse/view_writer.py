@@ -201,7 +201,8 @@ class ViewWriter:
         """Start over from the newest version."""
         settle(self.view)
         plain = self.view.plain.snapshot()
-        self.view.plain.make_durable()  # the next commit relies on it
+        for log in (self.view.plain, self._log):
+            log.make_durable()  # the next commit relies on them
         snapshot = self._log.snapshot()
         if snapshot.number < plain.number:
             raise EngineError(
