@@ -281,7 +281,6 @@ FAULTS: Mapping[str, Fault] = {
         answers_that_lack_what_was_received,
         answers_by_count,
         a_replaced_runner_commits,
-        a_replaced_runner_appends,
         a_replaced_runner_acknowledges,
         states_taken_together,
         watermark_that_jumps,

@@ -88,6 +88,10 @@ class Judge:
                 shown.contents = shown.contents + delta
             self._judge(name, shown, commit)
 
+    def look_at_absence(self, name: str) -> None:
+        """A view that is not there has never been opened."""
+        demand(not self._shown[name].number, f"{name} was there, and is gone")
+
     def look_at_note(self, name: str) -> None:
         """Judge how far a view says that it has come without a change."""
         latest = self.warehouse.view(name).latest()

@@ -219,6 +219,7 @@ class Process:
         plan = wanted.plan()
         if not self.warehouse.has_view(wanted.name):
             self._does("load")
+            self.world.judge.look_at_absence(wanted.name)
             try:
                 self._load(wanted, plan)
             except FencedError:
