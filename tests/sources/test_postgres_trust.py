@@ -24,7 +24,8 @@ EVIL = (
     "CREATE SEQUENCE ran; GRANT USAGE ON SEQUENCE ran TO PUBLIC",
     # Counts even in what is rolled back; where nothing may be written it is an error.
     "CREATE FUNCTION deed() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN "
-    "IF current_user <> 'shopkeeper' THEN PERFORM nextval('public.ran'); END IF; RETURN true; END $$",
+    "IF current_user <> 'shopkeeper' THEN PERFORM nextval('public.ran'); END IF; "
+    "RETURN true; END $$",
     "CREATE FUNCTION evil(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS "
     "'BEGIN RETURN public.deed(); END'",
     "CREATE FUNCTION evil(date, timestamptz) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS "
