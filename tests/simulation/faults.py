@@ -24,7 +24,6 @@ from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
-from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.lease import Claim
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -231,11 +230,6 @@ def names_that_are_not_synced(patch: Patch) -> None:
     patch.setattr(LocalStorage, "put_if_absent", put_if_absent)
 
 
-def tables_built_on_before_they_are_durable(patch: Patch) -> None:
-    """What a runner made that was killed before it synced it is there, and may vanish."""
-    patch.setattr(DeltaLog, "make_durable", lambda self: None)
-
-
 def folders_of_a_killed_runner(patch: Patch) -> None:
     """A folder that is there is taken to be there after a loss of power."""
     patch.setattr(local, "_is_ours", lambda path, folder: False)
@@ -261,11 +255,6 @@ def folded_files_go_first(patch: Patch) -> None:
     patch.setattr(folding, "_fold_into_plain", fold)
 
 
-def a_version_that_was_cleaned_is_taken_again(patch: Patch) -> None:
-    """A writer that slept puts its commit where an entry has been cleaned away."""
-    patch.setattr(DeltaLog, "oldest", lambda self: 0)
-
-
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -287,10 +276,8 @@ FAULTS: Mapping[str, Fault] = {
         vector_before_its_change,
         entries_put_before_they_are_synced,
         names_that_are_not_synced,
-        tables_built_on_before_they_are_durable,
         folders_of_a_killed_runner,
         merged_transactions_of_no_concern,
         folded_files_go_first,
-        a_version_that_was_cleaned_is_taken_again,
     )
 }

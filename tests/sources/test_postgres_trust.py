@@ -23,8 +23,9 @@ from tests.sources.postgres_tools import read_log, whole
 EVIL = (
     "CREATE SEQUENCE ran; GRANT USAGE ON SEQUENCE ran TO PUBLIC",
     # Counts even in what is rolled back; where nothing may be written it is an error.
-    "CREATE FUNCTION deed() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN IF current_user <> 'keeper' "
-    "THEN PERFORM nextval('public.ran'); END IF; RETURN true; END $$",
+    "CREATE FUNCTION deed() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN "
+    "IF current_user <> 'shopkeeper' THEN PERFORM nextval('public.ran'); END IF; "
+    "RETURN true; END $$",
     "CREATE FUNCTION evil(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS "
     "'BEGIN RETURN public.deed(); END'",
     "CREATE FUNCTION evil(date, timestamptz) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS "
@@ -40,7 +41,7 @@ SNEAKY = f"lpad(CASE WHEN {TURNED} THEN 'a' ELSE 'b' END, 1)"
 
 @dataclass(frozen=True)
 class Shop:
-    """Tables that belong to one role, keeper, and are followed by another, reader."""
+    """Tables that belong to one role, shopkeeper, and are followed by another, onlooker."""
 
     harness: PostgresHarness
 
@@ -54,12 +55,12 @@ class Shop:
         dsn = self.harness.server.dsn(self.harness.name, role)
         return self.harness.source(["a", "b"], dsn=dsn, watch_s=0)
 
-    def set_up(self, role: str = "keeper") -> PostgresSource:
-        """What the keeper, or somebody else, sets up for the reader."""
+    def set_up(self, role: str = "shopkeeper") -> PostgresSource:
+        """What the shopkeeper, or somebody else, sets up for the onlooker."""
         self.source(role).setup()
-        for statement in self.source("reader").setup_statements():
+        for statement in self.source("onlooker").setup_statements():
             self.sql(role, statement)
-        return self.source("reader")
+        return self.source("onlooker")
 
     def has_run(self) -> bool:
         with psycopg.connect(self.harness.dsn) as connection:
@@ -70,7 +71,7 @@ class Shop:
     def behind_a_lock(
         self, table: str, step: Callable[[], object], *statements: str
     ) -> BaseException | None:
-        """The keeper alters a table while a step waits for it; what the step raised."""
+        """The shopkeeper alters a table while a step waits for it; what the step raised."""
         raised: list[BaseException] = []
 
         def run() -> None:
@@ -79,16 +80,16 @@ class Shop:
             except BaseException as error:
                 raised.append(error)
 
-        dsn = self.harness.server.dsn(self.harness.name, "keeper")
+        dsn = self.harness.server.dsn(self.harness.name, "shopkeeper")
         waiting = "SELECT FROM pg_locks WHERE NOT granted AND relation = %s::regclass::oid"
-        with psycopg.connect(dsn) as keeper, psycopg.connect(dsn, autocommit=True) as watching:
-            keeper.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        with psycopg.connect(dsn) as shopkeeper, psycopg.connect(dsn, autocommit=True) as watching:
+            shopkeeper.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
             thread = threading.Thread(target=run)
             thread.start()
             while watching.execute(waiting, [table]).fetchone() is None and thread.is_alive():
                 pass
             for statement in statements:
-                keeper.execute(statement.encode())
+                shopkeeper.execute(statement.encode())
         thread.join(60)
         assert not thread.is_alive()
         return raised[0] if raised else None
@@ -96,17 +97,17 @@ class Shop:
 
 def opened(major: int, replication: bool) -> Shop:
     server = shared_server(major)
-    for role in ("keeper", "reader"):
+    for role in ("shopkeeper", "onlooker"):
         with suppress(psycopg.errors.DuplicateObject):
             server.execute(f"CREATE ROLE {role} LOGIN REPLICATION")
     changes = "replication" if replication else "triggers"
     shop = Shop(PostgresHarness(server, changes))
-    server.execute(f'ALTER DATABASE "{shop.harness.name}" OWNER TO keeper')
+    server.execute(f'ALTER DATABASE "{shop.harness.name}" OWNER TO shopkeeper')
     shop.sql(
-        "keeper",
+        "shopkeeper",
         *(f"CREATE TABLE {name} (id int PRIMARY KEY, part text)" for name in ("a", "b")),
         "INSERT INTO a SELECT n, 'x' FROM generate_series(1, 3) n",
-        "GRANT SELECT ON a, b TO reader",
+        "GRANT SELECT ON a, b TO onlooker",
         *EVIL,
     )
     return shop
@@ -155,7 +156,7 @@ def test_nothing_is_planned_behind_which_there_is_something_of_its_owner(
     newest: Shop, hidden: str
 ) -> None:
     newest.sql(
-        "keeper",
+        "shopkeeper",
         "CREATE OPERATOR <<>> (FUNCTION = int4lt, LEFTARG = int, RIGHTARG = int)",
         "CREATE FUNCTION more(bigint, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT true'",
         "CREATE OPERATOR >>> (FUNCTION = more, LEFTARG = bigint, RIGHTARG = int)",
@@ -164,22 +165,22 @@ def test_nothing_is_planned_behind_which_there_is_something_of_its_owner(
         "CREATE TYPE pair AS (n int, t text); CREATE DOMAIN whole AS int CHECK (evil(1))",
     )
     newest.sql("postgres", "ALTER OPERATOR <<< (int, bigint) OWNER TO postgres")
-    newest.sql("keeper", HIDDEN[hidden])
+    newest.sql("shopkeeper", HIDDEN[hidden])
     with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.a"):
-        newest.source("reader").relations()
-    assert "a" in newest.source("keeper").relations()  # it is the keeper's own
+        newest.source("onlooker").relations()
+    assert "a" in newest.source("shopkeeper").relations()  # it is the shopkeeper's own
     assert not newest.has_run()
 
 
 def test_an_index_may_use_enumerated_types_and_what_belongs_to_superusers(newest: Shop) -> None:
     newest.sql("postgres", "CREATE FUNCTION good(int) RETURNS bool IMMUTABLE RETURN true")
     newest.sql(
-        "keeper",
+        "shopkeeper",
         "CREATE TYPE kind AS ENUM ('new', 'old'); ALTER TABLE a ADD COLUMN kind kind",
         "CREATE INDEX ON a (id) WHERE kind = 'new' AND kind = ANY ('{new,old}') AND good(1)",
         "CREATE INDEX ON a (lower(part) text_pattern_ops)",
     )
-    assert "a" in newest.source("reader").relations()
+    assert "a" in newest.source("onlooker").relations()
 
 
 def test_an_index_that_comes_while_a_load_waits_is_not_planned(shop: Shop) -> None:
@@ -213,7 +214,7 @@ def test_a_column_that_is_computed_now_is_not_loaded(newest: Shop) -> None:
 def test_a_column_that_is_computed_now_is_not_asked_for(newest: Shop) -> None:
     source = newest.set_up()
     question, wrapper = a_question(source), source.open_wrapper()
-    newest.sql("keeper", f"ALTER TABLE a DROP COLUMN part, ADD COLUMN part text {GENERATED}")
+    newest.sql("shopkeeper", f"ALTER TABLE a DROP COLUMN part, ADD COLUMN part text {GENERATED}")
     with pytest.raises(LostConnectionError, match="was altered"):
         wrapper.ask([question])
     wrapper.close()
@@ -227,10 +228,10 @@ def test_an_index_that_comes_during_a_question_is_named_behind_the_answer(
     question, wrapper = a_question(source), source.open_wrapper()
     answer = PostgresWrapper.run
     wrapper.ask([question])
-    shop.sql("keeper", "CREATE FUNCTION calm(int) RETURNS bool IMMUTABLE RETURN true")
+    shop.sql("shopkeeper", "CREATE FUNCTION calm(int) RETURNS bool IMMUTABLE RETURN true")
 
     def slow(self: PostgresWrapper, fetch: Fetch) -> object:
-        shop.sql("keeper", "CREATE INDEX odd ON a (id) WHERE calm(1)")
+        shop.sql("shopkeeper", "CREATE INDEX odd ON a (id) WHERE calm(1)")
         return answer(self, fetch)
 
     monkeypatch.setattr(PostgresWrapper, "run", slow)
@@ -241,11 +242,11 @@ def test_an_index_that_comes_during_a_question_is_named_behind_the_answer(
 
 def test_indexes_that_take_each_others_place_are_noticed(shop: Shop) -> None:
     """Two that go and one that comes must not look like no change at all."""
-    shop.sql("keeper", *(f"CREATE INDEX i{n} ON a (id) WHERE id > {n}" for n in range(2)))
+    shop.sql("shopkeeper", *(f"CREATE INDEX i{n} ON a (id) WHERE id > {n}" for n in range(2)))
     source = shop.set_up()
     question, wrapper = a_question(source), source.open_wrapper()
     wrapper.ask([question])
-    shop.sql("keeper", "DROP INDEX i0, i1", "CREATE INDEX ON a (id) WHERE id > 5")
+    shop.sql("shopkeeper", "DROP INDEX i0, i1", "CREATE INDEX ON a (id) WHERE id > 5")
     with pytest.raises(LostConnectionError, match="was altered"):
         wrapper.ask([question])
     wrapper.close()
@@ -256,14 +257,14 @@ def test_indexes_that_take_each_others_place_are_noticed(shop: Shop) -> None:
 
 def test_truncate_reads_nothing_with_the_rights_of_setup(triggers: Shop) -> None:
     triggers.set_up("postgres")
-    triggers.sql("keeper", HIDDEN["a negator"], "TRUNCATE a")
+    triggers.sql("shopkeeper", HIDDEN["a negator"], "TRUNCATE a")
     assert not triggers.has_run()
 
 
 def test_triggers_compute_no_column_with_the_rights_of_setup(newest: Shop) -> None:
     newest.set_up("postgres")
     newest.sql(
-        "keeper",
+        "shopkeeper",
         f"ALTER TABLE a DROP COLUMN part, ADD COLUMN part text {GENERATED}",
         "INSERT INTO a VALUES (7)",
         "UPDATE a SET id = 8 WHERE id = 7",
@@ -317,7 +318,7 @@ def test_a_log_that_its_owner_has_altered_is_neither_read_nor_written(
     triggers: Shop, kind: str
 ) -> None:
     source = triggers.set_up()
-    triggers.sql("keeper", *altering(triggers, kind))
+    triggers.sql("shopkeeper", *altering(triggers, kind))
     steps: Sequence[Callable[[], object]] = (
         lambda: source.open_monitor(None),
         source.open_wrapper,
@@ -340,9 +341,9 @@ def test_a_log_that_is_altered_while_it_is_followed_runs_nothing(triggers: Shop,
         source.open_wrapper(),
     )
     wrapper.ask([question])
-    triggers.sql("keeper", "INSERT INTO a VALUES (4, 'y')")
+    triggers.sql("shopkeeper", "INSERT INTO a VALUES (4, 'y')")
     (item,) = read_log(monitor, 1)
-    triggers.sql("keeper", *altering(triggers, kind))
+    triggers.sql("shopkeeper", *altering(triggers, kind))
     with pytest.raises(SourceError, match="is not one that setup made"):
         wrapper.ask([question])
     with pytest.raises(SourceError, match="is not one that setup made"):
@@ -371,7 +372,7 @@ def test_what_the_log_says_of_itself_is_read_only_while_it_is_as_it_was(
 def test_a_log_is_begun_anew_only_if_it_is_what_setup_makes(triggers: Shop) -> None:
     source = triggers.set_up()
     triggers.sql(
-        "keeper",
+        "shopkeeper",
         "CREATE FUNCTION sly() RETURNS trigger LANGUAGE plpgsql AS "
         "'BEGIN PERFORM public.deed(); RETURN NULL; END'",
         f"CREATE TRIGGER t BEFORE TRUNCATE ON {triggers.harness.name}.log EXECUTE FUNCTION sly()",
@@ -392,7 +393,7 @@ def test_a_message_of_somebody_else_is_not_copied() -> None:
     try:
         for prefix in ("x", "headwater"):
             shop.sql(
-                "keeper",
+                "shopkeeper",
                 f"SELECT pg_logical_emit_message(false, '{prefix}', repeat('x', {size}))",
                 f"INSERT INTO b VALUES ({len(prefix)}, 'y')",
             )

@@ -166,7 +166,7 @@ class Posix:
         shutil.rmtree(folder, ignore_errors=True)
 
     def sync(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # may be a FIFO
         try:
             os.fsync(descriptor)
         finally:

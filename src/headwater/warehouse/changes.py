@@ -268,7 +268,9 @@ class ChangeLog:
     def _settle(self) -> None:
         for _ in range(_TRIES):
             with suppress(FileNotFoundError):  # somebody lets it go just now
-                self._folder.settle([segment.path.name for segment in self._counting()])
+                for segment in self._counting():
+                    with self._telling(segment.path):
+                        self._folder.settle([segment.path.name])
                 return
 
     def append(self, records: Sequence[Record]) -> None:
