@@ -99,10 +99,6 @@ class Disk:
         self._names = 0
         self.locks: dict[Path, Lock] = {}
 
-    @property
-    def has_unsynced(self) -> bool:
-        return bool(self._namings) or any(file.steps for file in self._files(self.root))
-
     def crash(self, random: Random) -> None:
         """The power fails."""
         upto = random.choice([0, random.randint(0, len(self._namings)), len(self._namings)])

@@ -17,6 +17,7 @@ from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import identity
+from headwater.protocol.transactions import Transaction
 from headwater.simulation.database import Database
 from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.workload import ViewAtLevel
@@ -183,7 +184,7 @@ class Judge:
     # What is looked at in the end
 
     def conclude(self) -> None:
-        """Everything that was committed is shown, by the plain tables too."""
+        """Everything that was committed at the sources is shown."""
         final = {source: len(units) for source, units in self._units.items()}
         for source, units in self._units.items():
             stamps = [stamp for unit in units for stamp in unit]
@@ -222,7 +223,7 @@ class Judge:
         least = min(view.level, Level.COMPLETE)
         demand(found.level >= least, f"{name} is {found.level} and not {least}: {found.broken}")
 
-    def _transactions(self, source: str, shown: _Shown) -> tuple:  # type: ignore[type-arg]
+    def _transactions(self, source: str, shown: _Shown) -> tuple[Transaction, ...]:
         first, last = shown.start[source].number + 1, shown.vector[source].number
         units: Sequence[tuple[int, ...]] = self._units[source][first - 1 : last]
         return tuple(

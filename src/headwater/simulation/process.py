@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,7 +28,7 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.database import Columns, Database
 from headwater.simulation.judge import ROOT
 from headwater.simulation.workload import ViewAtLevel
-from headwater.sources.contract import Marked, as_it_is
+from headwater.sources.contract import Committed, Marked, as_it_is
 from headwater.sources.order import (
     Answer,
     Await,
@@ -87,10 +88,6 @@ class Reading:
         self.recording.record(self.order.end + 1, kept)
         self.order.take(logged)
 
-    def reconnect(self, world: World) -> None:
-        """Read again behind what was read; the log may group it otherwise."""
-        self.cursor = max(self.cursor, self.database.open(self.order.position))
-
     def write(self, world: World) -> None:
         if records := self.recording.batch():
             self.log.append(records)
@@ -147,7 +144,7 @@ class Kept:
         )
 
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 
 class Process:
@@ -163,7 +160,6 @@ class Process:
         self._root = Location(ROOT, self._storage)
         self.readings: dict[str, Reading] = {}
         self._markers = 0
-        self._may_stop = False
 
     @property
     def is_replaced(self) -> bool:
@@ -314,19 +310,19 @@ class Process:
             yield "lease", self._renew
         for reading in self.readings.values():
             if not reading.database.is_read(reading.cursor):
-                yield "read", lambda r=reading: r.read(world)  # type: ignore[misc]
+                yield "read", partial(reading.read, world)
             if reading.recording.is_due:
-                yield "change log", lambda r=reading: r.write(world)  # type: ignore[misc]
+                yield "change log", partial(reading.write, world)
             if reading.recording.to_acknowledge(world.disk.now, at_once=True) is not None:
-                yield "acknowledge", lambda r=reading: r.acknowledge(world)  # type: ignore[misc]
+                yield "acknowledge", partial(reading.acknowledge, world)
         for kept in self.kept.values():
             for source, place in kept.places.items():
                 if place.has_work:
-                    yield "deliver", lambda k=kept, s=source: self._work(k, s)  # type: ignore[misc]
+                    yield "deliver", partial(self._work, kept, source)
             if kept.inbox:
-                yield "commit", lambda k=kept: self._take(k)  # type: ignore[misc]
+                yield "commit", partial(self._take, kept)
             elif kept.maintenance.due < math.inf:
-                yield "commit", lambda k=kept: self._tick(k)  # type: ignore[misc]
+                yield "commit", partial(self._tick, kept)
             if world.random.random() < world.upkeep:
                 yield world.random.choice(self._upkeep(kept))
 
@@ -336,8 +332,8 @@ class Process:
         return [
             ("fold", lambda: self._fold(name)),
             ("fold", lambda: self._fold(name)),
-            ("merge", lambda: _ignore(view(name).compact(at_least=2))),
-            ("merge", lambda: _ignore(view(name).compact(at_least=2))),
+            ("merge", lambda: view(name).compact(at_least=2)),
+            ("merge", lambda: view(name).compact(at_least=2)),
             ("clean up", lambda: view(name).clean_up(_KEPT)),
             ("release", self._release),
             ("release", self._release),
@@ -384,7 +380,8 @@ class Process:
             case Deliver():
                 item = reading.next_of(place)
                 delivery = Delivery(source, None, item.position, number=place.cursor)
-                event = relevant(kept.plan.view, item.transaction, delivery, as_it_is)  # type: ignore[union-attr]
+                assert isinstance(item, Committed), "simulated logs have no gaps"
+                event = relevant(kept.plan.view, item.transaction, delivery, as_it_is)
                 kept.inbox.append(replace(delivery, event=TransactionArrived(event)))
                 place.delivered(item)
                 reading.order.trim()
@@ -438,7 +435,3 @@ class Process:
 
 def _no_spark() -> NoReturn:
     raise AssertionError("small views need no Spark")
-
-
-def _ignore(_: object) -> None:
-    pass

@@ -21,7 +21,7 @@ from headwater.errors import BusyError, HeadwaterError
 from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.judge import Judge, ViolationError
 from headwater.simulation.process import Process
-from headwater.simulation.workload import ViewAtLevel, databases, views
+from headwater.simulation.workload import databases, views
 from headwater.storage.local import LocalStorage
 from headwater.warehouse.lease import Claim
 
@@ -336,6 +336,3 @@ def _smaller(settings: Settings) -> Sequence[Settings]:
     if settings.views > 1:
         found.append(replace(settings, views=settings.views - 1))
     return found
-
-
-__all__ = ["Incident", "Settings", "Tally", "ViewAtLevel", "World", "play", "shrink"]
