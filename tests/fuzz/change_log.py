@@ -208,7 +208,7 @@ class ChangeLogSegments:
         try:
             log.open(9)
         except HeadwaterError:
-            log.open_anew(len(self._sound), 9)
+            log.begin_anew("it is damaged.", len(self._sound), 9)
         log.append([_change(log.end + 1)])
         log.release(log.end, 0.0)
         log.close()

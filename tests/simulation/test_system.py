@@ -81,4 +81,4 @@ def test_what_goes_wrong_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> Non
     settings = Settings.of(SEEDS["epoch from the lease file alone"])
     smaller = shrink(settings)
     assert play(smaller)[1] is not None
-    assert len(smaller.incidents) < len(settings.incidents)
+    assert len(smaller.mishaps) < len(settings.mishaps)

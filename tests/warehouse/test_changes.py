@@ -360,9 +360,9 @@ def test_a_log_begun_anew_counts_on_behind_everything(tmp_path: Path) -> None:
     damaged(tmp_path, 2)
     log = ChangeLog(tmp_path, "s")
     _OPEN.append(log)
-    log.open_anew(2, epoch=1)
-    assert (log.end, log.position) == (3, None)
-    log.append([Break(4, None, "repaired", {"seq": 1}), change(5)])
+    log.begin_anew("it was lost.", 2, epoch=1)
+    assert (log.end, log.position) == (4, {})
+    log.append([change(5)])
     assert numbers(list(ChangeLog(tmp_path, "s").read())) == [4, 5]
     with pytest.raises(HeadwaterError, match="no transaction 3 any more"):
         list(log.read(2))

@@ -63,15 +63,15 @@ def _tell(seed: int, wrong: str, trace: bool, as_json: bool) -> None:
     steps: list[str] = []
     shown = play(smaller, steps)[1] or wrong
     if as_json:
-        incidents = [[step, str(what)] for step, what in smaller.incidents]
-        told = {"seed": seed, "violation": shown, "incidents": incidents}
+        mishaps = [[step, str(what)] for step, what in smaller.given or ()]
+        told = {"seed": seed, "violation": shown, "mishaps": mishaps}
         print_json(told | ({"trace": steps} if trace else {}))
         return
     out = console()
     out.print(f"✗ deployment {seed}: {shown}")
     out.print(
         f"  in the smallest found: {smaller.transactions} transactions, {smaller.views} views, "
-        + (", ".join(f"{what} at step {step}" for step, what in smaller.incidents) or "no incident")
+        + (", ".join(f"{what} at step {step}" for step, what in smaller.given or ()) or "no mishap")
     )
     if trace:
         for line in steps:

@@ -2,33 +2,34 @@
 
 The change log goes on counting: a gap that concerns every view marks where the source begins
 anew, and each view is loaded behind it. If a repair is cut short, the source's log and the change
-log still do not fit each other, and it is repaired again.
+log may still not fit each other, and it is repaired again.
 """
 
 from __future__ import annotations
 
 from headwater.sources.contract import Source
-from headwater.warehouse.changes import Break, ChangeLog
-from headwater.warehouse.lease import Lease
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.lease import Claim
 
 
 def repair_source(
-    source: Source, log: ChangeLog, lease: Lease, after: int, reason: str = ""
+    source: Source, log: ChangeLog, lease: Claim, after: int, reason: str = ""
 ) -> None:
     """Set a source up again; no view may be reading it. `after` is how far the views have come."""
+    lease.check()
     source.set_up_again()
     reason = reason or f"source {source.name} was repaired, so its log begins anew."
     begin_anew(log, lease, reason, after)
 
 
-def begin_anew(log: ChangeLog, lease: Lease, reason: str, after: int = 0) -> None:
+def begin_anew(log: ChangeLog, lease: Claim, reason: str, after: int = 0) -> None:
     """Note that what follows in the source's log has no connection to what was read before.
 
     The empty position is where a log begins after its setup. The change log is begun anew too,
     behind `after`, to which the views have come: it may be damaged, and nobody needs it.
     """
-    log.open_anew(after, lease.epoch, lease.check)
-    try:
-        log.append([Break(log.end + 1, None, reason, {})])
-    finally:
-        log.close()
+    with lease.guard():  # of a runner that was replaced, nothing must go
+        try:
+            log.begin_anew(reason, after, lease.epoch, lease.check)
+        finally:
+            log.close()

@@ -127,12 +127,21 @@ class Disk:
         """Whether what it changed has not been changed since."""
         return all(folder.entries.get(name) is after for folder, name, _, after in naming.changes)
 
-    def _files(self, folder: Folder) -> Iterator[File]:
-        for entry in folder.entries.values():
+    def _files(self, folder: Folder, but: str = "/") -> Iterator[File]:
+        """All but those whose names begin like this."""
+        for name, entry in folder.entries.items():
             if isinstance(entry, Folder):
-                yield from self._files(entry)
-            else:
+                yield from self._files(entry, but)
+            elif not name.startswith(but):
                 yield entry
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether something would be lost with the power; a lease that is lost does no harm."""
+        named = (name for naming in self._namings for _, name, _, _ in naming.changes)
+        return any(not name.startswith("lease") for name in named) or any(
+            file.steps for file in self._files(self.root, but="lease")
+        )
 
     # What is there
 
@@ -313,7 +322,7 @@ class Mount:
                 return None
             self.sleep(0.01)
         if self._disk.find(path) is None:
-            self._disk.name((path, File(modified=self._disk.now)))
+            self._disk.folder(path.parent).entries[path.name] = File(modified=self._disk.now)
         return Lock(self._disk, path, self._pid)
 
     @contextmanager

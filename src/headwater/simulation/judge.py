@@ -1,8 +1,9 @@
 """What has to hold of a deployment, whatever happened to it.
 
 The judge reads the warehouse as everybody does, through the ledger's own code, and knows what the
-databases committed. Each commit is the view at its vector; numbers and vectors only grow; what a
-number means never changes once something was committed with it; levels hold from load to load.
+databases committed. Each commit is the view at its vector, and so is what the plain table shows by
+itself; numbers and vectors only grow; what a number means never changes once something was
+committed with it; levels hold from load to load.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from headwater.algebra.rows import Rows
 from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
+from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.pipeline.maintenance import identity
 from headwater.protocol.transactions import Transaction
 from headwater.simulation.database import Database
@@ -23,8 +25,10 @@ from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.workload import ViewAtLevel
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
-from headwater.warehouse.changes import Break, ChangeLog
+from headwater.warehouse.change_records import Break, Change
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import Commit
+from headwater.warehouse.files import read_arrow
 from headwater.warehouse.vectors import Vector
 from headwater.warehouse.warehouse import Warehouse
 
@@ -49,6 +53,17 @@ class _Shown:
     start: Vector = field(default_factory=dict)
     vector: Vector = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
+    states: dict[int, Rows] = field(default_factory=dict)
+    """What each commit has shown."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What a number of a source means."""
+
+    stamps: tuple[int, ...] = ()
+    begins: bool = False
+    """Whether a new log of the source begins here."""
 
 
 class Judge:
@@ -63,8 +78,10 @@ class Judge:
         self._databases = databases
         self._views = {view.name: view for view in views}
         self._shown = {name: _Shown() for name in self._views}
-        self._units: dict[str, list[tuple[int, ...]]] = {source: [] for source in databases}
-        """For each source and number, from 1 on, the stamps of what it means."""
+        self._units: dict[str, list[_Unit]] = {source: [] for source in databases}
+        """For each source and number, from 1 on, what it means."""
+        self._logs: dict[tuple[str, int], int] = {}
+        """Which log of a source begins with a number; with 0 the first that was read."""
 
     # What is looked at while it runs
 
@@ -83,7 +100,8 @@ class Judge:
             )
             if commit.kind == "load":
                 self._certify(name)
-                shown = _Shown(contents=table.rows(commit.number), start=commit.vector)
+                contents, states = table.rows(commit.number), shown.states
+                shown = _Shown(contents=contents, start=commit.vector, states=states)
                 self._shown[name] = shown
             elif shown.contents is not None:
                 shown.contents = shown.contents + delta
@@ -104,6 +122,18 @@ class Judge:
                 f"{name} is noted at {_shown(latest.vector)}, where the view is another",
             )
 
+    def look_at_plain(self, name: str) -> None:
+        """Judge what those see who read the plain table and nothing else."""
+        plain = self.warehouse.view(name).plain.snapshot()
+        expected = self._shown[name].states.get(plain.number)
+        if expected is not None:
+            schema = expected.schema
+            found = read_arrow(plain.folder, plain.files, arrow_schema(schema))
+            demand(
+                plain_from_arrow(found, schema) == expected,
+                f"{name}: the plain table shows {found} as commit {plain.number}: {expected}",
+            )
+
     def _judge(self, name: str, shown: _Shown, commit: Commit) -> None:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
@@ -122,6 +152,7 @@ class Judge:
             taken = self._order_of(name, shown.vector, commit.vector)
             shown.claims.append(Claim(expected, taken))
         shown.number, shown.vector = commit.number, commit.vector
+        shown.states[commit.number] = expected
 
     def _order_of(self, name: str, before: Vector, after: Vector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
@@ -158,12 +189,17 @@ class Judge:
     def _state(self, numbers: Mapping[str, int]) -> dict[str, Rows]:
         found: dict[str, Rows] = {}
         for source, database in self._databases.items():
-            number = numbers.get(source, 0)
-            units = self._units[source]
-            demand(number <= len(units), f"{source}: {number} is in no change log")
-            stamps = {stamp for unit in units[:number] for stamp in unit}
-            found |= database.state(stamps)
+            found |= database.state(set(self._stamps(source, numbers.get(source, 0))))
         return found
+
+    def _stamps(self, source: str, number: int) -> list[int]:
+        """The transactions that a source has committed up to a number, and that still count."""
+        units = self._units[source]
+        demand(number <= len(units), f"{source}: {number} is in no change log")
+        begun = max((at for at, unit in enumerate(units[:number], 1) if unit.begins), default=0)
+        newest = len(self._databases[source].before) - 1
+        before = sorted(self._databases[source].before[self._logs.get((source, begun), newest)])
+        return [*before, *(stamp for unit in units[begun:number] for stamp in unit.stamps)]
 
     def learn(self, source: str, again: bool = False) -> None:
         """What new numbers of a source mean, or once more what all of them do.
@@ -172,35 +208,41 @@ class Judge:
         """
         known = self._units[source]
         log = ChangeLog(self.warehouse.changes, source)
-        for record in log.heads(log.first - 1 if again else len(known)):
-            unit = () if isinstance(record, Break) else (*record.others, record.stamp)
+        for record in log.heads(max(0 if again else len(known), log.first - 1)):
+            unit = _unit(record)
+            if unit.begins:  # what was not durable when a log began may have had a number
+                known += [_Unit()] * (record.number - 1 - len(known))
             if record.number == len(known) + 1:
                 known.append(unit)
             demand(
                 record.number <= len(known) and known[record.number - 1] == unit,
                 f"{source}: {record.number} means {unit} now, and there was {known}",
             )
+        begun = max((at for at, unit in enumerate(known, 1) if unit.begins), default=0)
+        if (source, begun) not in self._logs:
+            log.scan()
+            if log.position:
+                self._logs[source, begun] = int(str(log.position["log"]))
 
     # What is looked at in the end
 
     def conclude(self) -> None:
         """Everything that was committed at the sources is shown."""
         final = {source: len(units) for source, units in self._units.items()}
-        for source, units in self._units.items():
-            stamps = [stamp for unit in units for stamp in unit]
-            committed = len(self._databases[source].transactions)
-            demand(
-                stamps == list(range(1, committed + 1)),
-                f"{source} has committed {committed}, and the change log has {stamps}",
-            )
         whole: dict[str, Rows] = {}
-        for database in self._databases.values():
-            whole |= database.state(frozenset(range(1, len(database.transactions) + 1)))
+        for source, database in self._databases.items():
+            stamps = self._stamps(source, final[source])
+            demand(
+                stamps == database.line,
+                f"{source} has committed {database.line}, and the change log has {stamps}",
+            )
+            whole |= database.state(set(database.line))
         for name, view in self._views.items():
             found = self.warehouse.view(name).rows()
             expected = evaluate_view(view.view, whole)
             demand(found == expected, f"{name} ends with {found}, and should with {expected}")
             self.look_at_note(name)
+            self.look_at_plain(name)
             reached = self.warehouse.view(name).latest().vector
             demand(
                 all(at.number == final[source] for source, at in reached.items()),
@@ -225,11 +267,19 @@ class Judge:
 
     def _transactions(self, source: str, shown: _Shown) -> tuple[Transaction, ...]:
         first, last = shown.start[source].number + 1, shown.vector[source].number
-        units: Sequence[tuple[int, ...]] = self._units[source][first - 1 : last]
+        units: Sequence[_Unit] = self._units[source][first - 1 : last]
         return tuple(
-            replace(self._databases[source].unit(unit), id=identity(source, number))
+            replace(self._databases[source].unit(unit.stamps), id=identity(source, number))
             for number, unit in enumerate(units, first)
         )
+
+
+def _unit(record: Change | Break) -> _Unit:
+    if isinstance(record, Change):
+        return _Unit((*record.others, record.stamp))
+    if record.columns is None:
+        return _Unit(begins=True)
+    return _Unit(() if record.stamp is None else (record.stamp,))
 
 
 def _shown(vector: Vector) -> str:

@@ -9,26 +9,29 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.errors import FencedError
+from headwater.errors import BrokenLogError, FencedError
 from headwater.pipeline.load import held_back
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
 from headwater.pipeline.recording import Recording, numbered_of
-from headwater.project.gaps import check_goes_on
+from headwater.pipeline.repair import begin_anew
+from headwater.pipeline.upkeep import reached
+from headwater.project.gaps import GapError, check_goes_on
 from headwater.project.needs import loaded_columns
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
-from headwater.simulation.database import Columns, Database
+from headwater.simulation.database import Columns, Cursor, Database
 from headwater.simulation.judge import ROOT
 from headwater.simulation.workload import ViewAtLevel
-from headwater.sources.contract import Committed, Marked, as_it_is
+from headwater.sources.contract import Broken, Committed, Logged, Marked, as_it_is
 from headwater.sources.order import (
     Answer,
     Await,
@@ -76,17 +79,50 @@ class Reading:
         self.log = log
         self.columns = columns
         self._claim = claim
+        self.trouble: BrokenLogError | None = None
+        """Why nothing is read any more."""
         log.open(claim.epoch, claim.check)
         self.recording = Recording(log.end, log.position)
         self.order = Order(log.end, log.position or None, lambda number: log.end >= number)
-        self.cursor = database.open(log.position)
-        self.whole_after = log.end
+        self.cursor = Cursor(0, 0)
+        self.connect()
+
+    def connect(self, columns: Columns | None = None) -> None:
+        """Open the log, also once more: with these columns from now on."""
+        self.columns = columns or self.columns
+        self.whole_after = self.order.end
+        with self._telling():
+            self.cursor = self.database.open(self.order.position)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What ends the log is kept for those who are to know."""
+        try:
+            yield
+        except BrokenLogError as error:
+            self.trouble = error
 
     def read(self, world: World) -> None:
-        logged, self.cursor = self.database.read(self.cursor, self.columns, world.random)
+        logged: list[Logged] = []
+        with self._telling():
+            logged, self.cursor = self.database.read(self.cursor, self.columns, world.random)
         kept = [item for item in logged if not isinstance(item, Marked)]
         self.recording.record(self.order.end + 1, kept)
         self.order.take(logged)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is read and written, as far as somebody may wait for it."""
+        return (
+            self.trouble is None
+            and self.database.is_read(self.cursor)
+            and not self.recording.is_due
+        )
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether something is not written yet, or the source does not know that it is."""
+        return self.order.end > self.log.end or bool(self.recording.to_acknowledge(math.inf))
 
     def write(self, world: World) -> None:
         if records := self.recording.batch():
@@ -135,6 +171,11 @@ class Kept:
     inbox: deque[Delivery] = field(default_factory=deque)
 
     @property
+    def is_owed(self) -> bool:
+        """Whether a question has no answer yet."""
+        return any(self.maintenance.owes(source) for source in self.places)
+
+    @property
     def is_idle(self) -> bool:
         """Whether everything that was read is shown."""
         return (
@@ -155,7 +196,9 @@ class Process:
         self.pid = pid
         self.doing = "start"
         self.kept: dict[str, Kept] = {}
-        self._wanted = wanted
+        self.stopped: dict[str, ViewAtLevel] = {}
+        """Views that cannot go on until somebody does something."""
+        self._wanted = list(wanted)
         self._storage = world.storage(self)
         self._root = Location(ROOT, self._storage)
         self.readings: dict[str, Reading] = {}
@@ -165,6 +208,21 @@ class Process:
     def is_replaced(self) -> bool:
         """Whether it may have been told at any step that it is not the runner any more."""
         return self.claim.epoch > 0 and self.world.is_later(self.claim.epoch)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether it waits for something: an answer, the disk, or to tell a source."""
+        readings, kept = self.readings.values(), self.kept.values()
+        return any(r.is_owed for r in readings) or any(k.is_owed for k in kept)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that the sources have committed is shown."""
+        return (
+            len(self.kept) == len(self._wanted)
+            and all(reading.is_settled for reading in self.readings.values())
+            and all(kept.is_idle for kept in self.kept.values())
+        )
 
     # From beginning to end
 
@@ -186,7 +244,7 @@ class Process:
 
     def _ends(self) -> bool:
         """Stop, if there is nothing more to do."""
-        if not self.world.is_over(self):
+        if not (self.world.is_quiet and self.is_settled):
             return False
         try:
             self._stop()
@@ -211,25 +269,50 @@ class Process:
                     found[relation.short_name] = found.get(relation.short_name, used) | used
         return found
 
-    def _bring_up(self, wanted: ViewAtLevel) -> None:
-        plan = wanted.plan()
-        if not self.warehouse.has_view(wanted.name):
-            self._does("load")
-            self.world.judge.look_at_absence(wanted.name)
-            try:
-                self._load(wanted, plan)
-            except FencedError:
-                self.claim.check()
-        self._does("start")
+    def _bring_up(self, wanted: ViewAtLevel, anew: bool = False) -> None:
+        """Open a view, or load it; one that stands at a gap is loaded anew, or waits for that."""
+        self._put_down(wanted.name)
+        try:
+            if anew or not self.warehouse.has_view(wanted.name):
+                self._does("reload" if anew else "load")
+                if not anew:
+                    self.world.judge.look_at_absence(wanted.name)
+                self._load(wanted, wanted.plan())
+            self._does("start")
+            self._open(wanted, wanted.plan())
+        except FencedError:
+            self.claim.check()
+            self.stopped[wanted.name] = wanted
+        except GapError as error:
+            self._stop_view(wanted, error)
+        except BrokenLogError as error:
+            if not any(reading.trouble for reading in self.readings.values()):
+                raise
+            self._stop_view(wanted, error)
+
+    def _put_down(self, name: str) -> None:
+        """Keep a view no more."""
+        self.stopped.pop(name, None)
+        kept = self.kept.pop(name, None)
+        for source, place in (kept.places if kept else {}).items():
+            self.readings[source].order.remove(place)
+
+    def _stop_view(self, wanted: ViewAtLevel, why: GapError | BrokenLogError) -> None:
+        """A view cannot go on; behind a gap it is loaded anew, unless it shows every state."""
+        self._put_down(wanted.name)
+        self.stopped[wanted.name] = wanted
+        if isinstance(why, GapError) and (why.is_repair or not wanted.plan().shows_each_state):
+            self._bring_up(wanted, anew=True)
+
+    def _open(self, wanted: ViewAtLevel, plan: Plan) -> None:
         table = self.warehouse.view(wanted.name)
         writer = table.writer(self.claim.runner)
         self.world.judge.look(wanted.name, writer.latest.number)
         vector = writer.latest.vector
-        for source, reached in vector.items():
-            check_goes_on(wanted.name, source, reached.number, self.readings[source].log)
-        if wanted.name in self.kept:
-            for source, place in self.kept[wanted.name].places.items():
-                self.readings[source].order.remove(place)
+        for source, at in vector.items():
+            if trouble := self.readings[source].trouble:
+                raise trouble
+            check_goes_on(wanted.name, source, at.number, self.readings[source].log)
         places = {
             source: self.readings[source].place(at.number, plan.relations(source))
             for source, at in vector.items()
@@ -254,12 +337,16 @@ class Process:
                 while not reading.order.has_passed(marker):
                     self.world.interrupt("read", ROOT)
                     reading.read(self.world)
+                    if reading.trouble is not None:
+                        raise reading.trouble
                 number = place.split(seen, known)
                 if number is not None and number < reading.whole_after:
                     number = None
             reading.order.remove(place)
             state |= found
             self._make_durable(reading, number)
+            while not reading.log.position:
+                reading.write(self.world)
             vector[source] = Reached(number, reading.log.position or {})
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
         self.warehouse.put(
@@ -304,13 +391,14 @@ class Process:
     def _steps(self) -> Iterator[tuple[str, Step]]:
         world = self.world
         yield "wait", lambda: world.interrupt("wait", ROOT)
-        if world.random.random() < 0.05:
+        if world.may(0.05):
             yield "note", self._note
-        if world.random.random() < 0.1:
+        if world.may(0.1):
             yield "lease", self._renew
-        for reading in self.readings.values():
-            if not reading.database.is_read(reading.cursor):
-                yield "read", partial(reading.read, world)
+        yield from self._requests()
+        for source, reading in self.readings.items():
+            if not (reading.trouble or reading.database.is_read(reading.cursor)):
+                yield "read", partial(self._read, source)
             if reading.recording.is_due:
                 yield "change log", partial(reading.write, world)
             if reading.recording.to_acknowledge(world.disk.now, at_once=True) is not None:
@@ -323,21 +411,75 @@ class Process:
                 yield "commit", partial(self._take, kept)
             elif kept.maintenance.due < math.inf:
                 yield "commit", partial(self._tick, kept)
-            if world.random.random() < world.upkeep:
-                yield world.random.choice(self._upkeep(kept))
+            for name, step in self._upkeep.items():
+                if world.may(world.upkeep):
+                    yield name, partial(step, kept.wanted.name)
 
-    def _upkeep(self, kept: Kept) -> list[tuple[str, Step]]:
-        view = self.warehouse.view
-        name = kept.wanted.name
-        return [
-            ("fold", lambda: self._fold(name)),
-            ("fold", lambda: self._fold(name)),
-            ("merge", lambda: view(name).compact(at_least=2)),
-            ("merge", lambda: view(name).compact(at_least=2)),
-            ("clean up", lambda: view(name).clean_up(_KEPT)),
-            ("release", self._release),
-            ("release", self._release),
-        ]
+    @cached_property
+    def _upkeep(self) -> Mapping[str, Callable[[str], object]]:
+        return {
+            "fold": self._fold,
+            "merge": self._merge,
+            "clean up": lambda name: self.warehouse.view(name).clean_up(_KEPT),
+            "release": self._release,
+        }
+
+    def _requests(self) -> Iterator[tuple[str, Step]]:
+        """What somebody may ask of a runner."""
+        world = self.world
+        for source, reading in self.readings.items():
+            if reading.trouble is not None:
+                yield "repair", partial(self._repair, source)
+            elif world.may(0.02):
+                yield "reconnect", reading.connect
+        for wanted in self.stopped.values():
+            if not any(self.readings[source].trouble for source in wanted.view.sources):
+                yield "reload", partial(self._bring_up, wanted, anew=True)
+        for kept in self.kept.values():
+            if world.may(0.01):
+                yield "reload", partial(self._bring_up, kept.wanted, anew=True)
+        for view in world.views:
+            if view not in self._wanted and world.may(0.05):
+                yield "take up", partial(self._take_up, view)
+
+    def _repair(self, source: str) -> None:
+        """Begin anew with a source whose log cannot be followed any more."""
+        self._does("repair")
+        concerned = [view for view in self._wanted if source in view.view.sources]
+        for wanted in concerned:
+            self._put_down(wanted.name)
+            self.stopped[wanted.name] = wanted
+        reading = self.readings[source]
+        reading.log.close()
+        self.claim.check()
+        self.world.interrupt("set up", ROOT)
+        reading.database.set_up_again()
+        begin_anew(
+            reading.log,
+            self.claim,
+            f"{source} was repaired.",
+            max(reached(self.warehouse, source), default=0),
+        )
+        self.world.judge.learn(source)
+        log = ChangeLog(self.warehouse.changes, source)
+        self.readings[source] = Reading(reading.database, log, self.claim, self._columns(source))
+        for wanted in concerned:
+            self._bring_up(wanted, anew=self.warehouse.has_view(wanted.name))
+
+    def _take_up(self, view: ViewAtLevel) -> None:
+        """A view that nobody wanted before; its sources are read with its columns from now on."""
+        self._wanted.append(view)
+        for source in view.view.sources:
+            self.readings[source].connect(self._columns(source))
+        self._bring_up(view)
+
+    def _read(self, source: str) -> None:
+        reading = self.readings[source]
+        reading.read(self.world)
+        if reading.trouble is not None:
+            for kept in list(self.kept.values()):
+                if source in kept.places:
+                    self._stop_view(kept.wanted, reading.trouble)
 
     def _renew(self) -> None:
         self.claim.renew()
@@ -361,14 +503,18 @@ class Process:
 
     def _fold(self, name: str) -> None:
         self.warehouse.view(name).fold(_no_spark, self.claim.runner)
+        self.world.judge.look_at_plain(name)
 
-    def _release(self) -> None:
+    def _merge(self, name: str) -> None:
+        table = self.warehouse.view(name)
+        table.compact(at_least=2)
+        table.log.try_checkpoint()
+
+    def _release(self, name: str) -> None:
+        """Let the change logs of a view's sources go, as far as nobody needs them."""
         for source, reading in self.readings.items():
-            reached = [reading.order.needed - 1]
-            for name in self.warehouse.view_names():
-                vector = self.warehouse.view(name).latest().vector
-                reached += [vector[source].number] if source in vector else []
-            reading.log.release(min(reached), 3600.0)
+            upto = min([reading.order.needed - 1, *reached(self.warehouse, source)])
+            reading.log.release(upto, 3600.0)
 
     def _work(self, kept: Kept, source: str) -> None:
         """One thing that a subscription does."""
@@ -380,9 +526,12 @@ class Process:
             case Deliver():
                 item = reading.next_of(place)
                 delivery = Delivery(source, None, item.position, number=place.cursor)
-                assert isinstance(item, Committed), "simulated logs have no gaps"
-                event = relevant(kept.plan.view, item.transaction, delivery, as_it_is)
-                kept.inbox.append(replace(delivery, event=TransactionArrived(event)))
+                match item:
+                    case Committed(transaction):
+                        event = relevant(kept.plan.view, transaction, delivery, as_it_is)
+                        kept.inbox.append(replace(delivery, event=TransactionArrived(event)))
+                    case Broken():
+                        kept.inbox.append(replace(delivery, broken=item))
                 place.delivered(item)
                 reading.order.trim()
             case Answer(ask, reply):
@@ -395,7 +544,12 @@ class Process:
     def _take(self, kept: Kept) -> None:
         now = self.world.disk.now
         self._write_all(kept, kept.maintenance.tick(now, more=True))
-        for effect in kept.maintenance.take(kept.inbox.popleft(), now):
+        try:
+            effects = kept.maintenance.take(kept.inbox.popleft(), now)
+        except GapError as error:
+            self._stop_view(kept.wanted, error)
+            return
+        for effect in effects:
             match effect:
                 case Ask(source=source):
                     kept.places[source].ask(effect)
@@ -407,8 +561,8 @@ class Process:
 
     def _write_all(self, kept: Kept, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            for source, reached in commit.vector.items():
-                self._make_durable(self.readings[source], max([reached.number, *reached.also]))
+            for source, at in commit.vector.items():
+                self._make_durable(self.readings[source], max([at.number, *at.also]))
             self._does("commit")
             written = kept.writer.commit(
                 commit.delta,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from headwater.algebra.rows import Rows
@@ -18,8 +19,8 @@ from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import Plan
 from headwater.project.choice import choose
-from headwater.protocol.transactions import Transaction, Update
-from headwater.simulation.database import Database
+from headwater.protocol.transactions import Update
+from headwater.simulation.database import Change, Database
 
 _COLUMNS = ("k", "a", "b")
 _DOMAIN = 3
@@ -73,40 +74,59 @@ def views(random: Random, count: int) -> list[ViewAtLevel]:
 
 
 def databases(random: Random, transactions: int) -> dict[str, Database]:
-    """Two sources, and the transactions that they will commit."""
-    state = {r.name: _some_rows(random) for r in relations()}
-    initial = {name: _rows(found) for name, found in state.items()}
-    to_come: dict[str, list[Transaction]] = {"s1": [], "s2": []}
-    for _ in range(transactions):
-        source = random.choice(["s1", "s2"])
-        names = [name for name in state if name.startswith(source)]
-        updates = []
-        for name in random.sample(names, random.randint(1, len(names))):
-            if delta := _change(random, state[name]):
-                updates.append(Update(name, delta))
-        if updates:
-            where = (source,)
-            to_come[source].append(Transaction("", tuple(updates), where, where))
+    """Two sources, and how many transactions they will commit."""
+    initial = {r.name: _some_rows(random) for r in relations()}
+    gaps = random.choice([0.0, 0.0, 0.2])
+    first = random.randint(0, transactions)
+    application = partial(_change, Random(random.random()), gaps)
     return {
-        source: Database(source, {n: r for n, r in initial.items() if n.startswith(source)}, found)
-        for source, found in to_come.items()
+        source: Database(
+            source,
+            {name: rows for name, rows in initial.items() if name.startswith(source)},
+            application,
+            count,
+        )
+        for source, count in (("s1", first), ("s2", transactions - first))
     }
 
 
-def _some_rows(random: Random) -> list[Row]:
-    return [_row(random) for _ in range(random.randint(1, 3))]
+def _some_rows(random: Random) -> Rows:
+    return _rows([_row(random) for _ in range(random.randint(1, 3))])
 
 
 def _row(random: Random) -> Row:
     return tuple(random.randrange(_DOMAIN) for _ in _COLUMNS)
 
 
-def _change(random: Random, rows: list[Row]) -> Rows:
-    """Insert a row, delete one, or both; the rows are changed likewise."""
-    gone = [rows.pop(random.randrange(len(rows)))] if rows and random.random() < 0.5 else []
+def _change(random: Random, gaps: float, state: Mapping[str, Rows]) -> Change:
+    """What an application does next; or what somebody does behind the log's back."""
+    if random.random() < gaps:
+        return _unwatched(random, random.choice(list(state)), state)
+    names = random.sample(list(state), random.randint(1, len(state)))
+    updates = (Update(name, _some_change(random, state[name])) for name in names)
+    return Change(tuple(update for update in updates if update.delta))
+
+
+def _some_change(random: Random, rows: Rows) -> Rows:
+    """Insert a row, delete one, or both."""
+    known = [row for row, count in rows.items() for _ in range(count)]
+    gone = [random.choice(known)] if known and random.random() < 0.5 else []
     come = [_row(random)] if not gone or random.random() < 0.5 else []
-    rows += come
     return _rows(come) + -_rows(gone)
+
+
+def _unwatched(random: Random, name: str, state: Mapping[str, Rows]) -> Change:
+    """Something becomes of a whole relation, or of one of its columns."""
+    before = state[name]
+    if random.random() < 0.5:
+        after, lost = _some_rows(random), None
+    else:
+        at = random.randrange(len(_COLUMNS))
+        lost = frozenset([_COLUMNS[at]])
+        known = [row for row, count in before.items() for _ in range(count)]
+        after = _rows([(*row[:at], random.randrange(_DOMAIN), *row[at + 1 :]) for row in known])
+    delta = after + -before
+    return Change((Update(name, delta),) if delta else (), {name: lost})
 
 
 def _rows(rows: list[Row]) -> Rows:

@@ -1,21 +1,22 @@
 """One deployment from a seed: who runs when, what goes wrong, and what was hit.
 
 Processes take turns; where one of them is interrupted, at a step that changes the disk or a
-source, databases go on, and an incident may happen: the process is killed, the power fails, the
-process is left standing while another replaces it, the clock jumps, the disk is full. Incidents
-are drawn first and are data, so that a run can be repeated with fewer of them.
+source, databases go on, and a mishap may be due: the process is killed, the power fails, the
+process is left standing while another replaces it, the clock jumps, the disk is full, a database
+is put back to an earlier state. What happened is data, so that a run can be repeated with less.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import accumulate
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from headwater.errors import BusyError, HeadwaterError
 from headwater.simulation.disk import Disk, Mount
@@ -25,44 +26,69 @@ from headwater.simulation.workload import databases, views
 from headwater.storage.local import LocalStorage
 from headwater.warehouse.lease import Claim
 
-_MOST_TURNS = 20_000
+_MOST_STEPS = 10_000
 
 
 class Incident(StrEnum):
-    """What may happen to a process at a step."""
+    """What may happen while a process is at work."""
 
     KILLED = "killed"
     POWER = "power lost"
     PAUSED = "paused"
     LATER = "clock jumps"
     FULL = "disk full"
+    RESTORED = "source put back"
+
+
+_WEIGHTS = {
+    Incident.KILLED: 8,
+    Incident.POWER: 14,
+    Incident.PAUSED: 8,
+    Incident.LATER: 4,
+    Incident.FULL: 2,
+    Incident.RESTORED: 1,
+}
+_LIKELY = {
+    "start": 0.006,
+    "load": 0.01,
+    "reload": 0.02,
+    "repair": 0.03,
+    "take up": 0.02,
+    "change log": 0.03,
+    "acknowledge": 0.1,
+    "commit": 0.04,
+    "note": 0.03,
+    "lease": 0.03,
+    "fold": 0.04,
+    "merge": 0.04,
+    "clean up": 0.05,
+    "release": 0.05,
+    "stop": 0.03,
+}
+"""How likely something happens at a step of what a process does: everywhere, and not only where
+most of the steps are."""
+_UNLIKELY = 0.005
+
+Mishap: TypeAlias = tuple[int, Incident]
+"""At which step something happened."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How big a deployment is, and what goes wrong at which of its steps."""
+    """How big a deployment is, and how much happens to it."""
 
     seed: int
     transactions: int
     views: int
-    incidents: tuple[tuple[int, Incident], ...]
+    mishaps: int
+    """At most so many."""
+    given: tuple[Mishap, ...] | None = None
+    """What is to happen, instead of what is drawn."""
 
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)
-        count = random.randint(1, 20)
-        apart = random.choice([20, 60, 150])
-        steps = list(accumulate(random.randint(1, 2 * apart) for _ in range(count)))
-        kinds = random.choices(list(Incident), weights=[3, 5, 4, 4, 1], k=count)
-        return cls(
-            seed,
-            random.randint(2, 10),
-            random.randint(1, 3),
-            tuple(zip(steps, kinds, strict=True)),
-        )
-
-    def without(self, at: int) -> Settings:
-        return replace(self, incidents=self.incidents[:at] + self.incidents[at + 1 :])
+        return cls(seed, random.randint(2, 20), random.randint(1, 3), random.randint(1, 40))
 
 
 class CrashedError(BaseException):
@@ -108,8 +134,11 @@ class World:
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()
-        self.upkeep = self.random.choice([0.0, 0.05, 0.3])
-        self._incidents = dict(settings.incidents)
+        self.upkeep = self.random.choice([0.0, 0.01, 0.1])
+        self._pace = self.random.choice([0.01, 0.03, 0.2])
+        self._mishaps = Random(settings.seed)
+        self._often = self._mishaps.choice([0.3, 1.0, 2.0])
+        self.happened: list[Mishap] = []
         self._step = 0
         self._turns: list[Turn] = []
         self._calm = False
@@ -139,14 +168,14 @@ class World:
         """Time goes by."""
         self.disk.now += self.random.choice([0.001, 0.1, 1.0, 6.0])
 
-    def is_over(self, process: Process) -> bool:
-        """Whether a process may stop: nothing is to come, and it has shown everything."""
-        if not all(database.is_quiet for database in self.databases.values()):
-            return False
-        return all(
-            reading.database.is_read(reading.cursor) and not reading.recording.is_due
-            for reading in process.readings.values()
-        ) and all(kept.is_idle for kept in process.kept.values())
+    def may(self, chance: float) -> bool:
+        """Whether something is done now that need not be."""
+        return self.random.random() < chance
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the databases have nothing more to commit, and show all of it."""
+        return all(database.is_quiet for database in self.databases.values())
 
     # Running
 
@@ -178,7 +207,7 @@ class World:
 
     def _begin(self) -> None:
         self._pids += 1
-        last = not any(at > self._step for at in self._incidents)
+        last = not self._may_happen
         count = len(self.views) if last or self.random.random() < 0.7 else 1
         wanted = self.views if last else self.random.sample(self.views, count)
         process = Process(self, self._pids, wanted)
@@ -192,7 +221,7 @@ class World:
         self._note(turn.process, f"ends: {error!r}", Path())
         match error:
             case None:
-                self._calm = len(turn.process.kept) == len(self.views)
+                self._calm = self.is_quiet and len(turn.process.kept) == len(self.views)
             case CrashedError():
                 pass
             case BusyError():
@@ -216,27 +245,48 @@ class World:
         if process.pid not in self.alive:
             raise CrashedError
         self._step += 1
-        if self._step > _MOST_TURNS:
+        if self._step > _MOST_STEPS:
             raise ViolationError("it does not come to an end")
         self._note(process, step, path)
         cell = (process.doing, step)
         self.tally.taken[cell] += 1
-        if self.random.random() < 0.2:
+        if step == "wait" or self.random.random() < self._pace:
             self.random.choice(list(self.databases.values())).happen(self.random)
         if len(self._turns) > 1 and (step == "sleep" or self.random.random() < 0.05):
             self._stand(process)
-        incident = self._incidents.get(self._step)
+        incident = self._due(process.doing)
         if incident is not None:
             self._happens(incident, process, cell)
 
+    def _due(self, doing: str) -> Incident | None:
+        """What happens now."""
+        given = self.settings.given
+        if given is not None:
+            return next((what for step, what in given if step == self._step), None)
+        likely = self._often * _LIKELY.get(doing, _UNLIKELY)
+        if self._mishaps.random() < likely and self._may_happen:
+            return self._mishaps.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()))[0]
+        return None
+
+    @property
+    def _may_happen(self) -> bool:
+        """Whether anything may still happen."""
+        given = self.settings.given
+        if given is not None:
+            return any(step > self._step for step, _ in given)
+        return len(self.happened) < self.settings.mishaps
+
     def _happens(self, incident: Incident, process: Process, cell: tuple[str, str]) -> None:
         self._note(process, f"*** {incident}", Path())
+        self.happened.append((self._step, incident))
         match incident:
             case Incident.KILLED:
-                self._crash(cell, {process.pid})
+                self._count(process, cell)
+                self._crash({process.pid})
             case Incident.POWER:
+                self._count(process, cell)
                 self.disk.crash(self.random)
-                self._crash(cell, set(self.alive))
+                self._crash(set(self.alive))
             case Incident.PAUSED:
                 self._stand(process)
             case Incident.LATER:
@@ -245,6 +295,8 @@ class World:
                 self.disk.now += self.random.choice([30.0, 4000.0, 90_000.0])
             case Incident.FULL:
                 self.disk.full = True
+            case Incident.RESTORED:
+                self.random.choice(list(self.databases.values())).restore(self.random)
 
     def _stand(self, process: Process) -> None:
         """Let another go on."""
@@ -252,9 +304,13 @@ class World:
         if process.pid not in self.alive:
             raise CrashedError
 
-    def _crash(self, cell: tuple[str, str], pids: set[int]) -> None:
-        self.tally.hit[cell] += 1
-        self.tally.crashes += 1
+    def _count(self, process: Process, cell: tuple[str, str]) -> None:
+        """A crash counts where something was unsynced, unanswered or unacknowledged."""
+        if process.is_owed or self.disk.is_owed:
+            self.tally.hit[cell] += 1
+            self.tally.crashes += 1
+
+    def _crash(self, pids: set[int]) -> None:
         self._calm = False
         self.alive -= pids
         self.disk.release_locks(pids)
@@ -322,6 +378,10 @@ def play(settings: Settings, trace: list[str] | None = None) -> tuple[Tally, str
 
 def shrink(settings: Settings) -> Settings:
     """A smaller deployment in which something is wrong too."""
+    world = World(settings)
+    with suppress(ViolationError):
+        world.run()
+    settings = replace(settings, given=tuple(world.happened))
     while True:
         smaller = next((s for s in _smaller(settings) if play(s)[1] is not None), None)
         if smaller is None:
@@ -329,10 +389,11 @@ def shrink(settings: Settings) -> Settings:
         settings = smaller
 
 
-def _smaller(settings: Settings) -> Sequence[Settings]:
-    found = [settings.without(at) for at in range(len(settings.incidents))]
+def _smaller(settings: Settings) -> Iterator[Settings]:
+    given = settings.given or ()
+    for at in range(len(given)):
+        yield replace(settings, given=given[:at] + given[at + 1 :])
     if settings.transactions > 1:
-        found.append(replace(settings, transactions=settings.transactions - 1))
+        yield replace(settings, transactions=settings.transactions - 1)
     if settings.views > 1:
-        found.append(replace(settings, views=settings.views - 1))
-    return found
+        yield replace(settings, views=settings.views - 1)

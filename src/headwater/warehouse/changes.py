@@ -248,22 +248,37 @@ class ChangeLog:
         self._epoch = epoch
         self._roll()
 
-    def open_anew(self, after: int, epoch: int, check: Callable[[], None] = lambda: None) -> None:
-        """Begin to append behind everything that was ever numbered, and forget all of it.
+    def begin_anew(
+        self, reason: str, after: int, epoch: int, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Begin to append behind a gap that concerns everything, and forget what was before it.
 
         For a log that is damaged, or whose source cannot go on from it. `after` is how far the
         views have come, which a damaged log may not tell any more. No position is known then.
+        Wherever this is cut short, the log is as whole as it was before.
         """
         self._folder.make_folder()
         old = self._segments()
-        self.end = max([after, *(segment.first for segment in old), *map(_highest, old)])
+        self.end = max([after, *(segment.first - 1 for segment in old), *map(_highest, old)])
         self.position = None
         self._check = check
         self._epoch = epoch
+        self.end += any(self._is_in_the_way(segment) for segment in old)
         self._roll()
+        self.append([Break(self.end + 1, None, reason, {})])
         for segment in old:
-            _remove(segment.path)
-        self._index.clear()
+            if (segment.epoch, segment.first) != (epoch, self._begun):
+                self._let_go(segment)
+
+    def _is_in_the_way(self, segment: _Segment) -> bool:
+        """Whether it cannot be appended to although this runner has begun it."""
+        if (segment.epoch, segment.first) != (self._epoch, self.end + 1):
+            return False
+        try:
+            list(self._stored(segment))
+        except HeadwaterError:
+            return True
+        return False
 
     def _settle(self) -> None:
         for _ in range(_TRIES):
@@ -312,11 +327,14 @@ class ChangeLog:
             for segment in self._segments()[:-1]:
                 if segment.limit - 1 > upto or segment.path.age_s() < older_than_s:
                     break
-                _remove(segment.path)
-                self._folder.settle(())  # one that comes back alone would begin with a hole
-                self._index.pop(segment.path, None)
+                self._let_go(segment)
                 gone += 1
         return gone
+
+    def _let_go(self, segment: _Segment) -> None:
+        _remove(segment.path)
+        self._folder.settle(())  # one that comes back alone would begin with a hole
+        self._index.pop(segment.path, None)
 
     def _roll(self) -> None:
         """Begin a new segment; what it starts with is where the last one ended."""

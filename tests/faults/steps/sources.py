@@ -209,6 +209,7 @@ def restore(world: World, random: Random) -> bool | None:
     database.schema = replace(database.remembered, tables=dict(database.remembered.tables))
     change(database, random, random.randint(0, 6))
     world.may_stop(f"{database.source} was restored")
+    world.undo.append(world.write_project)  # a table that the settings name may be gone
     return None
 
 
