@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import BrokenLogError, HeadwaterError
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.runner import Runner
+from headwater.pipeline.kept_views import KeptViews
 from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
 from headwater.sources.sqlite.source import SqliteSource
 from tests.cli.commands import quick
@@ -193,7 +193,7 @@ def test_views_go_on_by_themselves_after_a_repair_that_was_cut_short(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
-        cut.setattr(Runner, "_bring_up", killed)
+        cut.setattr(KeptViews, "_bring_up", killed)
         assert quick("repair", "shop", *small.arguments).code != 0
     small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
     small.run(spark)

@@ -46,6 +46,10 @@ class FollowedSources:
             self._relations[source] = dict(self._project.sources[source].relations())
         return self._relations[source]
 
+    def relations_of(self, view: str) -> list[Relation]:
+        """What the sources of a view say about their relations."""
+        return [r for s in self._project.needs[view] for r in self.relations(s).values()]
+
     def ask_again(self, project: Project | None = None) -> None:
         """Ask the sources again, and find out anew what is needed of them."""
         self._project = project or self._project

@@ -13,8 +13,37 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import count
+from types import TracebackType
 
 from headwater.sources.workers import Workers
+
+_SHARE = 50
+"""What is done again and again waits at least so many times as long as it took: it grows with the
+number of views, and must not take the processor from them."""
+
+
+class Pace:
+    """When something is due that is done again and again; it is done in its context."""
+
+    def __init__(self, at_least_s: float = 0.0) -> None:
+        self._at_least_s = at_least_s
+        self._began = self._at = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._at
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        now = time.monotonic()
+        self._at = now + max(self._at_least_s, _SHARE * (now - self._began))
 
 
 class Clock:
