@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.errors import FencedError
-from headwater.pipeline.load import held_back
+from headwater.pipeline.loading import Hold, Loading, MakeDurable, OpenSnapshot, Put, held_back
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.project.gaps import check_goes_on
@@ -43,7 +43,6 @@ from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Claim
 from headwater.warehouse.notes import Note, read_notes, write_notes
-from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 from headwater.warehouse.warehouse import Warehouse
@@ -239,34 +238,37 @@ class Process:
         )
 
     def _load(self, wanted: ViewAtLevel, plan: Plan) -> None:
-        """Read every source in a snapshot that splits its order."""
+        """Do what a load says is next, until the view can be put."""
+        loading = Loading(plan.view.sources)
+        places: dict[str, Place] = {}
         state: dict[str, Rows] = {}
-        vector: dict[str, Reached] = {}
-        for source in plan.view.sources:
-            reading = self.readings[source]
-            after = held_back(reading.log, reading.order.end)
-            place = reading.place(after, plan.relations(source), paused=True)
-            number = None
-            while number is None:
-                known = reading.order.end
-                marker = self._marker()
-                seen, found = reading.database.snapshot(marker)
-                while not reading.order.has_passed(marker):
-                    self.world.interrupt("read", ROOT)
-                    reading.read(self.world)
-                number = place.split(seen, known)
-                if number is not None and number < reading.whole_after:
-                    number = None
-            reading.order.remove(place)
-            state |= found
-            self._make_durable(reading, number)
-            vector[source] = Reached(number, reading.log.position or {})
+        while not isinstance(task := loading.next(), Put):
+            reading = self.readings[task.source]
+            match task:
+                case Hold(source):
+                    after = held_back(reading.order.end, reading.log.first)
+                    places[source] = reading.place(after, plan.relations(source), paused=True)
+                    loading.held(source)
+                case OpenSnapshot(source):
+                    known, marker = reading.order.end, self._marker()
+                    seen, found = reading.database.snapshot(marker)
+                    while not reading.order.has_passed(marker):
+                        self.world.interrupt("read", ROOT)
+                        reading.read(self.world)
+                    number = places[source].split(seen, known)
+                    if loading.opened(source, number, reading.whole_after):
+                        state |= found
+                case MakeDurable(source, number):
+                    self._make_durable(reading, number)
+                    loading.durable(source, reading.log.position or {})
+        for source, place in places.items():
+            self.readings[source].order.remove(place)
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
         self.warehouse.put(
             wanted.name,
             plan.view.schema,
             plan.definition,
-            vector,
+            task.vector,
             evaluate_view(plan.view, narrow),
             algorithm=plan.algorithm,
             level=plan.level,
