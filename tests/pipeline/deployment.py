@@ -24,7 +24,7 @@ from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, Received, identity, relevant
+from headwater.pipeline.maintenance import Arrival, Commit, Maintenance, Plan, identity, relevant
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.project.choice import choose
 from headwater.protocol.effects import Ask
@@ -203,7 +203,7 @@ class MaintainedView:
             for source, reached in vector.items()
         }
 
-    def claim(self, vector: Vector, received: Sequence[Received] = ()) -> None:
+    def claim(self, vector: Vector, received: Sequence[Arrival] = ()) -> None:
         """The contents are the view at a vector, in which these were reflected last, in order."""
         ends = [(source, at.number) for source, at in vector.items()]
         assert not any(at.also for at in vector.values()), "chosen algorithms commit in order"

@@ -10,8 +10,8 @@ from headwater.check.levels import Level
 from headwater.lab.generate import Shape
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
-from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
+from headwater.pipeline.reflected import Reflected
 from headwater.sources.contract import Position, Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
 from headwater.warehouse.vectors import Reached, Vector
@@ -97,14 +97,14 @@ def states_taken_together(patch: pytest.MonkeyPatch) -> None:
 
 def watermark_that_jumps(patch: pytest.MonkeyPatch) -> None:
     """A view that has a transaction is taken to have all before it."""
-    reflected = Progress.reflect
+    reflected = Reflected.reflect
 
-    def reflect(self: Progress, source: str, number: int, concerns: bool = True) -> None:
+    def reflect(self: Reflected, source: str, number: int, concerns: bool = True) -> None:
         for earlier in range(self.vector[source].number + 1, number):
             reflected(self, source, earlier, concerns)
         reflected(self, source, number, concerns)
 
-    patch.setattr(Progress, "reflect", reflect)
+    patch.setattr(Reflected, "reflect", reflect)
 
 
 def vector_before_its_change(patch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def noted_before_it_is_settled(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Maintenance, "vector", property(lambda self: received(self)))
 
     def received(maintenance: Maintenance) -> Vector:
-        sources = maintenance._progress._sources.items()
+        sources = maintenance._reflected._sources.items()
         return {name: Reached(source._passed, None) for name, source in sources}
 
 

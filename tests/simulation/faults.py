@@ -12,8 +12,8 @@ import pytest
 from headwater.algebra.rows import Rows
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
-from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
+from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
@@ -172,14 +172,14 @@ def states_taken_together(patch: Patch) -> None:
 
 def watermark_that_jumps(patch: Patch) -> None:
     """A view that has a transaction is taken to have all before it."""
-    reflected = Progress.reflect
+    reflected = Reflected.reflect
 
-    def reflect(self: Progress, source: str, number: int, concerns: bool = True) -> None:
+    def reflect(self: Reflected, source: str, number: int, concerns: bool = True) -> None:
         for earlier in range(self.vector[source].number + 1, number):
             reflected(self, source, earlier, concerns)
         reflected(self, source, number, concerns)
 
-    patch.setattr(Progress, "reflect", reflect)
+    patch.setattr(Reflected, "reflect", reflect)
 
 
 def vector_before_its_change(patch: Patch) -> None:

@@ -15,7 +15,6 @@ from headwater.algebra.views import View
 from headwater.errors import LostConnectionError, SourceError
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.repair import begin_anew, repair_source
-from headwater.pipeline.upkeep import reached
 from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.project.project import Project
 from headwater.sources.contract import Lift, Reader, Source
@@ -81,7 +80,7 @@ class FollowedSources:
     def set_up_again(self, source: str) -> None:
         """Begin the log of a source anew, which no feed reads now."""
         narrow = narrowed(self._project.sources[source], self._columns(source))
-        after = max(reached(self._warehouse, source), default=0)
+        after = max(self._warehouse.reached(source), default=0)
         repair_source(narrow, ChangeLog(self._warehouse.changes, source), self._lease, after)
 
     def _is_altered(self, source: str, view: View) -> bool:
@@ -109,7 +108,7 @@ class FollowedSources:
         narrow = narrowed(self._project.sources[source], columns)
         described = {r.name: r for r in narrow.relations().values()}
         log.scan()
-        if log.position and not reached(self._warehouse, source):
+        if log.position and not self._warehouse.reached(source):
             self._begin_anew_if_useless(narrow, log)
         feed = Feed(narrow, log, self._lease, self._lift)
         feed.start()

@@ -18,7 +18,8 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -99,36 +100,24 @@ def in_memory_first(spark: Spark, do: Callable[[SparkSession | None], _T]) -> _T
     return do(spark)
 
 
+@dataclass
 class _Attempt:
     """One attempt at a load, on Spark, or in memory without it: does what `loading` says."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        feeds: Mapping[str, Feed],
-        warehouse: Warehouse,
-        claim: Claim,
-        wake: Wake,
-        report: Report,
-        spark: SparkSession | None,
-    ) -> None:
-        self._plan = plan
-        self._view = plan.view
-        self._feeds = feeds
-        self._warehouse = warehouse
-        self._claim = claim
-        self._wake = wake
-        self._report = report
-        self._spark = spark
-        self._readers = spark.sparkContext.defaultParallelism if spark else 1
-        self._places: dict[str, Subscription] = {}
-        self._sources: dict[str, Source] = {}
-        self._described: dict[str, Relation] = {}
-        self._loads: dict[str, Load] = {}
+    plan: Plan
+    feeds: Mapping[str, Feed]
+    warehouse: Warehouse
+    claim: Claim
+    wake: Wake
+    report: Report
+    spark: SparkSession | None
+    places: dict[str, Subscription] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
+    described: dict[str, Relation] = field(default_factory=dict)
+    loads: dict[str, Load] = field(default_factory=dict)
 
     def run(self, loading: Loading) -> Obtained:
-        with ExitStack() as stack:
-            stack.callback(self._close)
+        try:
             while True:
                 match loading.next():
                     case Hold(source):
@@ -138,64 +127,64 @@ class _Attempt:
                         time.sleep(_FITTING_PAUSE_S if again else 0.0)
                         self._open(source, loading)
                     case MakeDurable(source, number):
-                        self._feeds[source].wait_durable(number)
+                        self.feeds[source].wait_durable(number)
                         loading.durable(source, self._position(source, number))
                     case Put(vector):
-                        return Obtained(self._put(vector), self._places)
+                        return Obtained(self._put(vector), self.places)
+        finally:
+            for load in self.loads.values():
+                load.close()
 
     def give_up(self) -> None:
-        for place in self._places.values():
+        for place in self.places.values():
             place.close()
-
-    def _close(self) -> None:
-        for load in self._loads.values():
-            load.close()
 
     def _hold(self, source: str) -> None:
         """Keep a place, and see whether the source is as it was planned."""
-        feed = self._feeds[source]
+        feed = self.feeds[source]
         after = held_back(feed.channel.end, feed.log.first)
-        relations = self._plan.relations(source)
-        self._places[source] = feed.channel.subscribe(self._wake, after, True, relations)
-        self._sources[source] = _of_view(feed.channel.source, self._view)
-        self._described |= _described(self._sources[source], self._view)
+        relations = self.plan.relations(source)
+        self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
+        self.sources[source] = _of_view(feed.channel.source, self.plan.view)
+        self.described |= _described(self.sources[source], self.plan.view)
 
     def _open(self, source: str, loading: Loading) -> None:
-        channel = self._feeds[source].channel
-        names = [r.short_name for r in self._view.relations if r.source == source]
+        channel = self.feeds[source].channel
+        readers = self.spark.sparkContext.defaultParallelism if self.spark else 1
+        names = [r.short_name for r in self.plan.view.relations if r.source == source]
         known = channel.end
-        load = self._sources[source].open_load(names, self._readers)
+        load = self.sources[source].open_load(names, readers)
         try:
             channel.catch_up()
-            number = self._places[source].split(load.snapshot, known)
+            number = self.places[source].split(load.snapshot, known)
             fits = loading.opened(source, number, channel.whole_after)
         except BaseException:
             load.close()
             raise
         if fits:
-            self._loads[source] = load
+            self.loads[source] = load
         else:
             load.close()
 
     def _position(self, source: str, number: int) -> Position | None:
         if number == 0:
             return None
-        (found,) = self._feeds[source].recall(number - 1, 1)
+        (found,) = self.feeds[source].recall(number - 1, 1)
         return found.position
 
     def _put(self, vector: Vector) -> ViewTable:
-        plan, view = self._plan, self._view
-        scratch = self._warehouse.scratch(view.name)
+        plan, view = self.plan, self.plan.view
+        scratch = self.warehouse.scratch(view.name)
         tally = Tally(scratch / "tally")
-        self._report(tally)
+        self.report(tally)
         try:
-            with named(self._spark, f"{view.name}: load"):
-                read = reader(self._spark, self._described, scratch, tally)
-                state = {r.name: read(self._loads[r.source], r) for r in view.relations}
-                contents = evaluate_view(view, state, None if self._spark else small.ROWS)
+            with named(self.spark, f"{view.name}: load"):
+                read = reader(self.spark, self.described, scratch, tally)
+                state = {r.name: read(self.loads[r.source], r) for r in view.relations}
+                contents = evaluate_view(view, state, None if self.spark else small.ROWS)
                 for source in vector:
-                    self._feeds[source].wait_begun()
-                return self._warehouse.put(
+                    self.feeds[source].wait_begun()
+                return self.warehouse.put(
                     view.name,
                     view.schema,
                     plan.definition,
@@ -203,9 +192,9 @@ class _Attempt:
                     contents.dataframe if isinstance(contents, Frame) else contents,
                     algorithm=plan.algorithm,
                     level=plan.level,
-                    runner=self._claim.runner,
+                    runner=self.claim.runner,
                     key=view.key,
-                    guard=self._claim.guard,
+                    guard=self.claim.guard,
                 )
         except HeadwaterError:
             raise

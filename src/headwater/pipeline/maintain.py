@@ -347,8 +347,8 @@ class Maintainer:
     def _write(self, commit: Commit) -> None:
         assert self._writer is not None
         began = time.monotonic()
-        for source, reached in commit.vector.items():
-            self._feeds[source].wait_durable(max([reached.number, *reached.also]))
+        for source, number in commit.needed.items():
+            self._feeds[source].wait_durable(number)
         durable = time.monotonic()
         self._writer.commit(
             commit.delta.dataframe if isinstance(commit.delta, Frame) else commit.delta,

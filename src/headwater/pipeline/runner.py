@@ -25,7 +25,7 @@ from headwater.pipeline.project_files import ProjectFiles, with_sound
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.turns import Pace
-from headwater.pipeline.upkeep import Upkeep, Upkept
+from headwater.pipeline.upkeep import Upkeep
 from headwater.project.project import Project
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
@@ -77,8 +77,10 @@ class Runner:
         )
         self._upkeep: Upkeep | None = None
         self._files = ProjectFiles(project)
-        self._look_at_files, self._note = Pace(), Pace(_NOTE_S)
-        self._write_status, self._written = Pace(_STATUS_S), [("", "")]
+        self._looking_at_files = Pace(self._look_at_files)
+        self._noting = Pace(self._note, _NOTE_S)
+        self._writing_status = Pace(self._write_status, _STATUS_S)
+        self._written: Sequence[tuple[str, str]] = ()
 
     @property
     def project(self) -> Project:
@@ -106,7 +108,7 @@ class Runner:
             raise
         self._upkeep = Upkeep(
             self.warehouse,
-            lambda: [Upkept(v.name, v.maintainer, v.lock) for v in list(self.views.values())],
+            lambda: list(self.views.values()),
             lambda: dict(self.feeds),
             self.engine,
             self.lease.runner,
@@ -118,9 +120,8 @@ class Runner:
     def supervise(self) -> None:
         """Look after views and sources; raises what ends the whole runner."""
         self.lease.check()
-        if self._all and self._look_at_files.is_due:
-            with self._look_at_files:
-                self._take_up_files()
+        if self._all:
+            self._looking_at_files.keep()
         if self._upkeep is not None:
             if self._upkeep.failure is not None:
                 raise self._upkeep.failure
@@ -132,14 +133,10 @@ class Runner:
                 raise feed.failure
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
-        if self._note.is_due:
-            with self._note:
-                note_progress(self.warehouse, self.lease, self.views.values())
+        self._noting.keep()
         states = [(view.name, view.state) for view in self.views.values()]
-        if self._write_status.is_due or states != self._written:
-            with self._write_status:
-                write_status(self.warehouse, self.describe())
-            self._written = states
+        self._writing_status.keep(at_once=states != self._written)
+        self._written = states
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
@@ -155,9 +152,9 @@ class Runner:
             self._upkeep.join(_STOP_S)
         if self.lease.epoch:
             if not self.lease.lost:
-                write_status(self.warehouse, self.describe())
+                self._write_status()
                 with suppress(HeadwaterError):  # it was replaced, or is told by what cannot do so
-                    note_progress(self.warehouse, self.lease, self.views.values())
+                    self._note()
             self.lease.release()
 
     # How it stands
@@ -205,9 +202,15 @@ class Runner:
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
         }
 
+    def _note(self) -> None:
+        note_progress(self.warehouse, self.lease, self.views.values())
+
+    def _write_status(self) -> None:
+        write_status(self.warehouse, self.describe())
+
     # What is asked of it
 
-    def _take_up_files(self) -> None:
+    def _look_at_files(self) -> None:
         found = self._files.look(self.project)
         if found is not None:
             self._views.take_up(found)

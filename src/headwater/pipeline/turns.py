@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import count
-from types import TracebackType
 
 from headwater.sources.workers import Workers
 
@@ -23,27 +22,20 @@ number of views, and must not take the processor from them."""
 
 
 class Pace:
-    """When something is due that is done again and again; it is done in its context."""
+    """Does something again and again, when it is time."""
 
-    def __init__(self, at_least_s: float = 0.0) -> None:
+    def __init__(self, do: Callable[[], None], at_least_s: float = 0.0) -> None:
+        self._do = do
         self._at_least_s = at_least_s
-        self._began = self._at = 0.0
+        self._at = 0.0
 
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() >= self._at
-
-    def __enter__(self) -> None:
-        self._began = time.monotonic()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        now = time.monotonic()
-        self._at = now + max(self._at_least_s, _SHARE * (now - self._began))
+    def keep(self, at_once: bool = False) -> None:
+        """Do it, if it is time or has to be at once."""
+        began = time.monotonic()
+        if at_once or began >= self._at:
+            self._do()
+            took = time.monotonic() - began
+            self._at = began + took + max(self._at_least_s, _SHARE * took)
 
 
 class Clock:

@@ -10,27 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.frames.engine import Engine
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintain import Maintainer
+from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.upkeep_policy import Activity, UpkeepPolicy, ViewTask, WarehouseTask
 from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.warehouse import Warehouse
 
 _LOOK_S = 0.5
-
-
-@dataclass(frozen=True)
-class Upkept:
-    """A view as upkeep sees it; `lock` is held while it works on the view's tables."""
-
-    name: str
-    maintainer: Maintainer | None
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Upkeep:
@@ -39,7 +29,7 @@ class Upkeep:
     def __init__(
         self,
         warehouse: Warehouse,
-        views: Callable[[], Sequence[Upkept]],
+        views: Callable[[], Sequence[KeptView]],
         feeds: Callable[[], Mapping[str, Feed]],
         engine: Engine,
         runner: str,
@@ -99,7 +89,7 @@ class Upkeep:
                     self._clean_up()
             self._policy.done(task, time.monotonic())
 
-    def _look_at(self, view: Upkept) -> None:
+    def _look_at(self, view: KeptView) -> None:
         """Do for a view what is to be done; a failure is told, and tried again later."""
         try:
             with view.lock:
@@ -112,10 +102,10 @@ class Upkeep:
             self._tell(view, next(iter(str(error).splitlines()), type(error).__name__))
             self._policy.failed(view.name, time.monotonic())
 
-    def _tell(self, view: Upkept, text: str) -> None:
+    def _tell(self, view: KeptView, text: str) -> None:
         self.troubles[view.name] = f"The plain table could not be renewed: {text}"
 
-    def _keep_up(self, view: Upkept) -> None:
+    def _keep_up(self, view: KeptView) -> None:
         maintainer = view.maintainer
         if maintainer is None or maintainer.table is None or not maintainer.is_running:
             return
@@ -129,7 +119,7 @@ class Upkeep:
                 table.compact()
                 table.log.try_checkpoint()
 
-    def _fold(self, view: Upkept, activity: Activity) -> None:
+    def _fold(self, view: KeptView, activity: Activity) -> None:
         """Bring the tail of a view's log into its plain table, if it has one."""
         table = self._warehouse.view(view.name)
         began, done, took_s = time.monotonic(), None, None
@@ -147,7 +137,7 @@ class Upkeep:
         """Let the change log go as far as every view has come, and every load needs it."""
         for source, feed in self._feeds().items():
             if feed.log.has_old(self._retention_s):
-                upto = min([*reached(self._warehouse, source), feed.channel.needed - 1])
+                upto = min([*self._warehouse.reached(source), feed.channel.needed - 1])
                 feed.log.release(upto, self._retention_s)
 
     def _clean_up(self) -> None:
@@ -157,17 +147,3 @@ class Upkeep:
             with view.lock:
                 if self._warehouse.has_view(view.name):
                     self._warehouse.view(view.name).clean_up(keep)
-
-
-def reached(warehouse: Warehouse, source: str) -> list[int]:
-    """How far each view of the warehouse has come with a source; 0 if that cannot be told."""
-    found = []
-    for name in warehouse.view_names():
-        try:
-            vector = warehouse.view(name).latest().vector
-        except HeadwaterError:
-            found.append(0)
-            continue
-        if source in vector:
-            found.append(vector[source].number)
-    return found

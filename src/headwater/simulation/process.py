@@ -409,8 +409,8 @@ class Process:
 
     def _write_all(self, kept: Kept, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            for source, reached in commit.vector.items():
-                self._make_durable(self.readings[source], max([reached.number, *reached.also]))
+            for source, number in commit.needed.items():
+                self._make_durable(self.readings[source], number)
             self._does("commit")
             written = kept.writer.commit(
                 commit.delta,
