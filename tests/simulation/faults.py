@@ -17,7 +17,7 @@ from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
-from headwater.sources.order import Numbered, Place
+from headwater.sources.order import Numbered, Order, Place
 from headwater.storage import local
 from headwater.storage.contract import Content
 from headwater.storage.local import AppendedFile, LocalStorage
@@ -25,6 +25,7 @@ from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
 from headwater.warehouse.lease import Claim
+from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.view_writer import ViewWriter
 
 Patch = pytest.MonkeyPatch
@@ -134,6 +135,25 @@ def answers_by_count(patch: Patch) -> None:
     patch.setattr(Place, "split", split)
 
 
+def answers_where_their_view_stands(patch: Patch) -> None:
+    """An answer is handed on at once, whatever it holds."""
+
+    def split(self: Place, snapshot: Snapshot, known: int) -> int:
+        return self.cursor - 1
+
+    patch.setattr(Place, "split", split)
+
+
+def what_concerns_a_view_is_passed_over(patch: Patch) -> None:
+    """Some of what changes a view's relations is taken for something else."""
+    concerning = Order.concerning
+
+    def spared(self: Order, place: Place, first: int, most: int | None = None) -> Sequence[int]:
+        return [n for n in concerning(self, place, first, most) if n % 3]
+
+    patch.setattr(Order, "concerning", spared)
+
+
 def a_replaced_runner_commits(patch: Patch) -> None:
     """A commit takes the next number although another runner has taken numbers meanwhile."""
 
@@ -193,6 +213,17 @@ def vector_before_its_change(patch: Patch) -> None:
         return found
 
     patch.setattr(Maintenance, "tick", tick)
+
+
+def noted_before_it_is_settled(patch: Patch) -> None:
+    """A view is said to have come to what it has received and does not show yet."""
+
+    def received(maintenance: Maintenance) -> Vector:
+        sources = maintenance._reflected._sources.items()
+        return {name: Reached(source._passed, None) for name, source in sources}
+
+    patch.setattr(Maintenance, "is_settled", True)
+    patch.setattr(Maintenance, "vector", property(received))
 
 
 def entries_put_before_they_are_synced(patch: Patch) -> None:
@@ -269,11 +300,14 @@ FAULTS: Mapping[str, Fault] = {
         answer_inside_a_unit,
         answers_that_lack_what_was_received,
         answers_by_count,
+        answers_where_their_view_stands,
+        what_concerns_a_view_is_passed_over,
         a_replaced_runner_commits,
         a_replaced_runner_acknowledges,
         states_taken_together,
         watermark_that_jumps,
         vector_before_its_change,
+        noted_before_it_is_settled,
         entries_put_before_they_are_synced,
         names_that_are_not_synced,
         folders_of_a_killed_runner,
