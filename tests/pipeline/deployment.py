@@ -93,7 +93,7 @@ class Deployment:
 
     def _view(self, view: View, level: Level) -> MaintainedView:
         choice = choose(view, level)
-        plan = Plan(view, choice.manager, choice.algorithm, str(level), choice.reason, {})
+        plan = Plan(view, choice.manager, choice.algorithm, str(level), {})
         places = {}
         for source in view.sources:
             order = self.sources[source].order

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -148,27 +148,10 @@ class KeptViews:
     def look_at_unsound(self, name: str) -> None:
         """Rows with a count below zero were found in a view."""
         view = self.all.get(name)
-        if view is not None and view.maintainer is not None and view.state == "running":
+        if view is not None and view.maintainer is not None and not view.life.is_loading:
             by_itself = self._loads_by_itself(view.maintainer.plan)
             self.halt(view)
             self._tell(view, unsound(name, by_itself))
-
-    def reach(self, targets: Mapping[str, int]) -> bool:
-        """Let every view show everything up to these numbers, as soon as it can.
-
-        Returns whether all of them do, or cannot go on.
-        """
-        return all(self._reach(view, targets) for view in self.all.values())
-
-    def _reach(self, view: KeptView, targets: Mapping[str, int]) -> bool:
-        maintainer = view.maintainer
-        if maintainer is None:
-            return view.failure is not None
-        feeds = self._followed.feeds
-        sources = maintainer.plan.view.sources
-        if any(s in feeds and feeds[s].channel.is_over for s in sources):
-            return False  # it is about to be told why
-        return maintainer.reach(targets)
 
     # What is asked for
 
@@ -203,8 +186,10 @@ class KeptViews:
                 raise InputError(
                     f"The project has no view {name}.", f"It has {', '.join(self.all)}."
                 )
-        for view in [self.all[name] for name in names]:
+        views = [self.all[name] for name in names]
+        for view in views:
             self.halt(view)
+        for view in views:
             with view.lock:
                 has_table = self._warehouse.has_view(view.name)
             self._tell(view, ReloadAsked(request, has_table))

@@ -65,7 +65,6 @@ class Counters:
     commits: int = 0
     rows: int = 0
     questions: int = 0
-    retries: int = 0
     committed_at: float = 0.0
     freshness_s: list[float] = field(default_factory=list)
     """From reading a transaction at the source to its commit, of the last ones that were read

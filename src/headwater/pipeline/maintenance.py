@@ -60,7 +60,6 @@ class Plan:
     manager: ViewManager[Any]
     algorithm: str
     level: str
-    reason: str
     definition: Mapping[str, Json]
     refresh_s: float | None = None
     publish_s: float = 60.0

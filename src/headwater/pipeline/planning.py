@@ -30,7 +30,6 @@ def plan_view(
         choice.manager,
         choice.algorithm,
         str(definition.file.level),
-        choice.reason,
         stored,
         definition.file.refresh_every,
         project.publish_every(view),

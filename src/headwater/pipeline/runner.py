@@ -173,7 +173,16 @@ class Runner:
 
         Returns whether all of them do, or cannot go on.
         """
-        return self._views.reach(targets)
+        return all(self._reach(view, targets) for view in self.views.values())
+
+    def _reach(self, view: KeptView, targets: Mapping[str, int]) -> bool:
+        maintainer = view.maintainer
+        if maintainer is None:
+            return view.failure is not None
+        sources = maintainer.plan.view.sources
+        if any(s in self.feeds and self.feeds[s].channel.is_over for s in sources):
+            return False  # it is about to be told why
+        return maintainer.reach(targets)
 
     @property
     def loading(self) -> Sequence[str]:
