@@ -71,7 +71,8 @@ class KeptView:
 
     @property
     def state(self) -> str:
-        return self.life.shown
+        """Its state in words; its life may not have been told yet that it is loaded."""
+        return "running" if self.is_loaded_unnoticed else self.life.shown
 
     @property
     def failure(self) -> HeadwaterError | None:
@@ -88,12 +89,12 @@ class KeptView:
     @property
     def is_to_be_loaded(self) -> bool:
         """Whether it is being loaded, or is to be loaded anew."""
-        return (self.life.is_loading or self.life.anew) and not self.is_obtained
+        return (self.life.is_loading or self.life.anew) and not self.is_loaded_unnoticed
 
     @property
-    def is_obtained(self) -> bool:
-        """Whether what is under way has the table."""
-        return self.maintainer is not None and self.maintainer.table is not None
+    def is_loaded_unnoticed(self) -> bool:
+        is_there = self.maintainer is not None and self.maintainer.table is not None
+        return self.life.is_loading and is_there
 
 
 class KeptViews:
@@ -289,7 +290,7 @@ class KeptViews:
         self._tell(view, event)
 
     def _note_load(self, view: KeptView) -> None:
-        if view.life.is_loading and view.is_obtained:
+        if view.is_loaded_unnoticed:
             self._tell(view, Loaded(time.strftime("%F %T")))
 
     def _loads_by_itself(self, plan: Plan) -> bool:
