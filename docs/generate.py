@@ -22,6 +22,7 @@ from headwater.check.levels import Level
 from headwater.lab.library import example, example_names
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import Cell, measure_spectrum
+from headwater.pipeline.life import TABLE, LifeEvent, LifeState, Refused, Step
 from headwater.project.choice import resolve, usable
 from headwater.project.setting_values import parse_duration
 from headwater.project.settings import SECTIONS, RunSettings
@@ -200,12 +201,32 @@ def promises() -> str:
     )
 
 
+def life() -> str:
+    """What becomes of a view when something happens; a dash where that cannot happen."""
+    return table(
+        ["what happens", *(state.value for state in LifeState)],
+        (
+            [_in_words(event), *(_becomes(TABLE[state][event]) for state in LifeState)]
+            for event in TABLE[LifeState.WAITING]
+        ),
+    )
+
+
+def _in_words(event: type[LifeEvent]) -> str:
+    return re.sub(r"(?<=.)(?=[A-Z])", " ", event.__name__).lower()
+
+
+def _becomes(step: Step | Refused) -> str:
+    return step.to.value if isinstance(step, Step) else "-"
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
     "lab-settings": lab_settings,
     "examples": examples,
     "promises": promises,
+    "life": life,
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.errors import BrokenLogError, HeadwaterError
+from headwater.errors import BrokenLogError, HeadwaterError, SourceError
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.runner import Runner
+from headwater.pipeline.followed import FollowedSources
+from headwater.pipeline.kept_views import KeptViews
 from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
 from headwater.sources.sqlite.source import SqliteSource
 from tests.cli.commands import quick
@@ -69,7 +70,7 @@ def test_a_view_is_loaded_anew_behind_a_gap_and_others_pass_it(
         small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
         wait_until(lambda: (1, 11) in small.rows("amounts"), runner.describe)
         wait_until(lambda: (1, "later") in small.rows("notes"), runner.describe)
-        assert "orders was emptied" in runner.describe()["views"]["amounts"]["note"]
+        wait_until(lambda: "orders was emptied" in runner.views["amounts"].note)
         assert not runner.describe()["views"]["notes"]["note"]
     kinds = {
         name: [c.kind for c in small.warehouse.view(name).commits() if c.number > loaded[name]]
@@ -183,6 +184,23 @@ def test_a_runner_repairs_a_source_while_the_views_of_others_go_on(
         assert runner.views["names"].state == "running"
 
 
+def test_views_go_on_after_a_repair_that_a_runner_could_not_do(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Small(tmp_path)
+
+    def refused(*_: object) -> None:
+        raise SourceError("Source shop: it is read-only.")
+
+    with running(small, spark) as runner:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        monkeypatch.setattr(FollowedSources, "set_up_again", refused)
+        with pytest.raises(HeadwaterError, match="it is read-only"):
+            quick("repair", "shop", *small.arguments)
+        small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
+        wait_until(lambda: small.rows("amounts") == {(1, 11), (2, 20)}, runner.describe)
+
+
 def test_views_go_on_by_themselves_after_a_repair_that_was_cut_short(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +211,7 @@ def test_views_go_on_by_themselves_after_a_repair_that_was_cut_short(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
-        cut.setattr(Runner, "_bring_up", killed)
+        cut.setattr(KeptViews, "_bring_up", killed)
         assert quick("repair", "shop", *small.arguments).code != 0
     small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
     small.run(spark)

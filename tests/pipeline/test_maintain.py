@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.pipeline.progress import Progress
+from headwater.pipeline.reflected import Reflected
 from headwater.sources.contract import Committed, Logged, Monitor, Position, Reader
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.warehouse.vectors import Reached
@@ -92,7 +92,7 @@ def test_what_waits_for_a_view_that_asks_nothing_is_committed_together(
 
 
 def test_transactions_that_were_in_early_stay_in_after_a_restart() -> None:
-    progress = Progress({"x": Reached(3, None, (5, 7))})
+    progress = Reflected({"x": Reached(3, None, (5, 7))})
     assert [n for n in range(4, 9) if progress.was_early("x", n)] == [5, 7]
     take_in(progress, 4)
     assert progress.vector["x"] == Reached(5, None, (7,))
@@ -101,13 +101,13 @@ def test_transactions_that_were_in_early_stay_in_after_a_restart() -> None:
     assert progress.vector["x"].number == 7
 
 
-def take_in(progress: Progress, number: int) -> None:
+def take_in(progress: Reflected, number: int) -> None:
     progress.receive("x", number, {"at": number})
     progress.reflect("x", number)
 
 
 def test_a_view_that_nothing_concerns_comes_along() -> None:
-    progress = Progress({"x": Reached(3, {"at": 3})})
+    progress = Reflected({"x": Reached(3, {"at": 3})})
     progress.move_on("x", 9, {"at": 9})
     assert progress.vector["x"] == Reached(9, {"at": 9})
     progress.receive("x", 20, {"at": 20})

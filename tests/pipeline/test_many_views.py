@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError
-from headwater.pipeline import runner
+from headwater.pipeline import kept_views
 from headwater.pipeline.maintain import Obtained
+from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
 from headwater.warehouse.notes import write_notes
 from tests.pipeline.small import AMOUNTS, NAMES, Small, running, wait_until
@@ -67,10 +68,10 @@ def test_a_view_that_waits_for_its_load_is_stopped_at_once(
         held.wait(600)
         raise HeadwaterError("It was let go.")
 
-    monkeypatch.setattr(runner, "load_view", load)
-    monkeypatch.setattr(runner, "_LOADS", 1)
+    monkeypatch.setattr(kept_views, "load_view", load)
+    monkeypatch.setattr(kept_views, "_LOADS", 1)
     small = Small(tmp_path, {"amounts": AMOUNTS, "names": NAMES})
-    found = runner.Runner(small.project, lambda: spark)
+    found = Runner(small.project, lambda: spark)
     found.start()
     try:
         first, second = found.views.values()

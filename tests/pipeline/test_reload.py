@@ -1,6 +1,7 @@
 """Loading views anew: checked first, aside, in one step; files that change beside a runner."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError, InputError
+from headwater.pipeline import kept_views
+from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.requests import ask_runner
+from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.verify import verify_view
 from tests.cli.commands import failing, quick
 from tests.pipeline.small import (
@@ -191,6 +195,27 @@ def test_two_reloads_of_a_view_at_once_are_both_answered(
         with ThreadPoolExecutor(3) as pool:
             reload = [pool.submit(ask_runner, small.project, "reload", "amounts") for _ in range(3)]
             assert all(one.result(LIMIT_S) for one in reload)
+
+
+def test_who_waits_for_a_view_whose_file_is_removed_is_told(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Small(tmp_path)
+    halted = threading.Event()
+
+    def load(*_: object) -> Obtained:
+        halted.wait(LIMIT_S)
+        raise HeadwaterError("It was halted.")
+
+    with running(small, spark) as runner, ThreadPoolExecutor(1) as pool:
+        wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
+        monkeypatch.setattr(kept_views, "load_view", load)
+        monkeypatch.setattr(SparkJobs, "cancel", lambda *_: halted.set())
+        reload = pool.submit(ask_runner, small.project, "reload", "notes")
+        wait_until(lambda: runner.views["notes"].state == "loading")
+        small.view_file("notes").unlink()
+        with pytest.raises(HeadwaterError, match="The file of view notes is gone"):
+            reload.result(LIMIT_S)
 
 
 def test_a_new_view_file_is_taken_up_by_a_runner(tmp_path: Path, spark: SparkSession) -> None:

@@ -12,12 +12,12 @@ import pytest
 from headwater.algebra.rows import Rows
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
-from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
+from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
-from headwater.sources.order import Numbered, Place
+from headwater.sources.order import Numbered, Order, Place
 from headwater.storage import local
 from headwater.storage.contract import Content
 from headwater.storage.local import AppendedFile, LocalStorage
@@ -25,6 +25,7 @@ from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
 from headwater.warehouse.lease import Claim
+from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.view_writer import ViewWriter
 
 Patch = pytest.MonkeyPatch
@@ -111,7 +112,7 @@ def holes_read_over(patch: Patch) -> None:
 def answer_inside_a_unit(patch: Patch) -> None:
     """A snapshot that holds some of what is reported as one is taken to hold all of it."""
 
-    def split(self: Place, snapshot: Snapshot, known: int) -> int | None:
+    def split(self: Place, snapshot: Snapshot, known: int, whole_after: int = 0) -> int | None:
         stamps = self._order.stamps(self.cursor)
         inside = [any(map(snapshot.includes, item or ())) for item in stamps]
         count = sum(inside)
@@ -127,11 +128,30 @@ def answers_that_lack_what_was_received(patch: Patch) -> None:
 def answers_by_count(patch: Patch) -> None:
     """An answer is placed by how many transactions it holds, whichever they are."""
 
-    def split(self: Place, snapshot: Snapshot, known: int) -> int:
+    def split(self: Place, snapshot: Snapshot, known: int, whole_after: int = 0) -> int:
         stamps = self._order.stamps(self.cursor)
         return self.cursor + sum(all(map(snapshot.includes, i or ())) for i in stamps) - 1
 
     patch.setattr(Place, "split", split)
+
+
+def answers_where_their_view_stands(patch: Patch) -> None:
+    """An answer is handed on at once, whatever it holds."""
+
+    def split(self: Place, snapshot: Snapshot, known: int, whole_after: int = 0) -> int:
+        return self.cursor - 1
+
+    patch.setattr(Place, "split", split)
+
+
+def what_concerns_a_view_is_passed_over(patch: Patch) -> None:
+    """Some of what changes a view's relations is taken for something else."""
+    concerning = Order.concerning
+
+    def spared(self: Order, place: Place, first: int, most: int | None = None) -> Sequence[int]:
+        return [n for n in concerning(self, place, first, most) if n % 3]
+
+    patch.setattr(Order, "concerning", spared)
 
 
 def a_replaced_runner_commits(patch: Patch) -> None:
@@ -172,14 +192,14 @@ def states_taken_together(patch: Patch) -> None:
 
 def watermark_that_jumps(patch: Patch) -> None:
     """A view that has a transaction is taken to have all before it."""
-    reflected = Progress.reflect
+    reflected = Reflected.reflect
 
-    def reflect(self: Progress, source: str, number: int, concerns: bool = True) -> None:
+    def reflect(self: Reflected, source: str, number: int, concerns: bool = True) -> None:
         for earlier in range(self.vector[source].number + 1, number):
             reflected(self, source, earlier, concerns)
         reflected(self, source, number, concerns)
 
-    patch.setattr(Progress, "reflect", reflect)
+    patch.setattr(Reflected, "reflect", reflect)
 
 
 def vector_before_its_change(patch: Patch) -> None:
@@ -193,6 +213,17 @@ def vector_before_its_change(patch: Patch) -> None:
         return found
 
     patch.setattr(Maintenance, "tick", tick)
+
+
+def noted_before_it_is_settled(patch: Patch) -> None:
+    """A view is said to have come to what it has received and does not show yet."""
+
+    def received(maintenance: Maintenance) -> Vector:
+        sources = maintenance._reflected._sources.items()
+        return {name: Reached(source._passed, None) for name, source in sources}
+
+    patch.setattr(Maintenance, "is_settled", True)
+    patch.setattr(Maintenance, "vector", property(received))
 
 
 def entries_put_before_they_are_synced(patch: Patch) -> None:
@@ -255,6 +286,38 @@ def folded_files_go_first(patch: Patch) -> None:
     patch.setattr(folding, "_fold_into_plain", fold)
 
 
+def loads_that_lack_what_was_read_with_fewer_columns(patch: Patch) -> None:
+    """What changes only columns that were not read yet seems to change nothing."""
+    patch.setattr(Place, "_holds_upto", lambda self, snapshot, number: True)
+
+
+def a_replaced_runner_begins_a_log_anew(patch: Patch) -> None:
+    """It forgets what the present runner has written."""
+
+    def begin(log: ChangeLog, lease: Claim, reason: str, after: int = 0) -> None:
+        log.begin_anew(reason, after, lease.epoch)
+        log.close()
+
+    patch.setattr(process, "begin_anew", begin)
+
+
+def a_log_begun_anew_forgets_first(patch: Patch) -> None:
+    """What was before goes although nothing says yet that the log begins anew."""
+    begun = ChangeLog.begin_anew
+
+    def begin(self: ChangeLog, reason: str, after: int, epoch: int, check: Any = None) -> None:
+        for segment in self._segments():
+            self._let_go(segment)
+        begun(self, reason, after, epoch, check)
+
+    patch.setattr(ChangeLog, "begin_anew", begin)
+
+
+def gaps_passed(patch: Patch) -> None:
+    """A view goes on behind a gap that concerns it."""
+    patch.setattr(maintenance, "concerns", lambda gap, view: False)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -269,15 +332,22 @@ FAULTS: Mapping[str, Fault] = {
         answer_inside_a_unit,
         answers_that_lack_what_was_received,
         answers_by_count,
+        answers_where_their_view_stands,
+        what_concerns_a_view_is_passed_over,
         a_replaced_runner_commits,
         a_replaced_runner_acknowledges,
         states_taken_together,
         watermark_that_jumps,
         vector_before_its_change,
+        noted_before_it_is_settled,
         entries_put_before_they_are_synced,
         names_that_are_not_synced,
         folders_of_a_killed_runner,
         merged_transactions_of_no_concern,
         folded_files_go_first,
+        loads_that_lack_what_was_read_with_fewer_columns,
+        a_replaced_runner_begins_a_log_anew,
+        a_log_begun_anew_forgets_first,
+        gaps_passed,
     )
 }

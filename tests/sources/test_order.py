@@ -228,7 +228,7 @@ class Forgetful(Place):
 class Counting(Place):
     """Takes the number of transactions in a snapshot for the place where it lies."""
 
-    def split(self, snapshot: Snapshot, known: int) -> int | None:
+    def split(self, snapshot: Snapshot, known: int, whole_after: int = 0) -> int | None:
         stamps = self._order.stamps(self.cursor)
         inside = [all(map(snapshot.includes, item or ())) for item in stamps]
         return self.cursor + sum(inside) - 1
@@ -237,7 +237,7 @@ class Counting(Place):
 class Unconcerned(Place):
     """Has its answers where they belong among what it was spared as well."""
 
-    def split(self, snapshot: Snapshot, known: int) -> int | None:
+    def split(self, snapshot: Snapshot, known: int, whole_after: int = 0) -> int | None:
         stamps = self._order.stamps(self.cursor)
         inside = [all(map(snapshot.includes, item or ())) for item in stamps]
         return self.cursor + inside.index(False) - 1 if False in inside else self._order.end
@@ -359,6 +359,17 @@ def test_a_snapshot_between_merged_transactions_fits_nowhere_whatever_they_chang
     assert place.split(Visible(frozenset({1})), known=0) is None
     assert place.split(Visible(frozenset({1, 2})), known=0) == 1
     assert place.split(Visible(frozenset({1, 2, 3})), known=0) == 2
+
+
+def test_what_was_read_without_columns_that_are_needed_must_be_in_a_snapshot() -> None:
+    """With fewer columns a change may look like none, or like one of no concern."""
+    order = Order()
+    place = Place(order, 1, relations={"s.r"})
+    order.add(place)
+    order.take([committed(1, "s.aside"), committed(2, "s.aside")])
+    assert place.split(Visible(frozenset({1})), known=2) == 2
+    assert place.split(Visible(frozenset({1})), known=2, whole_after=2) is None
+    assert place.split(Visible(frozenset({1, 2})), known=2, whole_after=2) == 2
 
 
 # What is kept

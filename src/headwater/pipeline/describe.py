@@ -1,15 +1,19 @@
-"""How views and sources of a running system stand, as plain data."""
+"""How views and sources of a running system stand, as plain data, and written down for others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.pipeline.feed import Feed
-
-if TYPE_CHECKING:
-    from headwater.pipeline.runner import ViewStatus
+from headwater.pipeline.kept_views import KeptView
+from headwater.storage.location import Location
+from headwater.warehouse.lease import Lease
+from headwater.warehouse.notes import read_notes, write_notes
+from headwater.warehouse.warehouse import Warehouse
 
 
 def describe_feed(feed: Feed) -> dict[str, Any]:
@@ -22,18 +26,16 @@ def describe_feed(feed: Feed) -> dict[str, Any]:
     }
 
 
-def describe_view(
-    status: ViewStatus, feeds: Mapping[str, Feed], trouble: str = ""
-) -> dict[str, Any]:
+def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") -> dict[str, Any]:
     """`trouble` is what keeps its plain table from being renewed."""
     found: dict[str, Any] = {
-        "state": status.state,
-        "message": status.message or trouble,
-        "note": status.note,
+        "state": view.state,
+        "message": view.message or trouble,
+        "note": view.note,
     }
-    if status.tally is not None:
-        found["rows_read"] = status.tally.counted()
-    maintainer = status.maintainer
+    if view.is_to_be_loaded and view.tally is not None:
+        found["rows_read"] = view.tally.counted()
+    maintainer = view.maintainer
     if maintainer is None:
         return found
     counters = maintainer.counters
@@ -64,3 +66,22 @@ def _behind(feed: Feed | None, number: int) -> int | None:
     if feed is None or feed.channel.trouble is not None:
         return None
     return max(0, feed.channel.end - number)
+
+
+def write_status(warehouse: Warehouse, described: Mapping[str, Any]) -> None:
+    path = Location.of(warehouse.internal / "status.json")
+    with suppress(OSError):  # a full disk is told by what cannot do without it
+        path.replace(json.dumps(described).encode(), durable=False)
+
+
+def note_progress(warehouse: Warehouse, lease: Lease, views: Iterable[KeptView]) -> None:
+    """Note how far views have come that did not change since their last commits."""
+    before = read_notes(warehouse.internal)
+    notes = dict(before)
+    for view in views:
+        if view.maintainer is not None and (note := view.maintainer.note) is not None:
+            notes[view.name] = note
+    if notes == before:
+        return
+    with lease.guard(), suppress(OSError):  # a full disk is told by what needs it
+        write_notes(warehouse.internal, notes)

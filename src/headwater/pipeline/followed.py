@@ -15,7 +15,6 @@ from headwater.algebra.views import View
 from headwater.errors import LostConnectionError, SourceError
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.repair import begin_anew, repair_source
-from headwater.pipeline.upkeep import reached
 from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.project.project import Project
 from headwater.sources.contract import Lift, Reader, Source
@@ -45,6 +44,10 @@ class FollowedSources:
         if source not in self._relations:
             self._relations[source] = dict(self._project.sources[source].relations())
         return self._relations[source]
+
+    def relations_of(self, view: str) -> list[Relation]:
+        """What the sources of a view say about their relations."""
+        return [r for s in self._project.needs[view] for r in self.relations(s).values()]
 
     def ask_again(self, project: Project | None = None) -> None:
         """Ask the sources again, and find out anew what is needed of them."""
@@ -77,7 +80,7 @@ class FollowedSources:
     def set_up_again(self, source: str) -> None:
         """Begin the log of a source anew, which no feed reads now."""
         narrow = narrowed(self._project.sources[source], self._columns(source))
-        after = max(reached(self._warehouse, source), default=0)
+        after = max(self._warehouse.reached(source), default=0)
         repair_source(narrow, ChangeLog(self._warehouse.changes, source), self._lease, after)
 
     def _is_altered(self, source: str, view: View) -> bool:
@@ -105,7 +108,7 @@ class FollowedSources:
         narrow = narrowed(self._project.sources[source], columns)
         described = {r.name: r for r in narrow.relations().values()}
         log.scan()
-        if log.position and not reached(self._warehouse, source):
+        if log.position and not self._warehouse.reached(source):
             self._begin_anew_if_useless(narrow, log)
         feed = Feed(narrow, log, self._lease, self._lift)
         feed.start()

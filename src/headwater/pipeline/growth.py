@@ -13,7 +13,6 @@ from typing import Any
 
 from headwater.errors import HeadwaterError, LostConnectionError, SeveralError, SourceError
 from headwater.pipeline.repair import repair_source
-from headwater.pipeline.upkeep import reached
 from headwater.project.needs import narrowed_sources
 from headwater.project.project import Project
 from headwater.sources.contract import Retained, Source
@@ -102,6 +101,6 @@ def trim(project: Project) -> dict[str, str]:
 
 
 def _give_up(source: Source, warehouse: Warehouse, lease: Lease, excess: str) -> None:
-    after = max(reached(warehouse, source.name), default=0)
+    after = max(warehouse.reached(source.name), default=0)
     reason = f"the log of source {source.name} was given up unread, since {excess}."
     repair_source(source, ChangeLog(warehouse.changes, source.name), lease, after, reason)

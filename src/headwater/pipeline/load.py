@@ -1,18 +1,15 @@
-"""The initial load of a view, beside everything else that goes on.
+"""The load of a view, beside everything else that goes on: what drives it (see `loading`).
 
-A place in each channel is kept first; then a consistent snapshot of each source is opened that
-splits its order of transactions into those that are in it and those that are not. Spark reads
-the relations, computes the view and writes it, with the numbers of the last transactions in
-the snapshots as its version vector. The transactions behind them are then delivered as
-always: the view manager compensates for what happened meanwhile. No source is locked.
+Spark reads the relations from snapshots of the sources, computes the view and writes it, with the
+numbers of the last transactions in the snapshots as its version vector. The transactions behind
+them are then delivered as always: the view manager compensates for what happened meanwhile. No
+source is locked.
 
 Where a session need not be at hand, the same is tried in memory first, and begun again on Spark
 if there is too much.
 
 A view that has a table already is loaded anew: readers keep the old contents until the new ones
 replace them in one step.
-
-If a source cannot show its snapshot any more before everything is read, the load starts over.
 """
 
 from __future__ import annotations
@@ -21,38 +18,46 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, LostConnectionError, SourceError, TooManyRowsError
+from headwater.errors import HeadwaterError, LostConnectionError, TooManyRowsError
 from headwater.frames import small
 from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.loading import (
+    Hold,
+    Loading,
+    LostSnapshotError,
+    MakeDurable,
+    OpenSnapshot,
+    Put,
+    held_back,
+)
 from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
-from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Claim
-from headwater.warehouse.vectors import Reached
+from headwater.warehouse.vectors import Vector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TRIES = 5
-_FITTING_TRIES = 50
-_LOOK_BACK = 1000
-_PAUSE_S = 0.02
+_PAUSE_S = 1.0
+_FITTING_PAUSE_S = 0.02
+
+_T = TypeVar("_T")
 
 Report = Callable[[Tally], None]
 """Called when reading begins, with what counts the rows."""
@@ -68,83 +73,118 @@ def load_view(
     report: Report = lambda tally: None,
 ) -> Obtained:
     """Load a view, whether it has a table already or not."""
-    for left in reversed(range(_TRIES)):
-        subscriptions = {
-            source: _hold(feeds[source], wake, plan.relations(source))
-            for source in plan.view.sources
-        }
+
+    def load(session: SparkSession | None) -> Obtained:
+        loading = Loading(plan.view.sources)
+        while True:
+            attempt = _Attempt(plan, feeds, warehouse, claim, wake, report, session)
+            try:
+                return attempt.run(loading)
+            except BaseException as error:
+                attempt.give_up()
+                stopped = any(feed.channel.is_stopping for feed in feeds.values())
+                if stopped or not loading.starts_over(error):
+                    raise
+                time.sleep(_PAUSE_S)
+
+    return in_memory_first(spark, load)
+
+
+def in_memory_first(spark: Spark, do: Callable[[SparkSession | None], _T]) -> _T:
+    """Do something in memory where a session need not be at hand, and on Spark if that is too
+    much."""
+    if callable(spark):
+        with suppress(TooManyRowsError):
+            return do(None)
+        spark = spark()
+    return do(spark)
+
+
+@dataclass
+class _Attempt:
+    """One attempt at a load, on Spark, or in memory without it: does what `loading` says."""
+
+    plan: Plan
+    feeds: Mapping[str, Feed]
+    warehouse: Warehouse
+    claim: Claim
+    wake: Wake
+    report: Report
+    spark: SparkSession | None
+    places: dict[str, Subscription] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
+    described: dict[str, Relation] = field(default_factory=dict)
+    loads: dict[str, Load] = field(default_factory=dict)
+
+    def run(self, loading: Loading) -> Obtained:
         try:
-            load = partial(_load, plan, feeds, warehouse, claim, subscriptions, report)
-            if callable(spark):
-                with suppress(TooManyRowsError):
-                    return Obtained(load(None), subscriptions)
-                spark = spark()
-            return Obtained(load(spark), subscriptions)
-        except BaseException as error:
-            for subscription in subscriptions.values():
-                subscription.close()
-            stopped = any(feed.channel.is_stopping for feed in feeds.values())
-            worth = isinstance(error, LostConnectionError | _LostSnapshotError)
-            if stopped or not left or not worth:
-                raise
-            time.sleep(1.0)
-    raise AssertionError
+            while True:
+                match loading.next():
+                    case Hold(source):
+                        self._hold(source)
+                        loading.held(source)
+                    case OpenSnapshot(source, again):
+                        time.sleep(_FITTING_PAUSE_S if again else 0.0)
+                        self._open(source, loading)
+                    case MakeDurable(source, number):
+                        self.feeds[source].wait_durable(number)
+                        loading.durable(source, self._position(source, number))
+                    case Put(vector):
+                        return Obtained(self._put(vector), self.places)
+        finally:
+            for load in self.loads.values():
+                load.close()
 
+    def give_up(self) -> None:
+        for place in self.places.values():
+            place.close()
 
-class _LostSnapshotError(HeadwaterError):
-    """A source cannot show the snapshot any more."""
+    def _hold(self, source: str) -> None:
+        """Keep a place, and see whether the source is as it was planned."""
+        feed = self.feeds[source]
+        after = held_back(feed.channel.end, feed.log.first)
+        relations = self.plan.relations(source)
+        self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
+        self.sources[source] = _of_view(feed.channel.source, self.plan.view)
+        self.described |= _described(self.sources[source], self.plan.view)
 
+    def _open(self, source: str, loading: Loading) -> None:
+        channel = self.feeds[source].channel
+        readers = self.spark.sparkContext.defaultParallelism if self.spark else 1
+        names = [r.short_name for r in self.plan.view.relations if r.source == source]
+        known = channel.end
+        load = self.sources[source].open_load(names, readers)
+        try:
+            channel.catch_up()
+            number = self.places[source].split(load.snapshot, known)
+            fits = loading.opened(source, number)
+        except BaseException:
+            load.close()
+            raise
+        if fits:
+            self.loads[source] = load
+        else:
+            load.close()
 
-def _hold(feed: Feed, wake: Wake, relations: frozenset[str]) -> Subscription:
-    """A place in the channel far enough back that a snapshot taken now begins behind it."""
-    after = held_back(feed.log, feed.channel.end)
-    return feed.channel.subscribe(wake, after, paused=True, relations=relations)
+    def _position(self, source: str, number: int) -> Position | None:
+        if number == 0:
+            return None
+        (found,) = self.feeds[source].recall(number - 1, 1)
+        return found.position
 
-
-def held_back(log: ChangeLog, end: int) -> int:
-    """Behind which number a snapshot that is taken now begins for certain."""
-    return max(log.first - 1, end - _LOOK_BACK, 0)
-
-
-def _load(
-    plan: Plan,
-    feeds: Mapping[str, Feed],
-    warehouse: Warehouse,
-    claim: Claim,
-    subscriptions: Mapping[str, Subscription],
-    report: Report,
-    spark: SparkSession | None,
-) -> ViewTable:
-    """Load on Spark, or in memory without it."""
-    view = plan.view
-    readers = spark.sparkContext.defaultParallelism if spark else 1
-    scratch = warehouse.scratch(view.name)
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
-        loads: dict[str, Load] = {}
-        vector: dict[str, Reached] = {}
-        described: dict[str, Relation] = {}
-        for source in view.sources:
-            narrow = _of_view(feeds[source].channel.source, view)
-            described |= _described(narrow, view)
-            names = [r.short_name for r in view.relations if r.source == source]
-            load, number = open_fitting(
-                feeds[source], subscriptions[source], narrow, names, readers
-            )
-            stack.callback(load.close)
-            loads[source] = load
-            vector[source] = Reached(number, _position(feeds[source], number))
+    def _put(self, vector: Vector) -> ViewTable:
+        plan, view = self.plan, self.plan.view
+        scratch = self.warehouse.scratch(view.name)
         tally = Tally(scratch / "tally")
-        report(tally)
+        self.report(tally)
         try:
-            with named(spark, f"{view.name}: load"):
-                read = reader(spark, described, scratch, tally)
-                state = {r.name: read(loads[r.source], r) for r in view.relations}
-                contents = evaluate_view(view, state, None if spark else small.ROWS)
-                for source, reached in vector.items():
-                    feeds[source].wait_begun()
-                    feeds[source].wait_durable(reached.number)
-                return warehouse.put(
+            with named(self.spark, f"{view.name}: load"):
+                read = reader(self.spark, self.described, scratch, tally)
+                state = {r.name: read(self.loads[r.source], r) for r in view.relations}
+                contents = evaluate_view(view, state, None if self.spark else small.ROWS)
+                for source in vector:
+                    self.feeds[source].wait_begun()
+                return self.warehouse.put(
                     view.name,
                     view.schema,
                     plan.definition,
@@ -152,14 +192,16 @@ def _load(
                     contents.dataframe if isinstance(contents, Frame) else contents,
                     algorithm=plan.algorithm,
                     level=plan.level,
-                    runner=claim.runner,
+                    runner=self.claim.runner,
                     key=view.key,
-                    guard=claim.guard,
+                    guard=self.claim.guard,
                 )
         except HeadwaterError:
             raise
         except Exception as error:
             raise failure_of(view.name, error) from error
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _of_view(source: Source, view: View) -> Source:
@@ -204,40 +246,6 @@ def reader(
     return read
 
 
-def open_fitting(
-    feed: Feed, subscription: Subscription, source: Source, names: list[str], readers: int
-) -> tuple[Load, int]:
-    """A load whose snapshot splits the channel's order, and the last number that is in it.
-
-    What is not in the snapshot has been read with the columns of the view.
-    """
-    for _ in range(_FITTING_TRIES):
-        known = feed.channel.end
-        load = source.open_load(names, readers)
-        try:
-            feed.channel.catch_up()
-            number = subscription.split(load.snapshot, known)
-        except BaseException:
-            load.close()
-            raise
-        if number is not None and number >= feed.channel.whole_after:
-            return load, number
-        load.close()
-        time.sleep(_PAUSE_S)
-    raise SourceError(
-        f"Source {feed.name}: no snapshot fits the log.",
-        "Look for transactions that wait for a synchronous standby.",
-    )
-
-
-def _position(feed: Feed, number: int) -> Position | None:
-    if number == 0:
-        return None
-    feed.wait_durable(number)
-    (found,) = feed.recall(number - 1, 1)
-    return found.position
-
-
 _RAISED = re.compile(r"^headwater\.errors\.(\w+): (.+)$", re.MULTILINE)
 """An error of ours in what Spark tells of a task that failed."""
 
@@ -246,7 +254,7 @@ def failure_of(view: str, error: Exception) -> HeadwaterError:
     """Why a view could not be loaded; a lost connection, also of a task, is worth another try."""
     text = str(error)
     if "snapshot" in text and "does not exist" in text:
-        return _LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
+        return LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
     raised = _RAISED.search(text)
     if raised and raised[1] == LostConnectionError.__name__:
         return LostConnectionError(raised[2])

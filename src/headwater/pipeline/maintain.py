@@ -65,7 +65,6 @@ class Counters:
     commits: int = 0
     rows: int = 0
     questions: int = 0
-    retries: int = 0
     committed_at: float = 0.0
     freshness_s: list[float] = field(default_factory=list)
     """From reading a transaction at the source to its commit, of the last ones that were read
@@ -347,8 +346,8 @@ class Maintainer:
     def _write(self, commit: Commit) -> None:
         assert self._writer is not None
         began = time.monotonic()
-        for source, reached in commit.vector.items():
-            self._feeds[source].wait_durable(max([reached.number, *reached.also]))
+        for source, number in commit.needed.items():
+            self._feeds[source].wait_durable(number)
         durable = time.monotonic()
         self._writer.commit(
             commit.delta.dataframe if isinstance(commit.delta, Frame) else commit.delta,

@@ -25,7 +25,7 @@ from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
-from headwater.pipeline.progress import Progress, has_reached, ranges
+from headwater.pipeline.reflected import Reflected, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
 from headwater.protocol.effects import (
     Action,
@@ -60,7 +60,6 @@ class Plan:
     manager: ViewManager[Any]
     algorithm: str
     level: str
-    reason: str
     definition: Mapping[str, Json]
     refresh_s: float | None = None
     publish_s: float = 60.0
@@ -75,7 +74,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Received:
+class Arrival:
     """A transaction on its way through the manager."""
 
     source: str
@@ -132,8 +131,14 @@ class Commit:
 
     delta: Rows
     vector: Vector
-    received: Sequence[Received] = ()
+    received: Sequence[Arrival] = ()
     kind: Kind = "change"
+
+    @property
+    def needed(self) -> dict[str, int]:
+        """Up to which numbers the change logs have to hold everything before it is written: else
+        a crash would leave a view that has come further than its log."""
+        return {s: max([reached.number, *reached.also]) for s, reached in self.vector.items()}
 
     @property
     def added(self) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -145,11 +150,11 @@ class Commit:
 
 
 @dataclass
-class Pending:
+class _Pending:
     """What the next commit makes visible."""
 
     delta: list[Rows] = field(default_factory=list)
-    received: list[Received] = field(default_factory=list)
+    received: list[Arrival] = field(default_factory=list)
     since: float = 0.0
 
 
@@ -169,10 +174,10 @@ class Maintenance:
         """What a reader of the view sees is the view at this vector."""
         self._plan = plan
         self._settle = settle
-        self._progress = Progress(vector)
+        self._reflected = Reflected(vector)
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
-        self._known: dict[str, Received] = {}
-        self._pending = Pending()
+        self._known: dict[str, Arrival] = {}
+        self._pending = _Pending()
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
@@ -180,12 +185,12 @@ class Maintenance:
     @property
     def vector(self) -> Vector:
         """What the view reflects, visible or not yet."""
-        return self._progress.vector
+        return self._reflected.vector
 
     @property
     def is_settled(self) -> bool:
         """Whether the table shows all that was received: it is the view at `vector`."""
-        return self._progress.is_settled and not self._pending.delta
+        return self._reflected.is_settled and not self._pending.delta
 
     @property
     def waiting(self) -> int:
@@ -207,7 +212,7 @@ class Maintenance:
 
     def move_on(self, source: str, number: int, position: Position | None = None) -> None:
         """Everything up to a number was taken, or does not concern the view."""
-        self._progress.move_on(source, number, position)
+        self._reflected.move_on(source, number, position)
         if not self._pending.delta:
             self.visible = self.vector
 
@@ -219,11 +224,11 @@ class Maintenance:
         event = delivery.event
         match event:
             case TransactionArrived(transaction):
-                received = Received(
+                received = Arrival(
                     delivery.source, delivery.number, delivery.position, delivery.read_at
                 )
                 self._known[received.id] = received
-                self._progress.receive(received.source, received.number, received.position)
+                self._reflected.receive(received.source, received.number, received.position)
                 if not transaction.updates:
                     self._reflect(transaction.id, concerns=False)
                     return ()
@@ -250,8 +255,8 @@ class Maintenance:
         """Pass a gap in a source's log, if it is none of this view's."""
         if concerns(broken, self._plan.view):
             raise GapError(self._plan.view.name, broken)
-        self._progress.receive(delivery.source, delivery.number, delivery.position)
-        self._progress.reflect(delivery.source, delivery.number, concerns=False)
+        self._reflected.receive(delivery.source, delivery.number, delivery.position)
+        self._reflected.reflect(delivery.source, delivery.number, concerns=False)
 
     def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
         if not self._is_in(apply.transactions):
@@ -268,7 +273,7 @@ class Maintenance:
     def _is_in(self, transactions: Sequence[str]) -> bool:
         """Whether the view showed these before it was stopped: an algorithm may commit early."""
         received = [self._known[name] for name in transactions]
-        early = {self._progress.was_early(one.source, one.number) for one in received}
+        early = {self._reflected.was_early(one.source, one.number) for one in received}
         if len(early) == 2:
             name = self._plan.view.name
             raise EngineError(
@@ -279,7 +284,7 @@ class Maintenance:
 
     def _reflect(self, name: str, concerns: bool = True) -> None:
         received = self._known.pop(name)
-        self._progress.reflect(received.source, received.number, concerns)
+        self._reflected.reflect(received.source, received.number, concerns)
         if concerns:
             self._pending.received.append(received)
 
@@ -316,7 +321,7 @@ class Maintenance:
 
     def _gathered(self) -> list[Commit]:
         """The commit of everything that is pending, if that changes the view."""
-        pending, self._pending = self._pending, Pending()
+        pending, self._pending = self._pending, _Pending()
         delta = self._settle(Rows.sum(self._plan.view.schema, pending.delta))
         if not delta:
             self._pending.received = pending.received
@@ -325,7 +330,7 @@ class Maintenance:
 
     def _unchanged(self) -> Commit:
         """What the view has taken in although it did not change."""
-        pending, self._pending = self._pending, Pending()
+        pending, self._pending = self._pending, _Pending()
         return Commit(Rows.empty(self._plan.view.schema), self.vector, pending.received, "vector")
 
     def _is_due(self, now: float) -> bool:

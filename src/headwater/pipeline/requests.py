@@ -23,8 +23,8 @@ from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.own_files import read_own
 from headwater.warehouse.warehouse import Warehouse
 
-Action = Literal["drop", "reload", "repair"]
-_ACTIONS: Collection[object] = get_args(Action)
+RequestKind = Literal["drop", "reload", "repair"]
+_KINDS: Collection[object] = get_args(RequestKind)
 _POLL_S = 0.1
 
 
@@ -33,7 +33,7 @@ class Request:
     """Something that a command waits for."""
 
     id: str
-    action: Action
+    kind: RequestKind
     name: str
     """The view, or the source."""
     failures: list[HeadwaterError] = field(default_factory=list)
@@ -54,7 +54,7 @@ def drop_view(project: Project, view: str) -> None:
         lease.release()
 
 
-def ask_runner(project: Project, action: Action, name: str) -> bool:
+def ask_runner(project: Project, kind: RequestKind, name: str) -> bool:
     """Have the runner do something, and wait until it is done; False if none is at work.
 
     Raises what the runner answers if it could not.
@@ -62,23 +62,23 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
     folder = Warehouse(project.warehouse).internal
     if current_runner(folder) is None:
         return False
-    request = Request(uuid.uuid4().hex, action, name)
+    request = Request(uuid.uuid4().hex, kind, name)
     path, answered = _paths(folder, request.id)
     try:
         Location.of(path.parent).make_folder(durable=False)
         if path.parent.is_symlink():
             raise OSError(ELOOP, "it is a link")
-        _put(path, {"action": action, "name": name})
+        _put(path, {"action": kind, "name": name})
     except OSError as error:
         raise HeadwaterError(
-            f"The runner cannot be asked to {action} {name}: {path.parent}: {error.strerror}.",
+            f"The runner cannot be asked to {kind} {name}: {path.parent}: {error.strerror}.",
             "See to that folder.",
         ) from None
     try:
         while not answered.exists():
             if current_runner(folder) is None:
                 raise HeadwaterError(
-                    f"The runner ended before it could {action} {name}.", "See 'headwater status'."
+                    f"The runner ended before it could {kind} {name}.", "See 'headwater status'."
                 )
             time.sleep(_POLL_S)
         found = read_own(Location.of(answered))
@@ -88,11 +88,11 @@ def ask_runner(project: Project, action: Action, name: str) -> bool:
     told = found.get("failures") if found else None
     if not isinstance(told, list):
         raise HeadwaterError(
-            f"What the runner answered to {action} {name} cannot be read.",
+            f"What the runner answered to {kind} {name} cannot be read.",
             "See 'headwater status'.",
         )
-    kind = InputError if found and found.get("input") else HeadwaterError
-    failures = [kind(str(text)) for text in told]
+    failure = InputError if found and found.get("input") else HeadwaterError
+    failures = [failure(str(text)) for text in told]
     if failures:
         raise failures[0] if len(failures) == 1 else SeveralError(failures)
     return True
@@ -107,7 +107,7 @@ def waiting_requests(folder: Path) -> list[Request]:
             path.rename(path.with_suffix(".taken"))
         except (OSError, EngineError):
             continue  # the command has given up
-        if told and told.get("action") in _ACTIONS and isinstance(told.get("name"), str):
+        if told and told.get("action") in _KINDS and isinstance(told.get("name"), str):
             found.append(Request(path.stem, told["action"], told["name"]))
     return found
 

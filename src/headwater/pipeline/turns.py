@@ -16,6 +16,27 @@ from itertools import count
 
 from headwater.sources.workers import Workers
 
+_SHARE = 50
+"""What is done again and again waits at least so many times as long as it took: it grows with the
+number of views, and must not take the processor from them."""
+
+
+class Pace:
+    """Does something again and again, when it is time."""
+
+    def __init__(self, do: Callable[[], None], at_least_s: float = 0.0) -> None:
+        self._do = do
+        self._at_least_s = at_least_s
+        self._at = 0.0
+
+    def keep(self, at_once: bool = False) -> None:
+        """Do it, if it is time or has to be at once."""
+        began = time.monotonic()
+        if at_once or began >= self._at:
+            self._do()
+            took = time.monotonic() - began
+            self._at = began + took + max(self._at_least_s, _SHARE * took)
+
 
 class Clock:
     """Wakes turns at their times. Its thread is started when it is first needed."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,7 +31,8 @@ from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.load import reader
+from headwater.pipeline.load import in_memory_first, reader
+from headwater.pipeline.loading import held_back
 from headwater.project.gaps import concerns
 from headwater.project.needs import narrowed_sources
 from headwater.project.project import Project, definition_json, describe_difference
@@ -46,13 +47,12 @@ from headwater.warehouse.warehouse import Warehouse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_BACK = 1000
 _LOG_WAIT_S = 60.0
 _POLL_S = 0.1
 _MOST_SHOWN = 20
 
-Opened: TypeAlias = tuple[Load, ChangeLog]
-Open: TypeAlias = Callable[[str, list[str]], Opened]
+OpenedLoad: TypeAlias = tuple[Load, ChangeLog]
+Open: TypeAlias = Callable[[str, list[str]], OpenedLoad]
 """Opens a load of some relations, and a log that holds everything that is in it."""
 
 
@@ -83,12 +83,9 @@ def verify_view(
     report: Callable[[Tally], None] = lambda tally: None,
 ) -> Verification:
     """Recompute one view at its own version vector, and compare."""
-    if callable(spark):
-        if Warehouse(project.warehouse).view(name).at().is_small:
-            with suppress(TooManyRowsError):
-                return _verify(project, name, None, report)
+    if callable(spark) and not Warehouse(project.warehouse).view(name).at().is_small:
         spark = spark()
-    return _verify(project, name, spark, report)
+    return in_memory_first(spark, lambda session: _verify(project, name, session, report))
 
 
 def _verify(
@@ -111,7 +108,7 @@ def _verify(
         vector = state.commit.vector
         for source, reached in vector.items():
             log = ChangeLog(warehouse.changes, source)
-            stack.enter_context(log.pinned(max(0, reached.number - _LOOK_BACK)))
+            stack.enter_context(log.pinned(held_back(reached.number)))
         sources = narrowed_sources(project, warehouse)
         opened = stack.enter_context(open_logs(project, warehouse, readers, sources))
         tally = Tally(scratch / "tally")
@@ -162,7 +159,7 @@ def corrections(
     back: list[Change] = []
     forth: list[Change] = []
     above = frozenset(reached.also)
-    for change in log.read(max(log.first - 1, reached.number - _LOOK_BACK, 0)):
+    for change in log.read(held_back(reached.number, log.first)):
         in_view = change.number <= reached.number or change.number in above
         if isinstance(change, Break):
             if not in_view and (view is None or concerns(change, view)):
@@ -245,7 +242,7 @@ def open_logs(
         stack.callback(lease.release)
         feeds: dict[str, Feed] = {}
 
-        def opened(source: str, names: list[str]) -> Opened:
+        def opened(source: str, names: list[str]) -> OpenedLoad:
             log = ChangeLog(warehouse.changes, source)
             feed = feeds[source] = Feed(sources[source], log, lease)
             feed.start()
@@ -262,7 +259,9 @@ def open_logs(
         yield opened
 
 
-def _beside_runner(source: Source, warehouse: Warehouse, names: list[str], readers: int) -> Opened:
+def _beside_runner(
+    source: Source, warehouse: Warehouse, names: list[str], readers: int
+) -> OpenedLoad:
     """Wait until the running process has logged everything that the snapshot holds."""
     load = source.open_load(names, readers)
     try:

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.errors import BrokenLogError, FencedError
-from headwater.pipeline.load import held_back
+from headwater.pipeline.loading import Hold, Loading, MakeDurable, OpenSnapshot, Put, held_back
 from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.pipeline.repair import begin_anew
-from headwater.pipeline.upkeep import reached
 from headwater.project.gaps import GapError, check_goes_on
 from headwater.project.needs import loaded_columns
 from headwater.protocol.effects import Ask
@@ -46,7 +45,6 @@ from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Claim
 from headwater.warehouse.notes import Note, read_notes, write_notes
-from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 from headwater.warehouse.warehouse import Warehouse
@@ -322,38 +320,44 @@ class Process:
         )
 
     def _load(self, wanted: ViewAtLevel, plan: Plan) -> None:
-        """Read every source in a snapshot that splits its order."""
+        """Do what a load says is next, until the view can be put."""
+        loading = Loading(plan.view.sources)
+        places: dict[str, Place] = {}
         state: dict[str, Rows] = {}
-        vector: dict[str, Reached] = {}
-        for source in plan.view.sources:
-            reading = self.readings[source]
-            after = held_back(reading.log, reading.order.end)
-            place = reading.place(after, plan.relations(source), paused=True)
-            number = None
-            while number is None:
-                known = reading.order.end
-                marker = self._marker()
-                seen, found = reading.database.snapshot(marker)
-                while not reading.order.has_passed(marker):
-                    self.world.interrupt("read", ROOT)
-                    reading.read(self.world)
-                    if reading.trouble is not None:
-                        raise reading.trouble
-                number = place.split(seen, known)
-                if number is not None and number < reading.whole_after:
-                    number = None
-            reading.order.remove(place)
-            state |= found
-            self._make_durable(reading, number)
-            while not reading.log.position:
-                reading.write(self.world)
-            vector[source] = Reached(number, reading.log.position or {})
+        while not isinstance(task := loading.next(), Put):
+            reading = self.readings[task.source]
+            match task:
+                case Hold(source):
+                    after = held_back(reading.order.end, reading.log.first)
+                    places[source] = reading.place(after, plan.relations(source), paused=True)
+                    loading.held(source)
+                case OpenSnapshot(source, again):
+                    if again:
+                        self.world.interrupt("wait", ROOT)
+                    known, marker = reading.order.end, self._marker()
+                    seen, found = reading.database.snapshot(marker)
+                    while not reading.order.has_passed(marker):
+                        self.world.interrupt("read", ROOT)
+                        reading.read(self.world)
+                        if reading.trouble is not None:
+                            raise reading.trouble
+                    if loading.opened(
+                        source, places[source].split(seen, known, reading.whole_after)
+                    ):
+                        state |= found
+                case MakeDurable(source, number):
+                    self._make_durable(reading, number)
+                    while not reading.log.position:
+                        reading.write(self.world)
+                    loading.durable(source, reading.log.position or {})
+        for source, place in places.items():
+            self.readings[source].order.remove(place)
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
         self.warehouse.put(
             wanted.name,
             plan.view.schema,
             plan.definition,
-            vector,
+            task.vector,
             evaluate_view(plan.view, narrow),
             algorithm=plan.algorithm,
             level=plan.level,
@@ -458,7 +462,7 @@ class Process:
             reading.log,
             self.claim,
             f"{source} was repaired.",
-            max(reached(self.warehouse, source), default=0),
+            max(self.warehouse.reached(source), default=0),
         )
         self.world.judge.learn(source)
         log = ChangeLog(self.warehouse.changes, source)
@@ -513,7 +517,7 @@ class Process:
     def _release(self, name: str) -> None:
         """Let the change logs of a view's sources go, as far as nobody needs them."""
         for source, reading in self.readings.items():
-            upto = min([reading.order.needed - 1, *reached(self.warehouse, source)])
+            upto = min([reading.order.needed - 1, *self.warehouse.reached(source)])
             reading.log.release(upto, 3600.0)
 
     def _work(self, kept: Kept, source: str) -> None:
@@ -561,8 +565,8 @@ class Process:
 
     def _write_all(self, kept: Kept, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            for source, at in commit.vector.items():
-                self._make_durable(self.readings[source], max([at.number, *at.also]))
+            for source, number in commit.needed.items():
+                self._make_durable(self.readings[source], number)
             self._does("commit")
             written = kept.writer.commit(
                 commit.delta,

@@ -45,7 +45,7 @@ class ViewAtLevel:
     def plan(self) -> Plan:
         choice = choose(self.view.narrowed(), self.level)
         narrow = self.view.narrowed()
-        return Plan(narrow, choice.manager, choice.algorithm, str(self.level), "", self.definition)
+        return Plan(narrow, choice.manager, choice.algorithm, str(self.level), self.definition)
 
 
 def relations() -> tuple[Relation, ...]:

@@ -452,13 +452,14 @@ class Place:
         number = self.split(reply.snapshot, self._known)
         return number if self._holds_received(reply.snapshot) else None
 
-    def split(self, snapshot: Snapshot, known: int) -> int | None:
+    def split(self, snapshot: Snapshot, known: int, whole_after: int = 0) -> int | None:
         """The last number up to which what concerns the place is in a snapshot, and not behind it.
 
         None if there is none. `known` is the end of the order before the snapshot was taken.
-        Everything in the snapshot must have been read.
+        Everything in the snapshot must have been read. What was read up to `whole_after` lacks
+        columns that concern the place: it must be in the snapshot, whatever it seems to change.
         """
-        if self._is_between(snapshot):
+        if self._is_between(snapshot) or not self._holds_upto(snapshot, whole_after):
             return None
         numbers = self._order.concerning(self, self._from)
         if not numbers:
@@ -475,7 +476,14 @@ class Place:
         count = sum(inside)
         if not all(inside[:count]):
             return None
-        return numbers[count] - 1 if count < len(numbers) else self._order.end
+        found = numbers[count] - 1 if count < len(numbers) else self._order.end
+        return found if found >= whole_after else None
+
+    def _holds_upto(self, snapshot: Snapshot, number: int) -> bool:
+        """Whether a snapshot holds everything from the place on up to a number."""
+        stamps = self._order.stamps(self._from)[: max(0, number - self._from + 1)]
+        anew = max((at for at, item in enumerate(stamps) if item is None), default=-1)
+        return all(snapshot.includes(stamp) for item in stamps[anew + 1 :] for stamp in item or ())
 
     def _is_between(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot lies between transactions that are reported as one.

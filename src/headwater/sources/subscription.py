@@ -85,9 +85,12 @@ class Subscription:
             self.place.ask(ask)
 
     def split(self, snapshot: Snapshot, known: int) -> int | None:
-        """The last number up to which what concerns it is in a snapshot; None if none fits."""
+        """The last number up to which what concerns it is in a snapshot; None if none fits.
+
+        What is not in it has been read with the columns that are read now.
+        """
         with self._channel.changed:
-            return self.place.split(snapshot, known)
+            return self.place.split(snapshot, known, self._channel.whole_after)
 
     def resume(self, after: int) -> None:
         """Begin to receive what follows a number that is not before the paused place."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
-from headwater.errors import EngineError, FencedError, InputError
+from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
 from headwater.warehouse.columns import check_change, check_columns, check_name
@@ -143,6 +143,19 @@ class Warehouse:
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
             )
         return self._table(name)
+
+    def reached(self, source: str) -> list[int]:
+        """How far each view has come with a source; 0 if that cannot be told."""
+        found = []
+        for name in self.view_names():
+            try:
+                vector = self.view(name).latest().vector
+            except HeadwaterError:
+                found.append(0)
+                continue
+            if source in vector:
+                found.append(vector[source].number)
+        return found
 
     def put(
         self,

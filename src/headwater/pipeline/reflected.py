@@ -14,7 +14,7 @@ from headwater.sources.contract import Position
 from headwater.warehouse.vectors import Reached, Vector
 
 
-class SourceProgress:
+class ReflectedSource:
     """How far one view has come with one source."""
 
     def __init__(self, reached: Reached) -> None:
@@ -66,11 +66,11 @@ class SourceProgress:
             self._passed, self._position = number, position
 
 
-class Progress:
+class Reflected:
     """How far one view has come with each of its sources."""
 
     def __init__(self, vector: Vector) -> None:
-        self._sources = {source: SourceProgress(at) for source, at in vector.items()}
+        self._sources = {source: ReflectedSource(at) for source, at in vector.items()}
 
     @property
     def vector(self) -> Vector:

@@ -1,0 +1,346 @@
+"""The views that a runner keeps, and what drives their lives (see `life`).
+
+Belongs to the runner's thread, as all of its state does. The views share a pool of workers, and
+another one loads them; what a worker has come to is looked at, never told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
+from headwater.frames.engine import Engine
+from headwater.pipeline.bulk_read import Tally
+from headwater.pipeline.followed import FollowedSources
+from headwater.pipeline.life import (
+    Do,
+    Dropped,
+    Failed,
+    FileChanged,
+    Halted,
+    Interrupted,
+    Life,
+    LifeEvent,
+    Loaded,
+    ReloadAsked,
+    Strayed,
+    beginning,
+    ending,
+    unsound,
+)
+from headwater.pipeline.load import load_view
+from headwater.pipeline.maintain import Maintainer, Obtained
+from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.planning import is_as_loaded, plan_view
+from headwater.pipeline.requests import Request, answer
+from headwater.pipeline.spark_jobs import SparkJobs
+from headwater.pipeline.turns import Clock
+from headwater.project.project import Project
+from headwater.sources.subscription import Wake
+from headwater.sources.workers import Workers
+from headwater.warehouse.lease import Lease
+from headwater.warehouse.warehouse import Warehouse
+
+_STOP_S = 5.0
+"""How long a stop waits for what is under way, and once more when it has been cancelled."""
+_STOP_VIEW_S = 60.0
+"""How long for one view, while the others go on: a busy machine is no reason to give up."""
+_WORKERS = 16
+_LOADS = 8
+
+Watch = Callable[[str, str, float], None]
+"""Told of a view which step took how many seconds."""
+
+
+@dataclass
+class KeptView:
+    """One view; it has a maintainer while something is under way."""
+
+    name: str
+    life: Life = field(default_factory=Life)
+    maintainer: Maintainer | None = None
+    tally: Tally | None = None
+    """What has been read for its load; set by the worker that loads."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while something beside maintenance works on its tables."""
+
+    @property
+    def state(self) -> str:
+        """Its state in words; its life may not have been told yet that it is loaded."""
+        return "running" if self.is_loaded_unnoticed else self.life.shown
+
+    @property
+    def failure(self) -> HeadwaterError | None:
+        return self.life.failure
+
+    @property
+    def message(self) -> str:
+        return str(self.failure) if self.failure is not None else ""
+
+    @property
+    def note(self) -> str:
+        return self.life.note
+
+    @property
+    def is_to_be_loaded(self) -> bool:
+        """Whether it is being loaded, or is to be loaded anew."""
+        return (self.life.is_loading or self.life.anew) and not self.is_loaded_unnoticed
+
+    @property
+    def is_loaded_unnoticed(self) -> bool:
+        is_there = self.maintainer is not None and self.maintainer.table is not None
+        return self.life.is_loading and is_there
+
+
+class KeptViews:
+    """All views of a runner; those in `anew` are loaded anew."""
+
+    def __init__(
+        self,
+        project: Project,
+        names: Collection[str],
+        anew: Collection[str],
+        warehouse: Warehouse,
+        lease: Lease,
+        followed: FollowedSources,
+        engine: Engine,
+        jobs: SparkJobs,
+        watch: Watch,
+    ) -> None:
+        self.project = project
+        self.all = {name: KeptView(name, Life(anew=name in anew)) for name in names}
+        self._warehouse = warehouse
+        self._lease = lease
+        self._followed = followed
+        self._engine = engine
+        self._jobs = jobs
+        self._watch = watch
+        self._workers = Workers("views", _WORKERS)
+        self._loads = Workers("loads", _LOADS)
+        self._clock = Clock()
+
+    def check_files(self) -> None:
+        """Refuse what the user wrote before anything is done.
+
+        A view whose file is as it was when it was loaded is not at fault: its tables may have
+        been altered. It stops by itself, and the others go on.
+        """
+        for view in self.all.values():
+            try:
+                self._plan(view)
+            except LostConnectionError:
+                continue
+            except HeadwaterError:
+                if not is_as_loaded(self.project, self._warehouse, view.name):
+                    raise
+
+    def look_after(self) -> None:
+        """See what the views have come to, and bring up what is due."""
+        for view in self.all.values():
+            self._look_at(view)
+            if view.life.is_due(time.monotonic()):
+                self._bring_up(view)
+
+    def look_at_unsound(self, name: str) -> None:
+        """Rows with a count below zero were found in a view."""
+        view = self.all.get(name)
+        if view is not None and view.maintainer is not None and not view.life.is_loading:
+            by_itself = self._loads_by_itself(view.maintainer.plan)
+            self.halt(view)
+            self._tell(view, unsound(name, by_itself))
+
+    # What is asked for
+
+    def take_up(self, project: Project) -> None:
+        """Go on with files that have changed."""
+        before, self.project = self.project, project
+        self._followed.ask_again(project)
+        for name in [name for name in self.all if name not in project.view_files]:
+            self.halt(self.all[name])
+            self._tell(self.all[name], Dropped(InputError(f"The file of view {name} is gone.")))
+            del self.all[name]
+        for name, file in project.view_files.items():
+            view = self.all.setdefault(name, KeptView(name))
+            if before.view_files.get(name) != file:
+                self.halt(view)
+                self._tell(view, FileChanged())
+
+    def drop(self, name: str) -> None:
+        """Remove a view's tables."""
+        view = self.all.get(name)
+        if view is not None:
+            self.halt(view)
+            self._tell(view, Dropped(InputError("It was dropped.", "The next run loads it.")))
+        with view.lock if view is not None else nullcontext():
+            if self._warehouse.remains(name):
+                self._warehouse.drop(name)
+
+    def reload(self, names: Collection[str], request: Request) -> None:
+        """Load views anew; who waits is answered when all of them run or have stopped."""
+        for name in names:
+            if name not in self.all:
+                raise InputError(
+                    f"The project has no view {name}.", f"It has {', '.join(self.all)}."
+                )
+        views = [self.all[name] for name in names]
+        for view in views:
+            self.halt(view)
+        for view in views:
+            with view.lock:
+                has_table = self._warehouse.has_view(view.name)
+            self._tell(view, ReloadAsked(request, has_table))
+
+    def halt(self, view: KeptView) -> None:
+        """End what is under way for a view, also in the middle of a load."""
+        maintainer = view.maintainer
+        if maintainer is None:
+            return
+        maintainer.stop()
+        if view.is_to_be_loaded:
+            self._jobs.cancel(view.name)
+        maintainer.join(_STOP_S)
+        if maintainer.is_running:
+            self._jobs.cancel(view.name)
+            maintainer.join(_STOP_VIEW_S)
+        if maintainer.is_running:
+            raise HeadwaterError(
+                f"View {view.name}: what is under way does not end.", "Restart 'headwater run'."
+            )
+        self._note_load(view)
+        view.maintainer = None
+        self._tell(view, Halted())
+
+    # The end
+
+    def begin_to_stop(self) -> None:
+        """Tell everything that is under way to end, and wait for nothing."""
+        for maintainer in self._under_way():
+            maintainer.stop()
+
+    def stop(self) -> None:
+        """End it; what is ready is committed, what takes too long is cancelled."""
+        for view in self.all.values():
+            if view.is_to_be_loaded:
+                self._jobs.cancel(view.name)
+        self._join()  # what they commit is not cut off
+        self._jobs.cancel()
+        self._join()
+        self._clock.stop()
+        self._workers.stop()
+        self._loads.stop()
+        for view in self.all.values():
+            self._note_end(view)
+
+    def _under_way(self) -> Sequence[Maintainer]:
+        return [view.maintainer for view in self.all.values() if view.maintainer is not None]
+
+    def _join(self) -> None:
+        until = time.monotonic() + _STOP_S
+        for maintainer in self._under_way():
+            maintainer.join(max(0.0, until - time.monotonic()))
+
+    def _note_end(self, view: KeptView) -> None:
+        """A view may have ended badly while everything was being stopped."""
+        self._note_load(view)
+        failure = view.maintainer.failure if view.maintainer is not None else None
+        if failure is None:
+            return
+        if view.life.is_loading:
+            self._tell(view, Halted())  # its load was cancelled
+        elif not isinstance(failure, LostConnectionError):
+            self._tell(view, Failed(failure))
+
+    # Lives
+
+    def _tell(self, view: KeptView, event: LifeEvent) -> frozenset[Do]:
+        """Something has happened to a view; what else is to be done."""
+        waiting = view.life.requests
+        view.life, do = view.life.after(event, time.monotonic())
+        if Do.ANSWER in do:
+            for request in waiting:
+                self._report(request, view.failure)
+        return do
+
+    def _report(self, request: Request, failure: HeadwaterError | None) -> None:
+        """Answer who waits for a view's load, once no other view is waited for."""
+        if failure is not None:
+            request.failures.append(failure)
+        if not any(request in view.life.requests for view in self.all.values()):
+            answer(self._warehouse.internal, request, *request.failures)
+
+    def _look_at(self, view: KeptView) -> None:
+        self._note_load(view)
+        maintainer = view.maintainer
+        if maintainer is None or maintainer.is_running:
+            return
+        view.maintainer = None
+        failure = maintainer.failure or HeadwaterError(f"View {view.name} ended.")
+        if isinstance(failure, FencedError):
+            self._lease.check()  # raises if it is the runner that was replaced
+        has_table = self._warehouse.has_view(view.name)
+        by_itself = self._loads_by_itself(maintainer.plan)
+        event = ending(view.name, failure, has_table, by_itself)
+        if isinstance(event, Strayed):
+            self._followed.ask_again()
+        self._tell(view, event)
+
+    def _note_load(self, view: KeptView) -> None:
+        if view.is_loaded_unnoticed:
+            self._tell(view, Loaded(time.strftime("%F %T")))
+
+    def _loads_by_itself(self, plan: Plan) -> bool:
+        """Whether a view goes on behind a gap by itself; one that shows every state does not."""
+        return self.project.settings.run.gaps == "reload" and not plan.shows_each_state
+
+    # Bringing up
+
+    def _plan(self, view: KeptView) -> Plan:
+        relations = self._followed.relations_of(view.name)
+        return plan_view(self.project, self._warehouse, view.name, relations, view.life.anew)
+
+    def _bring_up(self, view: KeptView) -> None:
+        try:
+            plan = self._plan(view)
+            for source in plan.view.sources:
+                self._followed.read(source, plan.view)
+        except LostConnectionError as error:
+            self._tell(view, Interrupted(error))
+            return
+        except HeadwaterError as error:
+            self._tell(view, Failed(error))
+            return
+        do = self._tell(view, beginning(view.life, self._warehouse.has_view(view.name)))
+        loads = Do.LOAD in do
+        view.tally = None
+        view.maintainer = Maintainer(
+            plan,
+            partial(self._load if loads else self._open, plan, view),
+            self._followed.feeds,
+            self._engine,
+            self._lease.runner,
+            self._workers,
+            self._clock,
+            self.project.settings.run.backlog,
+            lambda step, seconds: self._watch(view.name, step, seconds),
+        )
+        view.maintainer.start(self._loads if loads else self._workers)
+
+    def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
+        """A view's table. In a worker."""
+        return Obtained(self._warehouse.view(view.name))
+
+    def _load(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
+        """A view's table, made of its sources. In a worker."""
+
+        def report(tally: Tally) -> None:
+            view.tally = tally
+
+        feeds = self._followed.feeds
+        with self._jobs.of_view(view.name) as session:
+            spark = replace(self._engine, start=session).for_small
+            return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)

@@ -1,0 +1,314 @@
+"""A view's life, as a table: what becomes of it when something happens, and what is done then.
+
+A value and a function, without threads, files or clocks: its driver (see `runner`) does what is to
+be done, and says what happened and what time it is. What a view does is under way while it is
+loading, repairing or running. Only its end leads out of these states, so nothing is under way
+twice; and out of a stop, or a drop, leads only what somebody has asked for or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from headwater.errors import EngineError, FencedError, HeadwaterError, LostConnectionError
+from headwater.project.gaps import GapError
+
+if TYPE_CHECKING:
+    from headwater.pipeline.requests import Request
+
+RETRY_S = 5.0
+
+
+class LifeState(Enum):
+    """Where a view stands."""
+
+    WAITING = "waiting"
+    """Until it can be brought up."""
+    LOADING = "loading"
+    """For the first time: there is nothing to be read yet."""
+    REPAIRING = "repairing"
+    """Loaded anew, while readers keep what it was."""
+    RUNNING = "running"
+    STOPPED = "stopped"
+    """Until somebody acts."""
+    DROPPED = "dropped"
+    """It has no tables, or no file, any more."""
+
+
+_SHOWN = {LifeState.REPAIRING: "loading", LifeState.DROPPED: "stopped"}
+
+
+# What happens
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Its sources are read, and it goes on from the table that it has."""
+
+
+@dataclass(frozen=True)
+class LoadBegun:
+    """Its sources are read, and its table is made."""
+
+
+@dataclass(frozen=True)
+class RepairBegun:
+    """Its sources are read, and its table is made anew."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Its table is there; `at` is what the clock says, for people."""
+
+    at: str
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """It cannot go on for the moment, or cannot be brought up."""
+
+    failure: HeadwaterError
+
+
+@dataclass(frozen=True)
+class Strayed:
+    """Its table cannot become right any more, and a new load will be."""
+
+    because: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """It cannot go on, or cannot be brought up, and trying again does not help."""
+
+    failure: HeadwaterError
+
+
+@dataclass(frozen=True)
+class Halted:
+    """What was under way has been ended, so that something else can be done."""
+
+
+@dataclass(frozen=True)
+class ReloadAsked:
+    """Somebody waits for a new load."""
+
+    request: Request
+    has_table: bool
+
+
+@dataclass(frozen=True)
+class FileChanged:
+    """Its file is new, or another."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Its tables, or its file, were taken away; `failure` tells whoever waits for it."""
+
+    failure: HeadwaterError
+
+
+LifeEvent: TypeAlias = (
+    Opened
+    | LoadBegun
+    | RepairBegun
+    | Loaded
+    | Interrupted
+    | Strayed
+    | Failed
+    | Halted
+    | ReloadAsked
+    | FileChanged
+    | Dropped
+)
+
+
+# The table
+
+
+class Do(Enum):
+    """What is to be done after a step."""
+
+    OPEN = "open the table and maintain it"
+    LOAD = "load the view and maintain it"
+    ANSWER = "tell whoever waits for the load how it went"
+
+
+@dataclass(frozen=True)
+class Step:
+    to: LifeState
+    do: frozenset[Do] = frozenset()
+
+
+class Refused(Enum):
+    """Why something cannot happen to a view."""
+
+    UNDER_WAY = "something is under way already"
+    HALT_FIRST = "what is under way has to be halted first"
+    NOTHING_UNDER_WAY = "nothing is under way"
+    NOT_LOADING = "it is not being loaded"
+    ENDED = "somebody has to act first"
+
+
+_WAIT = Step(LifeState.WAITING)
+_WAIT_AND_TELL = Step(LifeState.WAITING, frozenset({Do.ANSWER}))
+_STOP = Step(LifeState.STOPPED, frozenset({Do.ANSWER}))
+_DROP = Step(LifeState.DROPPED, frozenset({Do.ANSWER}))
+_RUN = Step(LifeState.RUNNING, frozenset({Do.ANSWER}))
+
+_Row: TypeAlias = Mapping[type[LifeEvent], Step | Refused]
+
+_WAITING: _Row = {
+    Opened: Step(LifeState.RUNNING, frozenset({Do.OPEN, Do.ANSWER})),
+    LoadBegun: Step(LifeState.LOADING, frozenset({Do.LOAD})),
+    RepairBegun: Step(LifeState.REPAIRING, frozenset({Do.LOAD})),
+    Loaded: Refused.NOTHING_UNDER_WAY,
+    Interrupted: _WAIT_AND_TELL,
+    Strayed: _WAIT,
+    Failed: _STOP,
+    Halted: Refused.NOTHING_UNDER_WAY,
+    ReloadAsked: _WAIT,
+    FileChanged: _WAIT,
+    Dropped: _DROP,
+}
+_RUNNING: _Row = {
+    Opened: Refused.UNDER_WAY,
+    LoadBegun: Refused.UNDER_WAY,
+    RepairBegun: Refused.UNDER_WAY,
+    Loaded: Refused.NOT_LOADING,
+    Interrupted: _WAIT_AND_TELL,
+    Strayed: _WAIT,
+    Failed: _STOP,
+    Halted: _WAIT,
+    ReloadAsked: Refused.HALT_FIRST,
+    FileChanged: Refused.HALT_FIRST,
+    Dropped: Refused.HALT_FIRST,
+}
+_ENDED: _Row = {
+    Opened: Refused.ENDED,
+    LoadBegun: Refused.ENDED,
+    RepairBegun: Refused.ENDED,
+    Loaded: Refused.NOTHING_UNDER_WAY,
+    Interrupted: Refused.NOTHING_UNDER_WAY,
+    Strayed: Refused.NOTHING_UNDER_WAY,
+    Failed: Refused.NOTHING_UNDER_WAY,
+    Halted: Refused.NOTHING_UNDER_WAY,
+    ReloadAsked: _WAIT,
+    FileChanged: _WAIT,
+    Dropped: _DROP,
+}
+TABLE: Mapping[LifeState, _Row] = {
+    LifeState.WAITING: _WAITING,
+    LifeState.LOADING: {**_RUNNING, Loaded: _RUN},
+    LifeState.REPAIRING: {**_RUNNING, Loaded: _RUN},
+    LifeState.RUNNING: _RUNNING,
+    LifeState.STOPPED: _ENDED,
+    LifeState.DROPPED: _ENDED,
+}
+
+
+# The machine
+
+
+@dataclass(frozen=True)
+class Life:
+    """One view's life so far."""
+
+    state: LifeState = LifeState.WAITING
+    failure: HeadwaterError | None = None
+    """Why it waits or has stopped."""
+    anew: bool = False
+    """Whether its table is to be replaced by a new load."""
+    because: str = ""
+    """Why, if nobody has asked for it."""
+    note: str = ""
+    """What happened to it that a reader should know."""
+    retry_at: float = 0.0
+    requests: tuple[Request, ...] = ()
+    """Who waits for its load."""
+
+    @property
+    def shown(self) -> str:
+        """Its state in words: waiting, loading, running, or stopped."""
+        return _SHOWN.get(self.state, self.state.value)
+
+    @property
+    def is_loading(self) -> bool:
+        return self.state in (LifeState.LOADING, LifeState.REPAIRING)
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is to be brought up."""
+        return self.state is LifeState.WAITING and now >= self.retry_at
+
+    def after(self, event: LifeEvent, now: float) -> tuple[Life, frozenset[Do]]:
+        """The life after something happened, and what is to be done."""
+        step = TABLE[self.state][type(event)]
+        if isinstance(step, Refused):
+            raise AssertionError(f"{event}: the view is {self.state.value}, {step.value}")
+        told = replace(self._told(event, now), state=step.to)
+        return (replace(told, requests=()) if Do.ANSWER in step.do else told), step.do
+
+    def _told(self, event: LifeEvent, now: float) -> Life:
+        at_once = replace(self, failure=None, retry_at=now)
+        match event:
+            case Opened() | LoadBegun() | RepairBegun():
+                return replace(self, failure=None)
+            case Loaded(at):
+                note = f"It was loaded anew at {at}: {self.because}" if self.because else self.note
+                return replace(self, anew=False, because="", note=note)
+            case Interrupted(failure):
+                return replace(self, failure=failure, retry_at=now + RETRY_S)
+            case Failed(failure) | Dropped(failure):
+                return replace(self, failure=failure)
+            case Strayed(because):
+                return replace(at_once, anew=True, because=because)
+            case ReloadAsked(request, has_table):
+                asked = replace(at_once, requests=(*self.requests, request))
+                return replace(asked, anew=has_table, because="", note="")
+            case Halted() | FileChanged():
+                return at_once
+
+
+# What a fact means for a view
+
+
+def beginning(life: Life, has_table: bool) -> Opened | LoadBegun | RepairBegun:
+    """How a view begins whose sources can be read."""
+    if not has_table:
+        return LoadBegun()
+    return RepairBegun() if life.anew else Opened()
+
+
+def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
+    """What an end of a view's maintenance means; `by_itself`: whether it may load itself anew."""
+    match failure:
+        case LostConnectionError():
+            return Interrupted(failure)
+        case FencedError() if has_table:
+            return Interrupted(failure)  # a runner that was replaced has opened it meanwhile
+        case FencedError():
+            removed = f"The tables of view {view} were removed."
+            return Failed(EngineError(removed, f"Load it anew: headwater reload {view}."))
+        case GapError() if failure.is_repair or by_itself:
+            return Strayed(failure.reason)
+        case _:
+            return Failed(failure)
+
+
+def unsound(view: str, by_itself: bool) -> Strayed | Failed:
+    """What it means that a view holds rows with a count below zero.
+
+    All algorithms that run here commit in order, so that no count is below zero for a while.
+    """
+    because = (
+        "it had rows that were taken away more often than they were there, so a source has "
+        "reported what was not so."
+    )
+    if by_itself:
+        return Strayed(because)
+    hint = f"Load it anew: headwater reload {view}; until then readers keep its last state."
+    return Failed(HeadwaterError(f"View {view} cannot go on: {because}", hint))

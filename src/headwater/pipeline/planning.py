@@ -1,0 +1,47 @@
+"""How a view is to be maintained, from its file and from what its sources say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headwater.algebra.schema import Relation
+from headwater.algebra.sql.view import normalised
+from headwater.errors import HeadwaterError, InputError
+from headwater.pipeline.maintenance import Plan
+from headwater.project.project import Project, definition_json, describe_difference
+from headwater.warehouse.warehouse import Warehouse
+
+
+def plan_view(
+    project: Project, warehouse: Warehouse, view: str, relations: Iterable[Relation], anew: bool
+) -> Plan:
+    """InputError if its file does not fit its table, unless that is to be made anew."""
+    definition = project.definition(view, relations)
+    stored = definition_json(definition)
+    narrow = definition.view.narrowed()
+    choice = project.choose(replace(definition, view=narrow))
+    if not anew and warehouse.has_view(view):
+        difference = describe_difference(warehouse.view(view).definition, stored)
+        if difference is not None:
+            raise InputError(difference)
+    return Plan(
+        narrow,
+        choice.manager,
+        choice.algorithm,
+        str(definition.file.level),
+        stored,
+        definition.file.refresh_every,
+        project.publish_every(view),
+    )
+
+
+def is_as_loaded(project: Project, warehouse: Warehouse, view: str) -> bool:
+    """Whether a view's file is as it was when the view was loaded."""
+    if not warehouse.has_view(view):
+        return False
+    try:
+        stored = warehouse.view(view).definition["select"]
+    except HeadwaterError:
+        return True  # its table is damaged: that is told where it is brought up
+    return stored == normalised(project.view_files[view].select)

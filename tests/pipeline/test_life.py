@@ -1,0 +1,232 @@
+"""A view's life: the whole table, and random walks through it."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import get_args
+
+import pytest
+
+from headwater.errors import EngineError, FencedError, HeadwaterError, LostConnectionError
+from headwater.pipeline.life import (
+    RETRY_S,
+    TABLE,
+    Do,
+    Dropped,
+    Failed,
+    FileChanged,
+    Halted,
+    Interrupted,
+    Life,
+    LifeEvent,
+    LifeState,
+    LoadBegun,
+    Loaded,
+    Opened,
+    Refused,
+    ReloadAsked,
+    RepairBegun,
+    Step,
+    Strayed,
+    beginning,
+    ending,
+    unsound,
+)
+from headwater.pipeline.requests import Request
+from headwater.project.gaps import GapError
+from headwater.sources.contract import Broken
+
+FAILURE = HeadwaterError("It failed.")
+LOST = LostConnectionError("It is down.")
+GAP = GapError("v", Broken({}, "it was emptied", {"at": 1}))
+REPAIRED = GapError("v", Broken(None, "it was repaired", {}))
+REQUEST = Request("1", "reload", "v")
+EVENTS: dict[type[LifeEvent], LifeEvent] = {
+    type(event): event
+    for event in (
+        Opened(),
+        LoadBegun(),
+        RepairBegun(),
+        Loaded("noon"),
+        Interrupted(LOST),
+        Strayed("it was emptied."),
+        Failed(FAILURE),
+        Halted(),
+        ReloadAsked(REQUEST, has_table=True),
+        FileChanged(),
+        Dropped(FAILURE),
+    )
+}
+UNDER_WAY = {LifeState.LOADING, LifeState.REPAIRING, LifeState.RUNNING}
+ENDED = {LifeState.STOPPED, LifeState.DROPPED}
+
+
+def test_the_table_has_every_event_in_every_state() -> None:
+    assert set(EVENTS) == set(get_args(LifeEvent))
+    assert set(TABLE) == set(LifeState)
+    assert all(set(row) == set(EVENTS) for row in TABLE.values())
+
+
+@pytest.mark.parametrize("state", LifeState)
+@pytest.mark.parametrize("event", EVENTS.values(), ids=lambda event: type(event).__name__)
+def test_a_step_is_what_the_table_says_or_is_refused_by_name(
+    state: LifeState, event: LifeEvent
+) -> None:
+    life = Life(state)
+    match TABLE[state][type(event)]:
+        case Step(to, do):
+            after, done = life.after(event, 0.0)
+            assert (after.state, done) == (to, do)
+        case Refused(value=reason):
+            with pytest.raises(AssertionError, match=f"the view is {state.value}, {reason}"):
+                life.after(event, 0.0)
+
+
+def test_only_a_view_that_waits_begins_something() -> None:
+    steps = [(state, step) for state, row in TABLE.items() for step in row.values()]
+    begun = {(state, step.to) for state, step in steps if isinstance(step, Step)
+             and step.do & {Do.OPEN, Do.LOAD}}  # fmt: skip
+    assert begun == {(LifeState.WAITING, state) for state in UNDER_WAY}
+
+
+def test_only_somebody_who_acts_leads_out_of_a_stop_or_a_drop() -> None:
+    for state in ENDED:
+        leading = {event for event, step in TABLE[state].items() if isinstance(step, Step)}
+        assert leading == {ReloadAsked, FileChanged, Dropped}
+
+
+# What facts mean
+
+
+@pytest.mark.parametrize(
+    ("anew", "has_table", "expected"),
+    [
+        (False, False, LoadBegun()),
+        (True, False, LoadBegun()),
+        (False, True, Opened()),
+        (True, True, RepairBegun()),
+    ],
+)
+def test_a_view_is_opened_if_it_has_a_table_that_is_to_stay(
+    anew: bool, has_table: bool, expected: LifeEvent
+) -> None:
+    assert beginning(Life(anew=anew), has_table) == expected
+
+
+def test_a_lost_connection_and_a_table_that_another_has_opened_are_tried_again() -> None:
+    replaced = FencedError("Another has opened it.")
+    assert ending("v", LOST, has_table=True, by_itself=False) == Interrupted(LOST)
+    assert ending("v", replaced, has_table=True, by_itself=False) == Interrupted(replaced)
+
+
+def test_a_view_whose_tables_were_removed_stops_and_says_so() -> None:
+    found = ending("v", FencedError("It is gone."), has_table=False, by_itself=True)
+    assert isinstance(found, Failed)
+    assert isinstance(found.failure, EngineError)
+    assert (
+        str(found.failure) == "The tables of view v were removed. Load it anew: headwater reload v."
+    )
+
+
+def test_a_view_is_loaded_anew_behind_a_gap_if_it_may_be() -> None:
+    assert ending("v", GAP, has_table=True, by_itself=True) == Strayed("it was emptied.")
+    assert ending("v", GAP, has_table=True, by_itself=False) == Failed(GAP)
+    assert isinstance(unsound("v", by_itself=True), Strayed)
+    assert isinstance(unsound("v", by_itself=False), Failed)
+
+
+def test_every_view_follows_a_source_that_somebody_has_repaired() -> None:
+    assert ending("v", REPAIRED, has_table=True, by_itself=False) == Strayed("it was repaired.")
+
+
+# Walks
+
+
+@dataclass
+class Walk:
+    """A view whose driver does what the life says, while anything that may happen does."""
+
+    random: Random
+    by_itself: bool
+    life: Life = field(default_factory=Life)
+    now: float = 0.0
+    has_table: bool = False
+    under_way: int = 0
+    answered: int = 0
+    asked: int = 0
+
+    def step(self) -> None:
+        self.now += self.random.choice([0.0, 1.0, RETRY_S])
+        before, event = self.life, self.event()
+        self.life, do = before.after(event, self.now)
+        self.under_way += bool(do & {Do.OPEN, Do.LOAD})
+        if before.state in UNDER_WAY and self.life.state not in UNDER_WAY:
+            self.under_way -= 1
+        if isinstance(event, Loaded):
+            self.has_table = True
+        if isinstance(event, Dropped):
+            self.has_table = False
+        if Do.ANSWER in do:
+            self.answered += len(before.requests)
+        self.check(before, event)
+
+    def event(self) -> LifeEvent:
+        """Something that a driver may say now."""
+        by_somebody: list[LifeEvent] = [
+            FileChanged(),
+            Dropped(FAILURE),
+            ReloadAsked(REQUEST, self.has_table),
+        ]
+        acts = self.random.random() < 0.2
+        if self.life.state in UNDER_WAY:
+            failure = self.random.choice([LOST, GAP, REPAIRED, FAILURE, FencedError("It is gone.")])
+            ends: list[LifeEvent] = [Halted(), ending("v", failure, self.has_table, self.by_itself)]
+            return Loaded("noon") if self.life.is_loading and not acts else self.random.choice(ends)
+        if self.life.is_due(self.now) and not acts:
+            tries: list[LifeEvent] = [
+                Interrupted(LOST),
+                Failed(FAILURE),
+                unsound("v", self.by_itself),
+            ]
+            return self.random.choice([beginning(self.life, self.has_table), *tries])
+        event = self.random.choice(by_somebody)
+        self.asked += isinstance(event, ReloadAsked)
+        return event
+
+    def check(self, before: Life, event: LifeEvent) -> None:
+        life = self.life
+        assert self.under_way == (life.state in UNDER_WAY), "never two at once"
+        assert self.answered + len(life.requests) == self.asked, "nobody is forgotten"
+        if life.state in ENDED:
+            assert life.failure is not None
+            assert not life.requests
+            assert not life.is_due(self.now + 1e9)
+        if before.state in ENDED and life.state not in ENDED:
+            assert isinstance(event, FileChanged | ReloadAsked), "somebody has acted"
+        if life.anew and not before.anew and not self.by_itself:
+            asked = isinstance(event, ReloadAsked)
+            assert asked or event == Strayed(REPAIRED.reason), "not loaded anew by itself"
+        if life.state is LifeState.REPAIRING:
+            assert self.has_table
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_whatever_happens_nothing_is_under_way_twice_and_nobody_waits_in_vain(
+    by_itself: bool,
+) -> None:
+    for seed in range(300):
+        walk = Walk(Random(seed), by_itself)
+        for _ in range(60):
+            walk.step()
+
+
+def test_a_view_that_is_loaded_anew_by_itself_says_why() -> None:
+    life = Life(LifeState.RUNNING)
+    for event in (Strayed("it was emptied."), RepairBegun(), Loaded("noon")):
+        life, _ = life.after(event, 0.0)
+    assert life.note == "It was loaded anew at noon: it was emptied."
+
+
+def test_a_view_that_was_interrupted_is_due_after_a_while() -> None:
+    life, _ = Life(LifeState.RUNNING).after(Interrupted(LOST), 100.0)
+    assert not life.is_due(100.0)
+    assert life.is_due(100.0 + RETRY_S)
