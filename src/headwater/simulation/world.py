@@ -137,7 +137,7 @@ class World:
         self.upkeep = self.random.choice([0.0, 0.01, 0.1])
         self._pace = self.random.choice([0.01, 0.03, 0.2])
         self._mishaps = Random(settings.seed)
-        self._often = self._mishaps.choice([0.3, 1.0, 2.0])
+        self._often = self._mishaps.choice([2.0, 5.0])
         self.happened: list[Mishap] = []
         self._step = 0
         self._turns: list[Turn] = []
