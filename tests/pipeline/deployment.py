@@ -34,6 +34,7 @@ from headwater.sources.contract import Committed, Logged, Marked, Reply, as_it_i
 from headwater.sources.order import Answer, Deliver, Inquire, Order, Place
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.changes import Change, Record
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.vectors import Reached, Vector
 
 
@@ -235,7 +236,8 @@ class Deployment:
 
     def _view(self, view: View, level: str) -> MaintainedView:
         choice = choose(view, Level[level.upper()])
-        plan = Plan(view, choice.manager, choice.algorithm, level, choice.reason, {})
+        definition = StoredDefinition.of(view)
+        plan = Plan(view, choice.manager, choice.algorithm, level, choice.reason, definition)
         contents = evaluate_view(view, self.history.initial)
         return MaintainedView(plan, contents, {s: Reached(0, None) for s in view.sources})
 

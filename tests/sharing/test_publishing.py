@@ -14,6 +14,7 @@ from headwater import Project
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, from_json
 from headwater.errors import HeadwaterError, InputError, UnsupportedViewError
 from headwater.project.example import make_project
@@ -21,6 +22,8 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import Node, SharingError, Versions
 from headwater.sharing.publishing import publish_warehouse
 from headwater.warehouse.changes import Break, Change, ChangeLog
+from headwater.warehouse.definition import StoredDefinition
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -39,20 +42,16 @@ class World:
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self.warehouse = Warehouse(folder / "warehouse", durable=False)
-        shapes = {
-            r.name: {"columns": [[c.name, str(c.type)] for c in r.schema.columns], "key": []}
-            for r in (R, S)
-        }
         self.numbers = {"x": 0, "y": 0}
         self.table: ViewTable = self.warehouse.create(
-            "v",
-            VIEW,
-            {"view": "v", "select": SELECT, "columns": [], "relations": shapes},  # type: ignore[dict-item]
-            self.vector(),
-            local_frame(spark, Rows.of(VIEW, [(1, "a", 10)])),
-            algorithm="pvm",
-            level="strong",
-            runner="test",
+            ViewLoad(
+                StoredDefinition.of(parse_view(SELECT, [R, S], "v")),
+                self.vector(),
+                local_frame(spark, Rows.of(VIEW, [(1, "a", 10)])),
+                algorithm="pvm",
+                level="strong",
+                runner="test",
+            )
         )
         self.logs = {name: ChangeLog(self.warehouse.changes, name) for name in self.numbers}
         for log in self.logs.values():
@@ -167,22 +166,16 @@ def test_a_view_that_cannot_be_shared_is_left_out_unless_it_is_named(
 ) -> None:
     column = R.schema.columns[0]
     schema = R.schema.only([column.name])
-    stored = {"columns": [[c.name, str(c.type)] for c in R.schema.columns], "key": []}
     part = f"SELECT {column.name} FROM {R.name}"
     world.warehouse.create(
-        "twice",
-        schema,
-        {
-            "view": "twice",
-            "select": f"{part} UNION ALL {part}",
-            "columns": [],
-            "relations": {R.name: stored},  # type: ignore[dict-item]
-        },
-        {"x": Reached(0, {}, ())},
-        local_frame(spark, Rows.empty(schema)),
-        algorithm="sweep",
-        level="strong",
-        runner="test",
+        ViewLoad(
+            StoredDefinition.of(parse_view(f"{part} UNION ALL {part}", [R], "twice")),
+            {"x": Reached(0, {}, ())},
+            local_frame(spark, Rows.empty(schema)),
+            algorithm="sweep",
+            level="strong",
+            runner="test",
+        )
     )
     node = Node.create(tmp_path / "n", "N", durable=False)
     done = publish_warehouse(node.catalog, world.warehouse)

@@ -13,10 +13,11 @@ from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.warehouse.commits import Commit
 from headwater.warehouse.files import UnreadableFileError
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.test_small import in_memory, no_spark, plain_rows
-from tests.warehouse.views import SCHEMA, rows, vector
+from tests.warehouse.views import definition, rows, vector
 
 START = rows({(1, "a"): 2, (2, "b"): 1})
 CHANGE = rows({(1, "a"): -1, (5, "e"): 1})
@@ -48,9 +49,7 @@ def empty(path: Path) -> None:
 
 
 def replaced(view: ViewTable, contents: Rows = NEW) -> Commit:
-    return view.replace(
-        contents, SCHEMA, {"sql": "SELECT 2"}, vector(40), algorithm="a", level="strong", runner="r"
-    )
+    return view.replace(ViewLoad(definition("SELECT 2"), vector(40), contents, "a", "strong", "r"))
 
 
 def assert_cured(warehouse: Warehouse, last: int = 4) -> None:
@@ -102,7 +101,7 @@ def test_a_plain_table_that_is_lost_or_older_is_not_built_on(
 ) -> None:
     damage(view)
     for found in (view, warehouse.view("orders")):
-        assert found.definition == {"sql": "SELECT 1"}
+        assert found.definition == definition("SELECT 1")
         assert found.latest().number == 4
         with pytest.raises(EngineError, match=r"plain table .*orders.*headwater reload orders"):
             WORK[work](found)

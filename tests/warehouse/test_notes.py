@@ -2,19 +2,17 @@
 
 import pytest
 
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import Note, read_notes, write_notes
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
-from tests.warehouse.views import SCHEMA, rows, vector
+from tests.warehouse.views import definition, rows, vector
 
 
 @pytest.fixture
 def view(warehouse: Warehouse) -> ViewTable:
     contents = rows({(1, "a"): 1})
-    return warehouse.create(
-        "orders", SCHEMA, {"sql": "SELECT 1"}, vector(3), contents,
-        algorithm="strobe", level="strong", runner="r",
-    )  # fmt: skip
+    return warehouse.create(ViewLoad(definition(), vector(3), contents, "strobe", "strong", "r"))
 
 
 def note(warehouse: Warehouse, view: ViewTable, reached: int) -> None:

@@ -13,11 +13,12 @@ from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse import replacing
 from headwater.warehouse.commits import Commit
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 from headwater.warehouse.warehouse import Warehouse
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 STEPS = 200 if os.environ.get("HEADWATER_STRESS") == "1" else 40
 WEIGHTS = {"commit": 70, "fold": 8, "compact": 8, "replace": 4, "stale": 5, "reload": 5}
@@ -43,13 +44,14 @@ def reload(view: ViewTable, spark: SparkSession, contents: Rows, step: int, *, k
         if killed:
             patched.setattr(replacing, "settle", lambda view: None)
         commit = view.replace(
-            local_frame(spark, contents),
-            SCHEMA,
-            {"sql": f"SELECT {step}"},
-            vector(step),
-            algorithm="",
-            level="",
-            runner=f"reload {step}",
+            ViewLoad(
+                definition(f"SELECT {step}"),
+                vector(step),
+                local_frame(spark, contents),
+                algorithm="",
+                level="",
+                runner=f"reload {step}",
+            )
         )
     return commit.number
 

@@ -13,16 +13,16 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, TIMESTAMP
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
-from headwater.warehouse import replacing
 from headwater.warehouse.commits import Action, Commit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.folding import Unfolded
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached, Vector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.test_folding import plain_rows, spark_rows
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 NOW = timedelta(0)
 OTHER = Schema.of([("name", TEXT), ("total", INT), ("at", TIMESTAMP)])
@@ -48,14 +48,15 @@ def replaced(
     key: Sequence[str] = (),
 ) -> Commit:
     return view.replace(
-        local_frame(spark, contents),
-        contents.schema,
-        {"sql": "SELECT 2"},
-        at or vector(40),
-        algorithm="sweep",
-        level="complete",
-        runner="reloader",
-        key=key,
+        ViewLoad(
+            definition("SELECT 2", schema=contents.schema),
+            at or vector(40),
+            local_frame(spark, contents),
+            algorithm="sweep",
+            level="complete",
+            runner="reloader",
+            key=tuple(key),
+        )
     )
 
 
@@ -88,7 +89,7 @@ def test_the_new_contents_replace_the_old_and_versions_go_on_counting(
     for found in (view, warehouse.view("orders")):
         assert found.latest() == view.latest()
         assert (found.latest().number, found.latest().vector) == (4, vector(40))
-        assert found.definition == {"sql": "SELECT 2"}
+        assert found.definition == definition("SELECT 2")
         assert found.rows() == found.rows(4) == plain_rows(found) == NEW
         assert spark_rows(found, spark) == NEW
         assert [found.rows(number) for number in (1, 2, 3)] == before
@@ -216,11 +217,11 @@ def test_killed_before_it_is_decided_nothing_has_changed(
 ) -> None:
     before, latest = view.rows(), view.latest()
     with monkeypatch.context() as patched:
-        patched.setattr(replacing, "log_table", killed)
+        patched.setattr(ViewLoad, "log_table", killed)
         with pytest.raises(OSError, match="killed here"):
             replaced(view, spark)
     again = warehouse.view("orders")
-    assert (again.rows(), again.latest(), again.definition) == (before, latest, {"sql": "SELECT 1"})
+    assert (again.rows(), again.latest(), again.definition) == (before, latest, definition())
     files = {path.name for path in again.plain.folder.local.glob("*.parquet")}
     assert files > {file.name for file in again.plain.snapshot().files}
     again.clean_up(NOW, minimum_age=NOW)

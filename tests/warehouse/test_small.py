@@ -13,10 +13,11 @@ from headwater.frames import small
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse.commits import Commit
 from headwater.warehouse.folding import Unfolded
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse import test_values as values
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 
 def no_spark() -> NoReturn:
@@ -25,14 +26,14 @@ def no_spark() -> NoReturn:
 
 def in_memory(warehouse: Warehouse, contents: Rows, name: str) -> ViewTable:
     return warehouse.create(
-        name,
-        contents.schema,
-        {"sql": "SELECT 1"},
-        vector(0),
-        contents,
-        algorithm="strobe",
-        level="strong",
-        runner="loader",
+        ViewLoad(
+            definition("SELECT 1", name, contents.schema),
+            vector(0),
+            contents,
+            algorithm="strobe",
+            level="strong",
+            runner="loader",
+        )
     )
 
 
@@ -139,7 +140,7 @@ def test_a_view_is_loaded_anew_in_memory(warehouse: Warehouse) -> None:
     commit_to([view], rows({(2, "b"): 1}), 1)
     contents = rows({(3, None): 2, (4, "d"): 1})
     commit = view.replace(
-        contents, SCHEMA, {"sql": "SELECT 2"}, vector(5), algorithm="a", level="strong", runner="r"
+        ViewLoad(definition("SELECT 2", "ours"), vector(5), contents, "a", "strong", "r")
     )
     assert view.rows() == plain_rows(view) == contents
     assert view.rows(commit.number - 1) == rows({(1, "a"): 2, (2, "b"): 1})

@@ -42,6 +42,7 @@ from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Claim
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -145,16 +146,16 @@ def _load(
                     feeds[source].wait_begun()
                     feeds[source].wait_durable(reached.number)
                 return warehouse.put(
-                    view.name,
-                    view.schema,
-                    plan.definition,
-                    vector,
-                    contents.dataframe if isinstance(contents, Frame) else contents,
-                    algorithm=plan.algorithm,
-                    level=plan.level,
-                    runner=claim.runner,
-                    key=view.key,
-                    guard=claim.guard,
+                    ViewLoad(
+                        plan.definition,
+                        vector,
+                        contents.dataframe if isinstance(contents, Frame) else contents,
+                        plan.algorithm,
+                        plan.level,
+                        claim.runner,
+                        view.key,
+                        claim.guard,
+                    )
                 )
         except HeadwaterError:
             raise

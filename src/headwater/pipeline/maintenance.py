@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from headwater.algebra.rows import Rows
-from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
@@ -43,6 +42,7 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken, Lift, Position
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.vectors import Vector
 
 UNCHANGED_S = 5.0
@@ -61,7 +61,7 @@ class Plan:
     algorithm: str
     level: str
     reason: str
-    definition: Mapping[str, Json]
+    definition: StoredDefinition
     refresh_s: float | None = None
     publish_s: float = 60.0
 

@@ -41,11 +41,10 @@ from headwater.pipeline.maintenance import Plan
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.turns import Clock
 from headwater.pipeline.upkeep import Upkeep, Upkept
+from headwater.project.differences import describe_difference
 from headwater.project.gaps import GapError
 from headwater.project.project import (
     Project,
-    definition_json,
-    describe_difference,
     file_signature,
 )
 from headwater.project.settings import FILE
@@ -349,7 +348,7 @@ class Runner:
         if not self.warehouse.has_view(name):
             return False
         try:
-            stored = self.warehouse.view(name).definition["select"]
+            stored = self.warehouse.view(name).definition.select
         except HeadwaterError:
             return True  # its table is damaged: that is told where it is brought up
         return stored == normalised(self.project.view_files[name].select)
@@ -357,7 +356,7 @@ class Runner:
     def _plan(self, status: ViewStatus) -> Plan:
         name = status.name
         definition = self.project.definition(name, self._relations_of(name))
-        stored = definition_json(definition)
+        stored = definition.stored
         narrow = definition.view.narrowed()
         choice = self.project.choose(replace(definition, view=narrow))
         if not status.anew and self.warehouse.has_view(name):

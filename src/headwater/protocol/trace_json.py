@@ -6,7 +6,7 @@ from typing import Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json, from_json, parse_type, to_json
+from headwater.algebra.values import Json, from_json, to_json
 from headwater.errors import InputError
 from headwater.protocol.trace import (
     Answered,
@@ -50,15 +50,11 @@ def rows_to_json(rows: Rows) -> list[Json]:
 
 
 def _dump_rows(rows: Rows) -> Json:
-    columns: list[Json] = [[column.name, str(column.type)] for column in rows.schema.columns]
-    return {"columns": columns, "rows": rows_to_json(rows)}
+    return {"columns": rows.schema.to_json(), "rows": rows_to_json(rows)}
 
 
 def _load_rows(data: Any) -> Rows:
-    columns = [(str(name), parse_type(str(kind))) for name, kind in data["columns"]]
-    if len(dict(columns)) < len(columns):
-        raise ValueError("two columns have one name")
-    schema = Schema.of(columns)
+    schema = Schema.from_json(data["columns"])
     counts = {
         tuple(from_json(v, kind) for v, kind in zip(row, schema.types, strict=True)): int(count)
         for row, count in data["rows"]

@@ -22,17 +22,14 @@ from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, from_json, to_json
+from headwater.algebra.values import Row, from_json, text_of, to_json
 from headwater.errors import HeadwaterError
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import (
     Definition,
-    columns_from_json,
-    columns_to_json,
     relation_from_json,
     relation_to_json,
-    text,
 )
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import DamagedObjectError
@@ -209,7 +206,7 @@ def _counted_values(values: str, counts: Iterable[int]) -> str:
 
 
 def _columns(rows: Rows) -> Manifest:
-    return {"columns": columns_to_json(rows.schema)}
+    return {"columns": rows.schema.to_json()}
 
 
 def _counted(rows: Rows) -> Iterable[Line]:
@@ -230,25 +227,25 @@ def _dumps(value: object) -> str:
 
 
 def _read_contents(manifest: Manifest, body: bytes) -> Contents:
-    (rows,) = _rows(columns_from_json(manifest["columns"]), body, 1)
-    return Contents(text(manifest["subject"]), Versions(manifest["versions"]), rows)
+    (rows,) = _rows(Schema.from_json(manifest["columns"]), body, 1)
+    return Contents(text_of(manifest["subject"]), Versions(manifest["versions"]), rows)
 
 
 def _read_updategram(manifest: Manifest, body: bytes) -> Updategram:
     return Updategram(
-        text(manifest["subject"]),
+        text_of(manifest["subject"]),
         Versions(manifest["first"]),
         Versions(manifest["last"]),
-        *_rows(columns_from_json(manifest["columns"]), body, 2),
+        *_rows(Schema.from_json(manifest["columns"]), body, 2),
     )
 
 
 def _read_booster(manifest: Manifest, body: bytes) -> Booster:
-    (rows,) = _rows(columns_from_json(manifest["columns"]), body, 1)
+    (rows,) = _rows(Schema.from_json(manifest["columns"]), body, 1)
     return Booster(
         Definition.from_json(manifest["view"]),
         read_interval(manifest),
-        tuple(map(text, manifest["of"])),
+        tuple(map(text_of, manifest["of"])),
         Versions(manifest["versions"]),
         rows,
         manifest["exact"] is True,
@@ -257,7 +254,7 @@ def _read_booster(manifest: Manifest, body: bytes) -> Booster:
 
 
 def read_interval(manifest: Manifest) -> Interval:
-    changed = text(manifest["changed"])
+    changed = text_of(manifest["changed"])
     ends = (Versions({changed: manifest[end]})[changed] for end in ("first", "last"))
     return Interval(changed, *ends)
 
@@ -294,9 +291,11 @@ def _row(schema: Schema, values: Sequence[Any]) -> Row:
 
 
 _READERS: Mapping[str, Callable[[Manifest, bytes], Item]] = {
-    "node": lambda manifest, body: NodeEntry(text(manifest["name"]), text(manifest.get("key", ""))),
+    "node": lambda manifest, body: NodeEntry(
+        text_of(manifest["name"]), text_of(manifest.get("key", ""))
+    ),
     "relation": lambda manifest, body: RelationEntry(
-        relation_from_json(manifest), text(manifest["owner"])
+        relation_from_json(manifest), text_of(manifest["owner"])
     ),
     "view": lambda manifest, body: ViewEntry(Definition.from_json(manifest)),
     "contents": _read_contents,

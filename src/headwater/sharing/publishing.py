@@ -17,15 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.algebra.sql.view import parse_view
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition, columns_from_json
+from headwater.sharing.definitions import Definition
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import SharingError
 from headwater.sharing.updategram import Updategram, composed
@@ -119,10 +117,8 @@ def _definitions(
     used: dict[str, set[str]] = {}
     whole: dict[str, Relation] = {}
     for name in warehouse.view_names():
-        definition = warehouse.view(name).definition
-        relations = _stored_relations(definition)
-        whole |= relations
-        view = parse_view(str(definition["select"]), relations, name, allow_self_joins=True)
+        view = warehouse.view(name).definition.view
+        whole |= {relation.name: relation for relation in view.relations}
         for relation, columns in view.used_columns.items():
             used.setdefault(relation, set()).update(columns)
     narrow = {
@@ -135,9 +131,9 @@ def _definitions(
 
 def _can_be_shared(table: ViewTable, done: Publication) -> bool:
     """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
-    stored = table.definition
+    whole = table.definition.view
     try:
-        Definition.parse(table.name, str(stored["select"]), _stored_relations(stored))
+        Definition.parse(table.name, whole.sql, whole.relations)
     except UnsupportedViewError as error:
         done.left_out[table.name] = str(error)
         return False
@@ -145,9 +141,8 @@ def _can_be_shared(table: ViewTable, done: Publication) -> bool:
 
 
 def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> Definition:
-    stored = table.definition
-    mine = [relations[name] for name in _stored_relations(stored)]
-    whole = parse_view(str(stored["select"]), _stored_relations(stored), table.name)
+    whole = table.definition.view
+    mine = [relations[relation.name] for relation in whole.relations]
     for relation in mine:
         if lost := [c for c in whole.used_columns[relation.name] if c not in relation.schema.names]:
             raise SharingError(
@@ -155,25 +150,13 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> Definiti
                 "without that.",
                 "Relations keep their columns: publish into a new catalog.",
             )
-    definition = Definition.parse(table.name, str(stored["select"]), mine)
+    definition = Definition.parse(table.name, whole.sql, mine)
     if definition.schema != table.schema:
         raise SharingError(
             f"View {table.name} has other columns in the warehouse than its SELECT gives.",
             "Reload it; views that keep hidden columns cannot be shared.",
         )
     return definition
-
-
-def _stored_relations(definition: Mapping[str, Any]) -> dict[str, Relation]:
-    return {
-        name: Relation(
-            name,
-            name.partition(".")[0],
-            columns_from_json(shape["columns"]),
-            tuple(shape["key"]),
-        )
-        for name, shape in definition["relations"].items()
-    }
 
 
 # Views

@@ -42,6 +42,7 @@ from headwater.sources.subscription import Delivery
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Claim
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import Note, read_notes, write_notes
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -263,15 +264,15 @@ class Process:
             vector[source] = Reached(number, reading.log.position or {})
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
         self.warehouse.put(
-            wanted.name,
-            plan.view.schema,
-            plan.definition,
-            vector,
-            evaluate_view(plan.view, narrow),
-            algorithm=plan.algorithm,
-            level=plan.level,
-            runner=self.claim.runner,
-            guard=self.claim.guard,
+            ViewLoad(
+                plan.definition,
+                vector,
+                evaluate_view(plan.view, narrow),
+                plan.algorithm,
+                plan.level,
+                self.claim.runner,
+                guard=self.claim.guard,
+            )
         )
 
     def _stop(self) -> None:

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json, parse_type
+from headwater.algebra.values import Json
 from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
 from headwater.reading import parse_json
@@ -156,7 +156,7 @@ def _payload(record: Record) -> bytes:
                 "id": record.transaction.id,
                 "stamp": record.stamp,
                 "relations": [
-                    [name, [[c.name, str(c.type)] for c in rows.schema.columns], len(body)]
+                    [name, rows.schema.to_json(), len(body)]
                     for (name, rows), body in zip(deltas.items(), bodies, strict=True)
                 ],
             }
@@ -340,7 +340,7 @@ def _rows(packed: bytes, schema: Schema) -> Rows:
 
 @lru_cache(maxsize=256)
 def _schema(columns: tuple[tuple[str, str], ...]) -> Schema:
-    return Schema.of((column, parse_type(kind)) for column, kind in columns)
+    return Schema.from_json(columns)
 
 
 def _break(header: Mapping[str, Any]) -> Break:

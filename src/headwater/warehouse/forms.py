@@ -174,15 +174,8 @@ class _Break(_Progress):
     columns: dict[str, _Texts | None] | None
 
 
-def _differ(columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    if len(dict(columns)) < len(columns):
-        raise ValueError("two columns have one name")
-    return columns
-
-
-_Column = Annotated[tuple[str, str], Strict(False)]
-_Columns = Annotated[list[_Column], AfterValidator(_differ)]
-_Changed = Annotated[tuple[str, _Columns, _Number], Strict(False)]
+_Changed = Annotated[tuple[str, list[Any], _Number], Strict(False)]
+"""The columns are a schema's, which says itself when it is none."""
 
 
 class _Change(_Progress):

@@ -18,17 +18,12 @@ and commit numbers go on above all that can have been given.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_other
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError
 from headwater.storage.location import Location
-from headwater.warehouse.columns import check_change, check_columns
 from headwater.warehouse.commits import (
     APP,
     OWN_FILES,
@@ -40,63 +35,37 @@ from headwater.warehouse.commits import (
 )
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.remaking import number_above, remade, whole
 from headwater.warehouse.snapshots import DataFile, Snapshot
-from headwater.warehouse.tables import log_table, plain_table
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.tables import plain_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headwater.warehouse.view_table import ViewTable
 
-Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""What is entered while something is made to count."""
 _LOADED = f"{APP}:load"
 """The app transaction of the log that holds the number of the last load that replaced all."""
 
 
-def replace(
-    view: ViewTable,
-    contents: Rows | DataFrame,
-    schema: Schema,
-    definition: Mapping[str, Json],
-    vector: Vector,
-    *,
-    algorithm: str,
-    level: str,
-    runner: str,
-    key: Sequence[str],
-    guard: Guard,
-) -> Commit:
-    check_columns(view.name, schema)
-    check_change(view.name, schema, contents)
+def replace(view: ViewTable, load: ViewLoad) -> Commit:
+    load.check()
     view.log.check_in_place()
-    files = _written(view, contents, schema)
+    files = _written(view, load)
     before = view.plain.snapshot()
+    schema = load.definition.schema
     plain = [*plain_table(view.name, schema, before), *(file.add() for file in files)]
+    rows = sum(file.rows for file in files)
     while True:
         log = whole(view.log)
         number = _next_number(view, log, before)
         version = 0 if log is None else log.version + 1
-        commit = Commit(
-            view.name,
-            number,
-            "load",
-            runner,
-            vector,
-            Base(OWN_FILES, number),
-            algorithm=algorithm,
-            level=level,
-            rows=sum(file.rows for file in files),
-            version=version,
-        )
+        commit = load.commit(number, Base(OWN_FILES, number), rows, version)
         actions = [
             *_with_contents(commit, plain),
-            *log_table(view.name, schema, definition, list(vector), key, log),
+            *load.log_table(log),
             *(file.remove() for file in (log.files if log else ())),
         ]
-        with guard():
+        with load.guard():
             if log is None:
                 view.log.check_in_place()
                 view.log = remade(view.log, _aside(view), actions, view.staging)
@@ -110,8 +79,9 @@ def replace(
     return commit
 
 
-def _written(view: ViewTable, contents: Rows | DataFrame, schema: Schema) -> list[DataFile]:
+def _written(view: ViewTable, load: ViewLoad) -> list[DataFile]:
     """The new files in the plain table's folder; a table that is not whole is made anew there."""
+    contents, schema = load.contents, load.definition.schema
     if whole(view.plain):
         return write_contents(contents, schema, view.plain.folder, view.staging)
     aside = _aside(view)

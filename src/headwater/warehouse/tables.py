@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,12 +13,12 @@ import pyarrow
 from deltalake import Schema as DeltaSchema
 
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError
 from headwater.frames.arrow import arrow_schema
 from headwater.reading import parse_json
 from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
 from headwater.warehouse.commits import Action
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.forms import DESCRIPTION, has_form
 from headwater.warehouse.snapshots import Snapshot
 
@@ -30,16 +30,15 @@ def plain_table(view: str, schema: Schema, before: Snapshot | None = None) -> li
 
 
 def log_table(
-    view: str,
-    schema: Schema,
-    definition: Mapping[str, Json],
+    definition: StoredDefinition,
     sources: Sequence[str],
     key: Sequence[str],
     before: Snapshot | None = None,
 ) -> list[Action]:
     """The actions that make a signed log, or give one other columns and another definition."""
-    description = {"definition": dict(definition), "sources": list(sources), "key": list(key)}
-    return _table(view, log_arrow_schema(schema), json.dumps(description), before)
+    told = {"definition": definition.to_json(), "sources": list(sources), "key": list(key)}
+    schema = log_arrow_schema(definition.schema)
+    return _table(definition.name, schema, json.dumps(told), before)
 
 
 def schema_of(snapshot: Snapshot) -> Schema:
@@ -47,8 +46,16 @@ def schema_of(snapshot: Snapshot) -> Schema:
     return schema_from_delta(snapshot.schema_json)
 
 
-def definition_of(log: Snapshot) -> dict[str, Json]:
-    return dict(_described(log)["definition"])
+def definition_of(log: Snapshot) -> StoredDefinition:
+    """What the view was loaded with; EngineError if that is damaged."""
+    _described(log)
+    try:
+        return _definition(log.description)
+    except ValueError:
+        view = log.folder.name
+        raise EngineError(
+            f"What view {view} was loaded with cannot be read.", f"Run headwater reload {view}."
+        ) from None
 
 
 def sources_of(log: Snapshot) -> tuple[str, ...]:
@@ -68,6 +75,11 @@ def _described(log: Snapshot) -> dict[str, Any]:
             f"Load the view anew with 'headwater reload {log.folder.name}'.",
         )
     return found
+
+
+@lru_cache(maxsize=1024)
+def _definition(text: str) -> StoredDefinition:
+    return StoredDefinition.from_json(parse_json(text)["definition"])
 
 
 @lru_cache(maxsize=256)

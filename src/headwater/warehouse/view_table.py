@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ import pyarrow.compute
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.storage.location import Location
@@ -29,15 +27,17 @@ from headwater.warehouse.commits import (
     source_app,
 )
 from headwater.warehouse.compaction import compact
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import noted
-from headwater.warehouse.replacing import Guard, is_ahead, loaded_plain, replace
+from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.snapshots import Snapshot
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ViewTable:
         return schema_of(self.log.snapshot())
 
     @property
-    def definition(self) -> dict[str, Json]:
+    def definition(self) -> StoredDefinition:
         return definition_of(self.log.snapshot())
 
     @property
@@ -362,37 +362,14 @@ class ViewTable:
 
     # Maintenance
 
-    def replace(
-        self,
-        contents: Rows | DataFrame,
-        schema: Schema,
-        definition: Mapping[str, Json],
-        vector: Vector,
-        *,
-        algorithm: str,
-        level: str,
-        runner: str,
-        key: Sequence[str] = (),
-        guard: Guard = nullcontext,
-    ) -> Commit:
+    def replace(self, load: ViewLoad) -> Commit:
         """Load the view anew in place: one commit, with the next number, that replaces all of it.
 
-        Takes what `Warehouse.create` takes. Readers see the old contents until the new ones are
-        whole, and may read them as old versions after that. Every earlier writer is fenced off;
-        whoever commits between the beginning and the end of this is replaced as well.
+        Readers see the old contents until the new ones are whole, and may read them as old
+        versions after that. Every earlier writer is fenced off; whoever commits between the
+        beginning and the end of this is replaced as well.
         """
-        return replace(
-            self,
-            contents,
-            schema,
-            definition,
-            vector,
-            algorithm=algorithm,
-            level=level,
-            runner=runner,
-            key=key,
-            guard=guard,
-        )
+        return replace(self, load)
 
     def fold(self, spark: Spark, runner: str) -> Commit | Unfolded | None:
         """Bring the plain table up to the newest commit.
