@@ -123,7 +123,7 @@ def genes(first: int, last: int, *rows: tuple[int, str, str]) -> Updategram:
 # Nothing is changed in a folder of somebody else, and nothing through it
 
 
-@pytest.mark.parametrize("place", ["temporary", "held", "lock"])
+@pytest.mark.parametrize("place", ["held", "lock"])
 def test_nothing_is_deleted_or_made_through_links_in_a_peers_folder(
     tmp_path: Path, here: Node, peer: Path, place: str
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_folder_of_objects_that_is_a_link_is_not_entered(
 
 
 def test_a_folder_that_is_not_ones_own_stays_as_it_is(here: Node, peer: Path) -> None:
-    shutil.rmtree(peer / "temporary")
+    shutil.rmtree(peer / "held")
     before = everything(peer)
     taken, not_given = exchange(here, peer).out.splitlines()
     assert taken == "✓ N1 to N4: 1 updategram"
@@ -175,11 +175,11 @@ def test_a_folder_with_a_key_and_links_is_not_written_through(
     """The attacker sends the key along, so that the folder looks like one's own."""
     (peer.parent / "N1.key").rename(peer / PRIVATE_FILE)
     (tmp_path / "documents").mkdir()
-    shutil.rmtree(peer / "temporary")
-    (peer / "temporary").symlink_to(tmp_path / "documents")
+    shutil.rmtree(peer / "held")
+    (peer / "held").symlink_to(tmp_path / "documents")
     done = exchange(here, peer, "--skip-bad")
     assert "✗ N1: The shared object" in done.out
-    assert "temporary is damaged" in done.out
+    assert "held is damaged" in done.out
     assert list((tmp_path / "documents").iterdir()) == []
 
 

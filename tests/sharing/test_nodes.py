@@ -214,7 +214,7 @@ def test_a_hybrid_node_leaves_large_changes_and_a_periodic_one_young_views(tmp_p
     assert held.versions["Genes"] == 4
     n4.set_policy(Policy(Periodic(every_s=3600.0)))
     assert n4.query("V1").versions["Genes"] == 4
-    when = n4.catalog.store.held()["V1"].stat().st_mtime + 3601.0
+    when = n4.catalog.store.held()["V1"].modified() + 3601.0
     assert [done.last["Genes"] for done in n4.follow("tick", when)] == [5]
 
 

@@ -161,6 +161,34 @@ def test_bytes_that_are_not_canonical_are_refused(change: Callable[[bytes], byte
         decode(change(content))
 
 
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [(b"9", "has the format 9, .*upgrade Headwater"), (b"null", "does not say which format")],
+)
+def test_an_object_of_another_format_is_refused_by_its_name(
+    tmp_path: Path, written: bytes, words: str
+) -> None:
+    n1, n2, _ = owners(tmp_path)
+    rename(n1)
+    (listed,) = n1.catalog.updategrams("Genes")
+    path = n1.catalog.store.path(listed.address)
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":' + written))
+    with pytest.raises(DamagedObjectError, match=rf"{path} {words}"):
+        n2.exchange(n1)
+
+
+def test_what_is_held_in_another_format_is_refused_by_its_name(tmp_path: Path) -> None:
+    made = node(tmp_path, "N")
+    made.own("numbers", {"n": "int"}, [(1,)])
+    path = made.catalog.store.held()["numbers"]
+    line, _, content = path.path.read_bytes().partition(b"\n")
+    later = content.replace(b'"format":1', b'"format":9')
+    envelope = replace(Envelope.read(line, path), address=address_of(later))
+    path.path.write_bytes(envelope.line() + later)
+    with pytest.raises(DamagedObjectError, match=rf"{path} has the format 9, .*upgrade Headwater"):
+        made.held("numbers")
+
+
 # Arrival
 
 
@@ -318,7 +346,8 @@ def test_a_process_that_is_killed_leaves_whole_objects_only(tmp_path: Path) -> N
 
 def test_what_is_left_over_is_removed_once_it_is_old(tmp_path: Path) -> None:
     made = node(tmp_path, "N")
-    young, old = (made.catalog.store.folder / "temporary" / name for name in ("young", "old"))
+    held = made.catalog.store.folder / "held"
+    young, old = (held / name for name in (".numbers.jsonl.young.tmp", ".numbers.jsonl.old.tmp"))
     young.write_text("{")
     old.write_text("{")
     os.utime(old, (0, 0))

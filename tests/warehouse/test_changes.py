@@ -348,7 +348,9 @@ def test_a_segment_of_another_format_is_refused(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8] = 9
     path.write_bytes(data)
-    with pytest.raises(BrokenLogError, match=rf"{path} has the format 9, .* reads format 1"):
+    with pytest.raises(
+        BrokenLogError, match=rf"{path} has the format 9, .* reads format 1: .*upgrade Headwater"
+    ):
         ChangeLog(tmp_path, "s").scan()
     path.write_bytes(b"something else altogether")
     with pytest.raises(BrokenLogError, match="begins with something else"):

@@ -40,7 +40,7 @@ from headwater.sharing.errors import (
 from headwater.sharing.limits import MOST_HEAD_BYTES
 from headwater.sharing.peers import NODE_FILE, read_description, require_name
 from headwater.sharing.signatures import Signer
-from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectStore, local_folder
+from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectStore, local_folder, shared_object
 from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
@@ -212,7 +212,7 @@ class Catalog:
 
     def _take_in(self, listed: Listed) -> None:
         try:
-            self.known.admit(self.load(listed.address, most=4 * MOST_HEAD_BYTES), listed.maker)
+            self.known.admit(self.load(listed.address, 4 * MOST_HEAD_BYTES), listed.maker)
         except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
@@ -262,7 +262,7 @@ class Catalog:
     def load(self, address: str, most: int | None = None) -> Item:
         """An object with its rows, after its checksum has been verified."""
         _, content = self.store.read(address, most)
-        return decode(content)
+        return decode(content, shared_object(self.store.path(address)))
 
     def load_updategram(self, listed: ListedUpdategram) -> Updategram:
         item = self.load(listed.address)
@@ -376,7 +376,7 @@ class Arrival:
 
 def _new_signer(store: ObjectStore) -> Signer:
     signer = Signer()
-    store.write(PRIVATE_FILE, signer.private(), mode=0o600)
+    store.write_key(signer)
     return signer
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -24,6 +23,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, from_json, text_of, to_json
 from headwater.errors import HeadwaterError
+from headwater.reading import format_problem
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.definitions import (
@@ -72,13 +72,13 @@ def net_address(updategram: Updategram) -> str:
     return address_of(encode(Updategram.of_net(updategram.subject, first, last, net)))
 
 
-def decode(content: bytes) -> Item:
+def decode(content: bytes, what: str = "A shared object") -> Item:
     """The object that these bytes stand for; DamagedObjectError if they are not canonical.
 
     Line by line, so that little more is in memory than the bytes and the object.
     """
     head, _, body = content.partition(b"\n")
-    manifest = read_manifest(head)
+    manifest = read_manifest(head, what)
     try:
         item = _READERS[manifest["kind"]](manifest, body)
         described, lines = _described(item)
@@ -87,12 +87,12 @@ def decode(content: bytes) -> Item:
             raise _NotCanonicalError
     except _NotCanonicalError:
         raise DamagedObjectError(
-            f"A shared object of kind '{manifest['kind']}' is not in its canonical form.",
+            f"{what} of kind '{manifest['kind']}' is not in its canonical form.",
             "It was not written by Headwater: get another copy of it.",
         ) from None
     except MALFORMED as error:
         raise DamagedObjectError(
-            f"A shared object of kind '{manifest['kind']}' cannot be read: {_short(error)}.",
+            f"{what} of kind '{manifest['kind']}' cannot be read: {_short(error)}.",
             "Get another copy of it.",
         ) from None
     return item
@@ -109,25 +109,27 @@ def value_count(manifest: Manifest, content: bytes) -> int:
     return (content.count(b"\n") - 1) * max(width, 1)
 
 
-def read_manifest(head: bytes) -> Manifest:
+def read_manifest(head: bytes, what: str = "A shared object") -> Manifest:
     """The first line: what an object is, without its rows."""
     try:
         if len(head) >= MOST_HEAD_BYTES or _depth(head) > MOST_DEPTH:
             raise ValueError
-        manifest = json.loads(head)
-        if not isinstance(manifest, dict) or manifest["kind"] not in _READERS:
-            raise ValueError
+        manifest: Manifest = json.loads(head)
+        kind, number = manifest["kind"], manifest.get("format")
     except MALFORMED:
+        raise _unknown(what) from None
+    if problem := format_problem(number, FORMAT):
         raise DamagedObjectError(
-            "A shared object does not say what it is.", "Get another copy of it."
-        ) from None
-    if manifest.get("format") != FORMAT:
-        found = reprlib.repr(manifest.get("format"))
-        raise DamagedObjectError(
-            f"A shared object has format {found}; this release reads {FORMAT}.",
-            "Use the same release of Headwater at all nodes.",
+            f"{what} {problem}.",
+            "Use the same release of Headwater at all nodes, and publish anew what is of another.",
         )
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise _unknown(what)
     return manifest
+
+
+def _unknown(what: str) -> DamagedObjectError:
+    return DamagedObjectError(f"{what} does not say what it is.", "Get another copy of it.")
 
 
 def _depth(line: bytes) -> int:

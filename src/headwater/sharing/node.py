@@ -40,7 +40,7 @@ from headwater.sharing.limits import Limits
 from headwater.sharing.peers import Peer
 from headwater.sharing.policies import Moment, Policy, is_due, policy_from_json, policy_to_json
 from headwater.sharing.refresh import Refresher
-from headwater.sharing.store import Envelope
+from headwater.sharing.store import Envelope, shared_object
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
@@ -102,8 +102,7 @@ class Node:
         path = self.catalog.store.held().get(name)
         if path is None:
             return None
-        _, content = self.catalog.store.read_held(path)
-        found = decode(content)
+        found = decode(self.catalog.store.read_held(path), shared_object(path))
         assert isinstance(found, Contents)
         return found
 
@@ -396,7 +395,7 @@ class Node:
         done = []
         for name, path in self.catalog.store.held().items():
             if name in self.catalog.views:
-                age = (time.time() if now is None else now) - path.stat().st_mtime
+                age = (time.time() if now is None else now) - path.modified()
                 if is_due(self.policy.propagation, moment, self._waiting(name), age):
                     done.append(self.advance(name))
         return [advanced for advanced in done if advanced.updategram is not None]
@@ -419,8 +418,8 @@ class Node:
         if name in self.catalog.views:
             if at is None:
                 if (path := self.catalog.store.held().get(name)) is not None:
-                    age = time.time() - path.stat().st_mtime
-                    if is_due(self.policy.propagation, "query", self._waiting(name), age):
+                    waiting = self._waiting(name)
+                    if is_due(self.policy.propagation, "query", waiting, path.age_s()):
                         self.advance(name)
                 return self.hold(name)
             return self._view_at(self.catalog.view(name), at)

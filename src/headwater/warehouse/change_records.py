@@ -26,7 +26,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
-from headwater.reading import parse_json
+from headwater.reading import format_problem, parse_json
 from headwater.storage.location import Location
 from headwater.warehouse.forms import BREAK, CHANGE, PROGRESS, has_form
 
@@ -234,11 +234,8 @@ def _check_start(file: IO[bytes]) -> bool:
     if torn and next(_all_in(file.read(), len(start)), None) is None:
         return False
     magic, number = _START.unpack(start.ljust(_START.size, b"\0"))
-    raise FormatError(
-        f"has the format {number}"
-        if magic == _MAGIC
-        else "begins with something else than a format number"
-    )
+    problem = format_problem(number, FORMAT) if magic == _MAGIC else None
+    raise FormatError(problem or "begins with something else than a format number")
 
 
 def _is_appended_to(path: Location, offset: int) -> bool:

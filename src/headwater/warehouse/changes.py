@@ -24,7 +24,6 @@ from headwater.errors import BrokenLogError, EngineError, HeadwaterError
 from headwater.storage.contract import Appending
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import (
-    FORMAT,
     SEGMENT_START,
     Break,
     Change,
@@ -192,8 +191,7 @@ class ChangeLog:
         try:
             yield
         except FormatError as error:
-            how = f"file {path} {error}, and this version of Headwater reads format {FORMAT}."
-            raise BrokenLogError(self.source, f"the change log's {how}") from None
+            raise BrokenLogError(self.source, f"the change log's file {path} {error}.") from None
         except DamageError as error:
             how = f"{path} at byte {error.offset}."
             raise BrokenLogError(self.source, f"the change log is damaged: {how}") from None

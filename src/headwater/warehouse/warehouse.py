@@ -12,6 +12,7 @@ from headwater.warehouse.columns import check_name
 from headwater.warehouse.commits import Base, Commit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
@@ -57,6 +58,7 @@ class Warehouse:
         self._staging = self._own / "staging"
         self._trash = self._own / "trash"
         self._root.require_own()
+        require_format(self._own)
 
     @property
     def internal(self) -> Path:
