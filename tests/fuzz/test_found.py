@@ -14,7 +14,6 @@ import pyarrow.parquet
 import pytest
 
 from headwater.errors import BrokenLogError, EngineError, HeadwaterError, InputError, ScenarioError
-from headwater.lab.files import load_scenarios
 from headwater.pipeline.requests import ask_runner, forget_requests, waiting_requests
 from headwater.project.example import make_project
 from headwater.project.project import Project
@@ -26,6 +25,7 @@ from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.cli.commands import quick
+from tests.scenarios import load_scenarios
 from tests.warehouse.test_changes import change
 from tests.warehouse.test_small import in_memory
 from tests.warehouse.views import rows, vector

@@ -118,18 +118,6 @@ def _plain(rows: Rows) -> Rows:
     return Rows(rows.schema, {row: n for row, n in rows.items() if row[3] != ROW[3]})
 
 
-def test_modifications_are_paired_by_key() -> None:
-    schema = Schema.of([("k", parse_type("int")), ("a", parse_type("int"))])
-    found = Updategram.of_relation(
-        "R", schema, 0, 1, modified=[((1, 5), (1, 6))], inserted=[(2, 0), (9, 9)], deleted=[(3, 0)]
-    ).then(Updategram.of_relation("R", schema, 1, 2, deleted=[(9, 9)]))
-    changes = found.changes(["k"])
-    assert [(m.old, m.new) for m in changes.modifications] == [((1, 5), (1, 6))]
-    assert (list(changes.insertions), list(changes.deletions)) == ([(2, 0)], [(3, 0)])
-    assert (9, 9) in set(found.touched)
-    assert len(found.changes().modifications) == 0
-
-
 def test_an_updategram_and_its_inverse_undo_each_other() -> None:
     rows = Rows.of(EVERY, [*OTHERS, *OTHERS])
     assert EXAMPLE.inverse().apply(EXAMPLE.apply(rows)) == rows

@@ -287,13 +287,13 @@ def test_rows_below_zero_are_found_in_the_newest_state(
     given = no_spark if small else lambda: spark
     if not small:
         monkeypatch.setattr("headwater.frames.small.ROWS", 1)
-    assert not view.below_zero(no_spark)
+    assert not view.at().below_zero(no_spark)
     with view.writer("r") as writer:
         writer.commit(rows({(1, "a"): -1}), vector(3))
-        assert not view.below_zero(given)
+        assert not view.at().below_zero(given)
         writer.commit(rows({(1, "a"): -1, (6, None): -2}), vector(4))
-        assert view.below_zero(given) == rows({(1, "a"): -1, (6, None): -2})
+        assert view.at().below_zero(given) == rows({(1, "a"): -1, (6, None): -2})
         writer.commit(rows({(1, "a"): 1, (6, None): 2}), vector(5))
-        assert not view.below_zero(given)
+        assert not view.at().below_zero(given)
     view.fold(no_spark if small else spark, "f")
-    assert not view.below_zero(no_spark)
+    assert not view.at().below_zero(no_spark)

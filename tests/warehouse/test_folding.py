@@ -99,8 +99,8 @@ def test_a_count_below_zero_waits_for_its_other_half(view: ViewTable, spark: Spa
     assert "stays at version 1: at version 3 some rows have a count below zero" in waiting.reason
     assert plain_rows(view) == start
     assert view.rows() == spark_rows(view, spark) == rows({(1, "a"): 2, (3, None): 1})
-    signed = from_arrow(view.signed(spark).toArrow(), SCHEMA)
-    assert signed == view.signed_rows() == start + rows({(7, "late"): -1, (2, "b"): -2})
+    signed = from_arrow(view.at().signed(spark).toArrow(), SCHEMA)
+    assert signed == view.at().signed_rows() == start + rows({(7, "late"): -1, (2, "b"): -2})
     writer.commit(rows({(7, "late"): 1, (2, "b"): 1}), vector(2))
     assert view.fold(spark, "f") is not None
     assert plain_rows(view) == rows({(1, "a"): 2, (3, None): 1})

@@ -58,7 +58,7 @@ def reload(view: ViewTable, spark: SparkSession, contents: Rows, step: int, *, k
 
 def check_all(view: ViewTable, expected: dict[int, Rows]) -> None:
     for number, state in expected.items():
-        assert view.signed_rows(number) == state, number
+        assert view.at(number).signed_rows() == state, number
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -90,14 +90,14 @@ def test_every_version_is_the_running_sum(
                 contents = random_change(random, Rows.empty(SCHEMA)).positive()
                 number = reload(view, spark, contents, step, killed=random.random() < 0.5)
                 expected[number] = contents
-                assert view.signed_rows() == contents
+                assert view.at().signed_rows() == contents
                 replaced.append(writer)
                 writer = view.writer(f"w{step}")
                 expected[writer.latest.number] = contents
             case "stale" if replaced:
                 with pytest.raises(FencedError):
                     random.choice(replaced).commit(rows({(9, "never"): 1}), vector(step))
-        assert view.signed_rows() == expected[max(expected)]
+        assert view.at().signed_rows() == expected[max(expected)]
     check_all(view, expected)
     assert folds
     frame = view.dataframe(spark)

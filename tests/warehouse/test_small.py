@@ -82,10 +82,10 @@ def test_random_changes_are_folded_as_by_spark(warehouse: Warehouse, spark: Spar
         change = {(random.randrange(4), random.choice(["a", None])): random.choice([-1, 1, 2])}
         commit_to(views, rows(change), number)
         ours, sparks = views[0].fold(no_spark, "f"), views[1].fold(spark, "f")
-        assert isinstance(ours, Unfolded) == bool(views[0].signed_rows().negative())
+        assert isinstance(ours, Unfolded) == bool(views[0].at().signed_rows().negative())
         assert isinstance(ours, Unfolded) == isinstance(sparks, Unfolded)
         assert plain_rows(views[0]) == plain_rows(views[1])
-    assert views[0].signed_rows() == views[1].signed_rows()
+    assert views[0].at().signed_rows() == views[1].at().signed_rows()
 
 
 def test_an_empty_view_is_loaded_fills_and_becomes_empty_again(warehouse: Warehouse) -> None:

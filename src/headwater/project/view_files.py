@@ -34,7 +34,6 @@ LEVELS = {
     "STRONG": Level.STRONG,
     "COMPLETE": Level.COMPLETE,
 }
-LEVEL_WORDS = {level: word for word, level in LEVELS.items()}
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
 _CLAUSES = ("WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")

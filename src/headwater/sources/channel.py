@@ -120,11 +120,6 @@ class Channel:
         return self.order.end
 
     @property
-    def read_position(self) -> Position | None:
-        """Up to where the log has been read."""
-        return self.order.position
-
-    @property
     def needed(self) -> int:
         """The first number that some subscriber, or a load, has yet to receive."""
         with self.changed:

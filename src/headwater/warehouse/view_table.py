@@ -215,24 +215,9 @@ class ViewTable:
         """What a reader sees, duplicates as repeated rows."""
         return self.at(number).dataframe(spark)
 
-    def signed(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        """Each row once with its `_count`, negative ones too."""
-        return self.at(number).signed(spark)
-
     def rows(self, number: int | None = None) -> Rows:
         """What a reader sees, read without Spark."""
         return self.at(number).rows()
-
-    def signed_rows(self, number: int | None = None) -> Rows:
-        """Rows with negative counts too, read without Spark."""
-        return self.at(number).signed_rows()
-
-    def below_zero(self, spark: Spark) -> Rows:
-        """The rows whose count is below zero in the newest state: a right state has none.
-
-        `spark` may be what gives the session; it is called only if the view is not small.
-        """
-        return self.at().below_zero(spark)
 
     def changes(self, after: int) -> list[tuple[Commit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
