@@ -35,7 +35,7 @@ from headwater.sources.order import Answer, Deliver, Inquire, Order, Place
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.changes import Change, Record
 from headwater.warehouse.definition import StoredDefinition
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,10 @@ class MaintainedView:
 
     plan: Plan
     contents: Rows
-    vector: Vector
+    vector: VersionVector
     """That of the last commit."""
     commits: int = 0
-    note: tuple[int, Vector] | None = None
+    note: tuple[int, VersionVector] | None = None
     """How far it came without a change after a commit, by the number of that."""
     claimed: dict[str, int] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
@@ -204,7 +204,7 @@ class MaintainedView:
             for source, reached in vector.items()
         }
 
-    def claim(self, vector: Vector, received: Sequence[Received] = ()) -> None:
+    def claim(self, vector: VersionVector, received: Sequence[Received] = ()) -> None:
         """The contents are the view at a vector, in which these were reflected last, in order."""
         ends = [(source, at.number) for source, at in vector.items()]
         assert not any(at.also for at in vector.values()), "chosen algorithms commit in order"

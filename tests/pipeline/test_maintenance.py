@@ -14,7 +14,7 @@ from headwater.pipeline.progress import Progress
 from headwater.pipeline.recording import Recording
 from headwater.sources.contract import Position, Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 from tests.pipeline.deployment import Deployment
 
 SEEDS = range(2000 if os.environ.get("HEADWATER_STRESS") == "1" else 40)
@@ -131,7 +131,7 @@ def noted_before_it_is_settled(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Maintenance, "is_settled", True)
     patch.setattr(Maintenance, "vector", property(lambda self: received(self)))
 
-    def received(maintenance: Maintenance) -> Vector:
+    def received(maintenance: Maintenance) -> VersionVector:
         sources = maintenance._progress._sources.items()
         return {name: Reached(source._passed, None) for name, source in sources}
 

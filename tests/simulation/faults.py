@@ -24,7 +24,7 @@ from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
-from headwater.warehouse.lease import Claim
+from headwater.warehouse.lease import LeaseClaim
 from headwater.warehouse.view_writer import ViewWriter
 
 Patch = pytest.MonkeyPatch
@@ -44,12 +44,12 @@ def identity_by_transaction_number(patch: Patch) -> None:
 def epoch_from_the_lease_file_alone(patch: Patch) -> None:
     """The file is not durable: after a loss of power epochs begin at 1 again."""
 
-    def highest(self: Claim) -> int:
+    def highest(self: LeaseClaim) -> int:
         leased: int = self._read().get("epoch", 0)
         return leased
 
-    patch.setattr(Claim, "highest_epoch", highest)
-    patch.setattr(Claim, "_stored_epoch", lambda self: 0)
+    patch.setattr(LeaseClaim, "highest_epoch", highest)
+    patch.setattr(LeaseClaim, "_stored_epoch", lambda self: 0)
 
 
 def acknowledged_when_read(patch: Patch) -> None:
@@ -158,10 +158,10 @@ def a_replaced_runner_acknowledges(patch: Patch) -> None:
     """It tells the source to forget without looking who the runner is."""
 
     @contextmanager
-    def guard(self: Claim) -> Iterator[None]:
+    def guard(self: LeaseClaim) -> Iterator[None]:
         yield
 
-    patch.setattr(Claim, "guard", guard)
+    patch.setattr(LeaseClaim, "guard", guard)
     a_replaced_runner_appends(patch)
 
 

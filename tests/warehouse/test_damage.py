@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.files import UnreadableFileError
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
@@ -31,7 +31,7 @@ def view(warehouse: Warehouse) -> ViewTable:
     view = in_memory(warehouse, START, "orders")
     with view.writer("old") as writer:
         writer.commit(CHANGE, vector(1))
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
         writer.commit(rows({(9, "i"): 1}), vector(2))
     return view
 
@@ -48,7 +48,7 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
-def replaced(view: ViewTable, contents: Rows = NEW) -> Commit:
+def replaced(view: ViewTable, contents: Rows = NEW) -> ViewCommit:
     return view.replace(ViewLoad(definition("SELECT 2"), vector(40), contents, "a", "strong", "r"))
 
 
@@ -59,7 +59,7 @@ def assert_cured(warehouse: Warehouse, last: int = 4) -> None:
     assert view.rows() == plain_rows(view) == NEW
     with view.writer("next") as writer:
         writer.commit(LATER, vector(41))
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
         writer.commit(rows({(9, "i"): 1}), vector(42))
     assert plain_rows(view) == NEW + LATER
     again = warehouse.view("orders")
@@ -129,7 +129,7 @@ def test_a_fold_that_the_log_does_not_rely_on_yet_may_be_lost(
     expected = view.rows()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("headwater.warehouse.folding.remove_folded", lambda view: None)
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
     entries(view.plain.folder.local)[-1].unlink()
     assert warehouse.view("orders").rows() == expected
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.warehouse.loads import ViewLoad
-from headwater.warehouse.notes import Note, read_notes, write_notes
+from headwater.warehouse.notes import VectorNote, read_notes, write_notes
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.views import definition, rows, vector
@@ -16,7 +16,7 @@ def view(warehouse: Warehouse) -> ViewTable:
 
 
 def note(warehouse: Warehouse, view: ViewTable, reached: int) -> None:
-    write_notes(warehouse.internal, {view.name: Note.of(view.latest(), vector(reached))})
+    write_notes(warehouse.internal, {view.name: VectorNote.of(view.latest(), vector(reached))})
 
 
 def test_a_view_has_come_as_far_as_was_noted(warehouse: Warehouse, view: ViewTable) -> None:
@@ -45,7 +45,7 @@ def test_a_note_of_an_earlier_commit_says_nothing_of_a_later_one(
 def test_a_note_of_another_table_by_that_name_says_nothing(
     warehouse: Warehouse, view: ViewTable
 ) -> None:
-    write_notes(warehouse.internal, {view.name: Note(1, {"shop": 2}, vector(9))})
+    write_notes(warehouse.internal, {view.name: VectorNote(1, {"shop": 2}, vector(9))})
     assert view.latest().vector == vector(3)
 
 

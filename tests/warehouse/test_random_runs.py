@@ -12,7 +12,7 @@ from headwater.algebra.rows import Rows
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse import replacing
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.view_table import ViewTable
@@ -79,7 +79,7 @@ def test_every_version_is_the_running_sum(
                 commit = writer.commit(change, vector(step))
                 expected[commit.number] = newest + change
             case "fold":
-                folds += isinstance(view.fold(spark, "f"), Commit)
+                folds += isinstance(view.fold(spark, "f"), ViewCommit)
             case "compact":
                 view.compact(at_least=random.randrange(1, 6))
             case "replace":

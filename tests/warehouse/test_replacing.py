@@ -13,12 +13,12 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, TIMESTAMP
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
-from headwater.warehouse.commits import Action, Commit
+from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.test_folding import plain_rows, spark_rows
@@ -44,9 +44,9 @@ def replaced(
     view: ViewTable,
     spark: SparkSession,
     contents: Rows = NEW,
-    at: Vector | None = None,
+    at: VersionVector | None = None,
     key: Sequence[str] = (),
-) -> Commit:
+) -> ViewCommit:
     return view.replace(
         ViewLoad(
             definition("SELECT 2", schema=contents.schema),
@@ -69,7 +69,7 @@ def kill_before_the_plain_table_follows(
 ) -> None:
     put = DeltaLog.put
 
-    def dies(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def dies(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         if self.folder != view.log.folder:
             killed()
         return put(self, version, actions)
@@ -106,7 +106,7 @@ def test_maintenance_goes_on_from_the_new_contents(
         commit = writer.commit(LATER, vector(41))
         assert commit.number == 6
         assert view.rows() == NEW + LATER
-        assert isinstance(view.fold(spark, "f"), Commit)
+        assert isinstance(view.fold(spark, "f"), ViewCommit)
         assert plain_rows(view) == view.rows() == NEW + LATER
         writer.commit(rows({(9, "i"): 1}), vector(42))
     again = warehouse.view("orders")
@@ -139,7 +139,7 @@ def test_columns_key_and_sources_may_change_and_old_versions_keep_theirs(
     expected = contents + change + rows({("w", 1, None): 1}, OTHER)
     assert again.compact(at_least=2)
     assert again.rows() == expected
-    assert isinstance(again.fold(spark, "f"), Commit)
+    assert isinstance(again.fold(spark, "f"), ViewCommit)
     table = DeltaTable(str(again.plain.folder.local))
     assert plain_from_arrow(table.to_pyarrow_table(), OTHER) == again.rows() == expected
     old = DeltaTable(str(again.plain.folder.local), version=0).to_pyarrow_table()
@@ -162,7 +162,7 @@ def test_whatever_is_committed_while_it_is_written_is_replaced_as_well(
     writer = view.writer("old")
     put = DeltaLog.put
 
-    def commit_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def commit_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(CHANGE, vector(2))
         return put(self, version, actions)
@@ -180,14 +180,14 @@ def test_a_fold_of_the_old_contents_comes_too_late_or_is_replaced_too(
 ) -> None:
     """The load comes when the fold is about to commit, or the fold between the load's commits."""
     put = DeltaLog.put
-    inner: list[Commit | Unfolded | None] = []
+    inner: list[ViewCommit | Unfolded | None] = []
 
-    def load_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def load_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         inner.append(replaced(view, spark))
         return put(self, version, actions)
 
-    def fold_between(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def fold_between(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         if self.folder == view.plain.folder:
             monkeypatch.setattr(DeltaLog, "put", put)
             with monkeypatch.context() as patched:
@@ -203,12 +203,12 @@ def test_a_fold_of_the_old_contents_comes_too_late_or_is_replaced_too(
     else:
         monkeypatch.setattr(DeltaLog, "put", fold_between)
         replaced(view, spark)
-    assert isinstance(inner[0], Commit)
+    assert isinstance(inner[0], ViewCommit)
     assert view.rows() == plain_rows(view) == NEW
     with view.writer("next") as writer:
         writer.commit(LATER, vector(41))
     assert view.rows() == NEW + LATER
-    assert isinstance(view.fold(spark, "f"), Commit)
+    assert isinstance(view.fold(spark, "f"), ViewCommit)
     assert view.rows() == plain_rows(view) == NEW + LATER
 
 
@@ -275,7 +275,7 @@ def test_a_writer_that_opens_meanwhile_goes_on_from_the_new_contents(
 ) -> None:
     put = DeltaLog.put
 
-    def load_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def load_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         replaced(view, spark)
         return put(self, version, actions)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.frames import small
 from headwater.frames.arrow import plain_from_arrow
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
@@ -43,7 +43,7 @@ def plain_rows(view: ViewTable) -> Rows:
 
 
 def described(commit: object) -> tuple[object, ...]:
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, ViewCommit)
     return commit.number, commit.kind, commit.vector, commit.rows, commit.base.number
 
 
@@ -93,7 +93,7 @@ def test_an_empty_view_is_loaded_fills_and_becomes_empty_again(warehouse: Wareho
     assert view.plain.snapshot().files == ()
     for number, counts in enumerate([{(1, "a"): 2}, {(1, "a"): -2}], 1):
         commit_to([view], rows(counts), number)
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
         assert plain_rows(view) == view.rows()
     assert view.plain.snapshot().files == ()
 
@@ -106,7 +106,7 @@ def test_a_vector_that_moved_on_without_rows_is_folded_without_writing_a_file(
     with view.writer("r") as writer:
         writer.commit(Rows.empty(SCHEMA), vector(7), kind="vector")
     commit = view.fold(no_spark, "f")
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, ViewCommit)
     assert commit.vector == vector(7)
     assert view.plain.snapshot().files == files
 
@@ -115,7 +115,7 @@ def test_older_versions_stay_readable_behind_a_fold_in_memory(warehouse: Warehou
     view = in_memory(warehouse, rows({(1, "a"): 2}), "ours")
     commit_to([view], rows({(1, "a"): -1, (2, "b"): 1}), 1)
     before = view.latest().number
-    assert isinstance(view.fold(no_spark, "f"), Commit)
+    assert isinstance(view.fold(no_spark, "f"), ViewCommit)
     commit_to([view], rows({(2, "b"): 1}), 2)
     assert view.rows(1) == rows({(1, "a"): 2})
     assert view.rows(before) == rows({(1, "a"): 1, (2, "b"): 1})
@@ -131,7 +131,7 @@ def test_a_view_that_is_not_small_is_folded_on_spark(
     monkeypatch.setattr(small, bound, 1)
     with pytest.raises(AssertionError, match="without Spark"):
         view.fold(no_spark, "f")
-    assert isinstance(view.fold(lambda: spark, "f"), Commit)
+    assert isinstance(view.fold(lambda: spark, "f"), ViewCommit)
     assert plain_rows(view) == rows({(1, "a"): 1})
 
 

@@ -11,7 +11,7 @@ from headwater.algebra.values import INT, TEXT
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
@@ -22,7 +22,7 @@ def rows(counts: Mapping[Any, int], schema: Schema = SCHEMA) -> Rows:
     return Rows(schema, {schema.row(row): count for row, count in counts.items()})
 
 
-def vector(number: int) -> Vector:
+def vector(number: int) -> VersionVector:
     return {
         "shop": Reached(number, {"lsn": f"0/{number:X}"}, (number + 2,)),
         "crm": Reached(0, {"seq": 0}),

@@ -41,7 +41,7 @@ from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.changes import ChangeLog
-from headwater.warehouse.lease import Claim
+from headwater.warehouse.lease import LeaseClaim
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -64,7 +64,7 @@ def load_view(
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
     spark: Spark,
-    claim: Claim,
+    claim: LeaseClaim,
     wake: Wake,
     report: Report = lambda tally: None,
 ) -> Obtained:
@@ -111,7 +111,7 @@ def _load(
     plan: Plan,
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
-    claim: Claim,
+    claim: LeaseClaim,
     subscriptions: Mapping[str, Subscription],
     report: Report,
     spark: SparkSession | None,

@@ -43,7 +43,7 @@ from headwater.sources.contract import Broken, Lift, Position
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
 from headwater.warehouse.definition import StoredDefinition
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.vectors import VersionVector
 
 UNCHANGED_S = 5.0
 """After how long a quiet view commits what it has taken in without a change."""
@@ -131,7 +131,7 @@ class Commit:
     """Make a change of the view visible, in one step, with the vector that it stands for."""
 
     delta: Rows
-    vector: Vector
+    vector: VersionVector
     received: Sequence[Received] = ()
     kind: Kind = "change"
 
@@ -162,7 +162,7 @@ class Maintenance:
     def __init__(
         self,
         plan: Plan,
-        vector: Vector,
+        vector: VersionVector,
         settle: Callable[[Rows], Rows] = lambda rows: rows,
     ) -> None:
         self.visible = vector
@@ -178,7 +178,7 @@ class Maintenance:
         self._owed = dict.fromkeys(plan.view.sources, 0)
 
     @property
-    def vector(self) -> Vector:
+    def vector(self) -> VersionVector:
         """What the view reflects, visible or not yet."""
         return self._progress.vector
 

@@ -41,7 +41,7 @@ from headwater.warehouse.changes import Break, Change, ChangeLog
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.states import ViewState
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Verification:
     view: str
     number: int
     """The view's version that was looked at."""
-    vector: Vector
+    vector: VersionVector
     rows: int
     missing: Rows
     extra: Rows

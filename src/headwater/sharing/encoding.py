@@ -26,14 +26,14 @@ from headwater.errors import HeadwaterError
 from headwater.reading import format_problem
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import (
-    Definition,
-    relation_from_json,
-    relation_to_json,
-)
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import DamagedObjectError
 from headwater.sharing.limits import MOST_DEPTH, MOST_HEAD_BYTES
+from headwater.sharing.shared_views import (
+    SharedView,
+    relation_from_json,
+    relation_to_json,
+)
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
 
@@ -245,7 +245,7 @@ def _read_updategram(manifest: Manifest, body: bytes) -> Updategram:
 def _read_booster(manifest: Manifest, body: bytes) -> Booster:
     (rows,) = _rows(Schema.from_json(manifest["columns"]), body, 1)
     return Booster(
-        Definition.from_json(manifest["view"]),
+        SharedView.from_json(manifest["view"]),
         read_interval(manifest),
         tuple(map(text_of, manifest["of"])),
         Versions(manifest["versions"]),
@@ -299,7 +299,7 @@ _READERS: Mapping[str, Callable[[Manifest, bytes], Item]] = {
     "relation": lambda manifest, body: RelationEntry(
         relation_from_json(manifest), text_of(manifest["owner"])
     ),
-    "view": lambda manifest, body: ViewEntry(Definition.from_json(manifest)),
+    "view": lambda manifest, body: ViewEntry(SharedView.from_json(manifest)),
     "contents": _read_contents,
     "updategram": _read_updategram,
     "booster": _read_booster,

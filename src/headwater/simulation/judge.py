@@ -24,8 +24,8 @@ from headwater.simulation.workload import ViewAtLevel
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
 from headwater.warehouse.changes import Break, ChangeLog
-from headwater.warehouse.commits import Commit
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
 ROOT = Path("/warehouse")
@@ -46,8 +46,8 @@ class _Shown:
 
     number: int = 0
     contents: Rows | None = None
-    start: Vector = field(default_factory=dict)
-    vector: Vector = field(default_factory=dict)
+    start: VersionVector = field(default_factory=dict)
+    vector: VersionVector = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
 
 
@@ -104,7 +104,7 @@ class Judge:
                 f"{name} is noted at {_shown(latest.vector)}, where the view is another",
             )
 
-    def _judge(self, name: str, shown: _Shown, commit: Commit) -> None:
+    def _judge(self, name: str, shown: _Shown, commit: ViewCommit) -> None:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
         expected = self._view_at(name, numbers)
@@ -123,7 +123,7 @@ class Judge:
             shown.claims.append(Claim(expected, taken))
         shown.number, shown.vector = commit.number, commit.vector
 
-    def _order_of(self, name: str, before: Vector, after: Vector) -> tuple[str, ...]:
+    def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
 
         A commit does not tell the order between sources; where no such order exists, any will do.
@@ -232,5 +232,5 @@ class Judge:
         )
 
 
-def _shown(vector: Vector) -> str:
+def _shown(vector: VersionVector) -> str:
     return str({source: at.number for source, at in vector.items()})

@@ -52,7 +52,7 @@ _AT_ONCE = 256
 _LEAVE_BEHIND_S = 5.0
 
 
-class History(Protocol):
+class Recorder(Protocol):
     """Where the order is kept: everything by its number, and positions in between."""
 
     def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
@@ -90,7 +90,7 @@ class Channel:
         after: Position | None = None,
         ask_limit_s: float = 60.0,
         end: int = 0,
-        history: History | None = None,
+        history: Recorder | None = None,
         lift: Lift = as_it_is,
         reader: Reader | None = None,
     ) -> None:

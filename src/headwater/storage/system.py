@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Protocol
 
 from headwater.errors import EngineError
 from headwater.reading import open_plain, plain
-from headwater.storage.contract import About, Content, Held
+from headwater.storage.contract import About, Content, FolderHandle
 from headwater.storage.modes import OWN, PRIVATE, as_folder, mode_of, require_own, set_modes
 
 
@@ -56,7 +56,7 @@ class System(Protocol):
 
     def for_arrow(self, path: Path) -> Any: ...
 
-    def hold(self, folder: Path) -> Held | None: ...
+    def hold(self, folder: Path) -> FolderHandle | None: ...
 
     def create(self, path: Path, content: Content, synced: bool) -> None:
         """Make a file that is not there yet, as open as its folder."""
@@ -133,7 +133,7 @@ class Posix:
         open_plain(path).close()  # Arrow would wait for a FIFO
         return str(path)
 
-    def hold(self, folder: Path) -> Held | None:
+    def hold(self, folder: Path) -> FolderHandle | None:
         try:
             return HeldFolder(folder)
         except FileNotFoundError:

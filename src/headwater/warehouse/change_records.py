@@ -37,7 +37,7 @@ _MARK = b"\xa9hw\n"
 _FRAME = struct.Struct("<4sIIQ")
 _HEADER = struct.Struct("<I")
 SEGMENT_START = _START.pack(_MAGIC, FORMAT)
-Place: TypeAlias = dict[str, Json]
+LogPosition: TypeAlias = dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Change:
 
     number: int
     transaction: Transaction
-    position: Place
+    position: LogPosition
     stamp: int
     others: tuple[int, ...] = ()
 
@@ -64,23 +64,23 @@ class Break:
     number: int
     columns: Mapping[str, frozenset[str] | None] | None
     reason: str
-    position: Place
+    position: LogPosition
     stamp: int | None = None
 
 
 @dataclass(frozen=True)
-class Progress:
+class PositionRecord:
     """The source has come this far without a transaction of interest."""
 
-    position: Place
+    position: LogPosition
 
 
-Numbered: TypeAlias = Change | Break
-Record: TypeAlias = Change | Break | Progress
+NumberedRecord: TypeAlias = Change | Break
+Record: TypeAlias = Change | Break | PositionRecord
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRecord:
     """A record as it lies in a segment, from `offset` up to `end`."""
 
     offset: int
@@ -96,18 +96,18 @@ class Stored:
         return found
 
     @property
-    def position(self) -> Place:
-        found: Place = self.header["position"]
+    def position(self) -> LogPosition:
+        found: LogPosition = self.header["position"]
         return found
 
-    def record(self, source: str) -> Numbered:
+    def record(self, source: str) -> NumberedRecord:
         return self._opened(source, self.body)
 
-    def head(self, source: str) -> Numbered:
+    def head(self, source: str) -> NumberedRecord:
         """The record without changed rows; which relations it changes is told."""
         return self._opened(source, None)
 
-    def _opened(self, source: str, body: bytes | None) -> Numbered:
+    def _opened(self, source: str, body: bytes | None) -> NumberedRecord:
         if "reason" in self.header:
             return _break(self.header)
         try:
@@ -188,7 +188,7 @@ def _packed(rows: Rows) -> bytes:
 # Reading
 
 
-def stored_in(path: Location, offset: int = 0) -> Iterator[Stored]:
+def stored_in(path: Location, offset: int = 0) -> Iterator[StoredRecord]:
     """The whole records of a segment from an offset on, up to what a crash has cut off.
 
     What another process appends meanwhile may be there or not.
@@ -259,7 +259,7 @@ def _is_appended_to(path: Location, offset: int) -> bool:
     raise AssertionError
 
 
-def _all_in(data: bytes, start: int) -> Iterator[Stored]:
+def _all_in(data: bytes, start: int) -> Iterator[StoredRecord]:
     """All whole records in a part of a segment that begins at `start`, whatever is between."""
     at = data.find(_MARK)
     while at >= 0:
@@ -271,7 +271,7 @@ def _all_in(data: bytes, start: int) -> Iterator[Stored]:
         at = data.find(_MARK, found.end - start if found else at + 1)
 
 
-def _stored_at(data: bytes, at: int, offset: int) -> Stored | None:
+def _stored_at(data: bytes, at: int, offset: int) -> StoredRecord | None:
     frame = data[at : at + _FRAME.size]
     if len(frame) < _FRAME.size:
         return None
@@ -279,7 +279,7 @@ def _stored_at(data: bytes, at: int, offset: int) -> Stored | None:
     return _opened(frame, data[at + _FRAME.size : at + _FRAME.size + size], offset)
 
 
-def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
+def _stored(frame: bytes, file: IO[bytes], offset: int) -> StoredRecord | None:
     if len(frame) < _FRAME.size or not frame.startswith(_MARK):
         return None
     _, size, _, _ = _FRAME.unpack(frame)
@@ -289,7 +289,7 @@ def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
     return _opened(frame, file.read(min(size, max(left, 0))), offset)
 
 
-def _opened(frame: bytes, payload: bytes, offset: int) -> Stored | None:
+def _opened(frame: bytes, payload: bytes, offset: int) -> StoredRecord | None:
     mark, size, checksum, batch = _FRAME.unpack(frame)
     if mark != _MARK or len(payload) < size or _checksum(payload, batch) != checksum:
         return None
@@ -301,7 +301,7 @@ def _opened(frame: bytes, payload: bytes, offset: int) -> Stored | None:
         raise DamageError(offset) from None
     if not has_form(_form(header), header):
         raise DamageError(offset)
-    return Stored(offset, offset + _FRAME.size + size, batch, header, payload[start:])
+    return StoredRecord(offset, offset + _FRAME.size + size, batch, header, payload[start:])
 
 
 def _form(header: object) -> TypeAdapter[Any]:

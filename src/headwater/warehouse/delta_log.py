@@ -22,10 +22,10 @@ from deltalake import DeltaTable
 from headwater.errors import EngineError, FencedError
 from headwater.reading import parse_json
 from headwater.storage.location import Location
-from headwater.warehouse.commits import Action
+from headwater.warehouse.commits import LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
 from headwater.warehouse.own_files import read_own, read_own_bytes
-from headwater.warehouse.snapshots import Snapshot, from_checkpoint
+from headwater.warehouse.table_versions import TableVersion, from_checkpoint
 
 OLDEST = "_oldest_version"
 """The file that says which versions' log entries may have been deleted: those before its own."""
@@ -53,7 +53,7 @@ class DeltaLog:
         self.folder = folder
         self._entries = folder / "_delta_log"
         self._held = self._entries.hold()  # None if it was deleted: all that is done here says so
-        self._known: Snapshot | None = None
+        self._known: TableVersion | None = None
 
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
@@ -66,14 +66,14 @@ class DeltaLog:
 
     # Reading
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
+    def snapshot(self, version: int | None = None) -> TableVersion:
         """The table at a version, or the newest; FileNotFoundError when it is not there."""
         try:
             return self._newest() if version is None else self._at(version)
         finally:
             self.check_in_place()
 
-    def _newest(self) -> Snapshot:
+    def _newest(self) -> TableVersion:
         if self._known is not None:
             found = self._replayed(self._known)
             # Entries go from the oldest on. While that of this version is there, or is the first
@@ -93,13 +93,13 @@ class DeltaLog:
             f"there is no entry {found.version + 1} that can be read, but there are later ones"
         )
 
-    def _at(self, version: int) -> Snapshot:
+    def _at(self, version: int) -> TableVersion:
         found = self._replayed(self._start(version), version)
         if found.version != version:
             raise FileNotFoundError(f"{self.folder} at version {version}")
         return found
 
-    def _replayed(self, start: Snapshot, upto: int | None = None) -> Snapshot:
+    def _replayed(self, start: TableVersion, upto: int | None = None) -> TableVersion:
         entries = []
         version = start.version
         while upto is None or version < upto:
@@ -110,16 +110,16 @@ class DeltaLog:
             version += 1
         return start.after(entries)
 
-    def _start(self, upto: int | None = None) -> Snapshot:
+    def _start(self, upto: int | None = None) -> TableVersion:
         """The newest checkpoint that can be read, or the state before the first entry."""
         for version, parts in sorted(self._checkpoints().items(), reverse=True):
             if upto is None or version <= upto:
                 found = from_checkpoint(self.folder, version, parts)
                 if found is not None:
                     return found
-        return Snapshot(self.folder)
+        return TableVersion(self.folder)
 
-    def entry(self, version: int) -> list[Action] | None:
+    def entry(self, version: int) -> list[LogLine] | None:
         """The actions of a commit; None when there is none or it has been cleaned away."""
         path = self._entry(version)
         content = read_own_bytes(path)
@@ -170,7 +170,7 @@ class DeltaLog:
         for folder in (self._entries, self.folder, self.folder.parent):
             folder.settle(())
 
-    def put(self, version: int, actions: Sequence[Action]) -> bool:
+    def put(self, version: int, actions: Sequence[LogLine]) -> bool:
         """Commit at exactly this version; False when it is taken.
 
         An entry that clean-up has deleted leaves its version free to a writer that slept
@@ -201,7 +201,7 @@ class DeltaLog:
         """Whether there is one that can be read."""
         return self._checkpoint(version) is not None
 
-    def write_checkpoint(self, snapshot: Snapshot) -> None:
+    def write_checkpoint(self, snapshot: TableVersion) -> None:
         """Let a version be read without the entries before it; durable when this returns."""
         if not self.has_checkpoint(snapshot.version):
             self.remove_broken_checkpoints()
@@ -268,7 +268,7 @@ class DeltaLog:
                     ) from error
                 self.folder.storage.pause(_PAUSE_S)
 
-    def _checkpoint(self, version: int) -> Snapshot | None:
+    def _checkpoint(self, version: int) -> TableVersion | None:
         return from_checkpoint(self.folder, version, self._checkpoints().get(version, []))
 
     def _checkpoints(self) -> dict[int, list[Location]]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.warehouse.columns import check_change, check_columns, check_name
-from headwater.warehouse.commits import Action, Base, Commit
+from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.definition import StoredDefinition
-from headwater.warehouse.snapshots import Snapshot
+from headwater.warehouse.table_versions import TableVersion
 from headwater.warehouse.tables import log_table
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.vectors import VersionVector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ class ViewLoad:
     """
 
     definition: StoredDefinition
-    vector: Vector
+    vector: VersionVector
     contents: Rows | DataFrame
     algorithm: str
     level: str
@@ -50,8 +50,8 @@ class ViewLoad:
         check_columns(self.name, schema)
         check_change(self.name, schema, self.contents)
 
-    def commit(self, number: int, base: Base, rows: int, version: int) -> Commit:
-        return Commit(
+    def commit(self, number: int, base: FoldedBase, rows: int, version: int) -> ViewCommit:
+        return ViewCommit(
             self.name,
             number,
             "load",
@@ -64,6 +64,6 @@ class ViewLoad:
             version=version,
         )
 
-    def log_table(self, before: Snapshot | None = None) -> list[Action]:
+    def log_table(self, before: TableVersion | None = None) -> list[LogLine]:
         """The actions that make the signed log, or give one other columns and a definition."""
         return log_table(self.definition, list(self.vector), self.key, before)

@@ -27,9 +27,9 @@ from headwater.storage.location import Location
 from headwater.warehouse.commits import (
     APP,
     OWN_FILES,
-    Action,
-    Base,
-    Commit,
+    FoldedBase,
+    LogLine,
+    ViewCommit,
     commit_of,
     metadata_of,
 )
@@ -37,7 +37,7 @@ from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.remaking import number_above, remade, whole
-from headwater.warehouse.snapshots import DataFile, Snapshot
+from headwater.warehouse.table_versions import DataFile, TableVersion
 from headwater.warehouse.tables import plain_table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _LOADED = f"{APP}:load"
 """The app transaction of the log that holds the number of the last load that replaced all."""
 
 
-def replace(view: ViewTable, load: ViewLoad) -> Commit:
+def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
     load.check()
     view.log.check_in_place()
     files = _written(view, load)
@@ -59,7 +59,7 @@ def replace(view: ViewTable, load: ViewLoad) -> Commit:
         log = whole(view.log)
         number = _next_number(view, log, before)
         version = 0 if log is None else log.version + 1
-        commit = load.commit(number, Base(OWN_FILES, number), rows, version)
+        commit = load.commit(number, FoldedBase(OWN_FILES, number), rows, version)
         actions = [
             *_with_contents(commit, plain),
             *load.log_table(log),
@@ -99,7 +99,7 @@ def _aside(view: ViewTable) -> Location:
     return view.staging / view.staging.storage.fresh_name()
 
 
-def _next_number(view: ViewTable, log: Snapshot | None, plain: Snapshot) -> int:
+def _next_number(view: ViewTable, log: TableVersion | None, plain: TableVersion) -> int:
     if log is None:
         return number_above(view.log, plain.number)
     return max(log.number, plain.number) + 1
@@ -114,7 +114,7 @@ def settle(view: ViewTable) -> None:
         entry, commit = _last_load(view, log)
         version = plain.version + 1
         actions = [
-            *with_other(commit, version=version, base=Base(version, commit.number)).actions(),
+            *with_other(commit, version=version, base=FoldedBase(version, commit.number)).actions(),
             *_contents(entry),
             *(file.remove() for file in plain.files),
         ]
@@ -125,26 +125,26 @@ def settle(view: ViewTable) -> None:
             pass
 
 
-def is_ahead(log: Snapshot, plain: Snapshot) -> bool:
+def is_ahead(log: TableVersion, plain: TableVersion) -> bool:
     """Whether the plain table has still to follow a load."""
     return plain.number < (log.transaction(_LOADED) or 0)
 
 
-def loaded_plain(view: ViewTable, commit: Commit) -> Snapshot:
+def loaded_plain(view: ViewTable, commit: ViewCommit) -> TableVersion:
     """The plain table as a load made it, from the load's own entry in the log."""
     entry = view.log.entry(commit.version)
     if entry is None:
         raise FileNotFoundError(f"{view.log.folder} has no entry {commit.version}")
-    found = Snapshot(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
+    found = TableVersion(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
     return with_other(found, transactions={APP: commit.number})
 
 
-def loaded_files(entry: Sequence[Action]) -> list[DataFile]:
+def loaded_files(entry: Sequence[LogLine]) -> list[DataFile]:
     """The files of the plain table that an entry of the log names."""
     return [DataFile.of_add(action["add"]) for action in _contents(entry) if "add" in action]
 
 
-def _with_contents(commit: Commit, plain: Sequence[Action]) -> list[Action]:
+def _with_contents(commit: ViewCommit, plain: Sequence[LogLine]) -> list[LogLine]:
     actions = commit.actions()
     actions[0]["commitInfo"][APP]["plain"] = list(plain)
     now = int(time.time() * 1000)
@@ -152,13 +152,13 @@ def _with_contents(commit: Commit, plain: Sequence[Action]) -> list[Action]:
     return [*actions, loaded]
 
 
-def _contents(entry: Sequence[Action]) -> list[Action]:
+def _contents(entry: Sequence[LogLine]) -> list[LogLine]:
     metadata: Mapping[str, Any] = metadata_of(list(entry)) or {}
-    found: list[Action] = metadata.get("plain", [])
+    found: list[LogLine] = metadata.get("plain", [])
     return found
 
 
-def _last_load(view: ViewTable, log: Snapshot) -> tuple[list[Action], Commit]:
+def _last_load(view: ViewTable, log: TableVersion) -> tuple[list[LogLine], ViewCommit]:
     version = log.version
     while (entry := view.log.entry(version)) is not None:
         if _contents(entry) and (commit := commit_of(entry, version)):

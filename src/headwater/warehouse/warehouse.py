@@ -9,7 +9,7 @@ from headwater.errors import EngineError, FencedError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
 from headwater.warehouse.columns import check_name
-from headwater.warehouse.commits import Base, Commit
+from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.identity import require_format
@@ -181,11 +181,11 @@ class Warehouse:
 
     # Making tables
 
-    def _write_plain(self, folder: Location, load: ViewLoad) -> Commit:
+    def _write_plain(self, folder: Location, load: ViewLoad) -> ViewCommit:
         schema = load.definition.schema
         folder.make_folder(durable=False)
         files = write_contents(load.contents, schema, folder, self._staging)
-        commit = load.commit(1, Base(0, 1), sum(file.rows for file in files), 0)
+        commit = load.commit(1, FoldedBase(0, 1), sum(file.rows for file in files), 0)
         table = [*plain_table(load.name, schema), *(file.add() for file in files)]
         write_table(folder, [*commit.actions(), *table])
         return commit

@@ -16,7 +16,7 @@ from headwater.algebra.values import Row, Type
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.types import Reader, Stored, reader, type_of
-from headwater.sources.sqlite.uniques import Term, Unique, compares, index_terms, quoted
+from headwater.sources.sqlite.uniques import IndexedTerm, Unique, compares, index_terms, quoted
 
 BUSY_TIMEOUT_S = 5.0
 _SHOWN = 200
@@ -373,7 +373,7 @@ def _shape(
             "apart.",
             "Rename one of them, or leave the table out.",
         )
-    uniques = [] if without_rowid else [Unique((Term(str(rowid), "BINARY", True),))]
+    uniques = [] if without_rowid else [Unique((IndexedTerm(str(rowid), "BINARY", True),))]
     indexes = connection.execute("SELECT * FROM pragma_index_list(?, 'main')", (name,)).fetchall()
     for _, index, unique, _, _ in indexes:
         if unique:
@@ -429,9 +429,9 @@ def _unique(connection: Connection, index: str) -> Unique:
     ).fetchone()
     written, where = index_terms(made[0]) if made is not None else ([], "")
     terms = [
-        Term(written[at], str(collation), False)
+        IndexedTerm(written[at], str(collation), False)
         if column is None
-        else Term(str(column), str(collation), True)
+        else IndexedTerm(str(column), str(collation), True)
         for at, (_, _, column, _, collation, is_key) in enumerate(info)
         if is_key
     ]

@@ -32,7 +32,7 @@ from headwater.sharing.limits import MOST_SQL_CHARACTERS
 
 @cached_hash
 @dataclass(frozen=True)
-class Definition:
+class SharedView:
     """A view that selects, projects and joins, by its name, its SQL and its relations."""
 
     name: str
@@ -42,7 +42,7 @@ class Definition:
     @classmethod
     def parse(
         cls, name: str, sql: str, relations: Mapping[str, Relation] | Iterable[Relation]
-    ) -> Definition:
+    ) -> SharedView:
         """Read a SELECT; InputError says what is wrong with it, or why it cannot be shared."""
         given = tuple(relations.values() if isinstance(relations, Mapping) else relations)
         view = parse_view(sql, given, name, allow_self_joins=True)
@@ -198,7 +198,7 @@ class Definition:
         }
 
     @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Definition:
+    def from_json(cls, json: Mapping[str, Any]) -> SharedView:
         relations = [relation_from_json(item) for item in json["relations"]]
         name, sql = text_of(json["name"]), text_of(json["sql"])
         if len(sql) > MOST_SQL_CHARACTERS:
