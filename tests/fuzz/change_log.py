@@ -19,12 +19,11 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import HeadwaterError
 from headwater.protocol.transactions import Transaction, Update
-from headwater.warehouse.change_records import SEGMENT_START
+from headwater.warehouse.change_records import SEGMENT_START, Position
 from headwater.warehouse.changes import (
     Break,
     Change,
     ChangeLog,
-    LogPosition,
     PositionRecord,
     Record,
     between,
@@ -91,7 +90,7 @@ def _pieces(content: bytes) -> list[_Piece]:
 class ChangeLogSegments:
     def __init__(self, folder: Path, outside: Path) -> None:
         self._folder, self._outside = folder / "changes", outside
-        self._places: list[tuple[int, LogPosition | None]] = [(0, None)]
+        self._places: list[tuple[int, Position | None]] = [(0, None)]
         for epoch, batches in enumerate(_BATCHES, 1):
             log = ChangeLog(self._folder, "s")
             log.open(epoch)
@@ -104,9 +103,9 @@ class ChangeLogSegments:
         self._files = {path.name: path.read_bytes() for path in self._folder.glob("s/*.log")}
         self.input = self._folder
 
-    def _reached(self, batch: list[Record]) -> list[tuple[int, LogPosition | None]]:
+    def _reached(self, batch: list[Record]) -> list[tuple[int, Position | None]]:
         end = self._places[-1][0]
-        found: list[tuple[int, LogPosition | None]] = []
+        found: list[tuple[int, Position | None]] = []
         for record in batch:
             end = end if isinstance(record, PositionRecord) else record.number
             found.append((end, record.position))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from headwater.sources.contract import Broken, Committed, Position, Progressed
 from headwater.sources.order import Numbered
-from headwater.warehouse.changes import Break, Change, LogPosition, PositionRecord, Record
+from headwater.warehouse.changes import Break, Change, PositionRecord, Record
 
 ACKNOWLEDGE_S = 0.25
 _MOST_ROWS_WAITING = 500_000
@@ -20,14 +20,14 @@ _MOST_ROWS_WAITING = 500_000
 class Recording:
     """One source's records on their way to disk, from where its change log ends."""
 
-    def __init__(self, end: int, position: LogPosition | None) -> None:
+    def __init__(self, end: int, position: Position | None) -> None:
         self.end = end
         """The number of the last transaction that is on disk."""
         self.position = position
         """The source's position there, or further on without a transaction."""
         self._waiting: deque[Record] = deque()
         self._rows = 0
-        self._acknowledged: LogPosition | None = None
+        self._acknowledged: Position | None = None
         self._acknowledge_at = 0.0
 
     @property
@@ -54,7 +54,7 @@ class Recording:
         self._rows = 0
         return [r for r in records[:-1] if not isinstance(r, PositionRecord)] + records[-1:]
 
-    def synced(self, end: int, position: LogPosition | None) -> None:
+    def synced(self, end: int, position: Position | None) -> None:
         """The change log is on disk up to here."""
         self.end, self.position = end, position
 

@@ -37,7 +37,7 @@ _MARK = b"\xa9hw\n"
 _FRAME = struct.Struct("<4sIIQ")
 _HEADER = struct.Struct("<I")
 SEGMENT_START = _START.pack(_MAGIC, FORMAT)
-LogPosition: TypeAlias = dict[str, Json]
+Position: TypeAlias = dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Change:
 
     number: int
     transaction: Transaction
-    position: LogPosition
+    position: Position
     stamp: int
     others: tuple[int, ...] = ()
 
@@ -64,7 +64,7 @@ class Break:
     number: int
     columns: Mapping[str, frozenset[str] | None] | None
     reason: str
-    position: LogPosition
+    position: Position
     stamp: int | None = None
 
 
@@ -72,7 +72,7 @@ class Break:
 class PositionRecord:
     """The source has come this far without a transaction of interest."""
 
-    position: LogPosition
+    position: Position
 
 
 NumberedRecord: TypeAlias = Change | Break
@@ -96,8 +96,8 @@ class StoredRecord:
         return found
 
     @property
-    def position(self) -> LogPosition:
-        found: LogPosition = self.header["position"]
+    def position(self) -> Position:
+        found: Position = self.header["position"]
         return found
 
     def record(self, source: str) -> NumberedRecord:

@@ -29,8 +29,8 @@ from headwater.warehouse.change_records import (
     Change,
     DamageError,
     FormatError,
-    LogPosition,
     NumberedRecord,
+    Position,
     PositionRecord,
     Record,
     StoredRecord,
@@ -45,7 +45,6 @@ __all__ = [
     "Break",
     "Change",
     "ChangeLog",
-    "LogPosition",
     "PositionRecord",
     "Record",
     "between",
@@ -80,7 +79,7 @@ class ChangeLog:
         self._check: Callable[[], None] = lambda: None
         self.end = 0
         """The number of the last transaction that is durable."""
-        self.position: LogPosition | None = None
+        self.position: Position | None = None
         """The source's position there, or further on without a transaction."""
         self._index: dict[Location, list[tuple[int, int]]] = {}
 
@@ -100,7 +99,7 @@ class ChangeLog:
                 return
         self.end, self.position = end, None
 
-    def _last(self, segment: _Segment) -> tuple[int, LogPosition | None]:
+    def _last(self, segment: _Segment) -> tuple[int, Position | None]:
         """The last number in a segment that counts, and the position there."""
         end, position = segment.first - 1, None
         for stored in self._stored(segment):
