@@ -19,15 +19,15 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import HeadwaterError
 from headwater.protocol.transactions import Transaction, Update
-from headwater.warehouse.change_records import SEGMENT_START, Position
-from headwater.warehouse.changes import (
+from headwater.warehouse.change_records import (
+    SEGMENT_START,
     Break,
     Change,
-    ChangeLog,
+    Position,
     PositionRecord,
     Record,
-    between,
 )
+from headwater.warehouse.changes import ChangeLog, between
 from tests.fuzz.mutations import VALUES, changed, json_text, noise, put, removed
 
 _SCHEMA = Schema.of([("id", INT), ("name", TEXT)])

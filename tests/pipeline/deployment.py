@@ -33,7 +33,7 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Committed, Logged, Marked, Reply, as_it_is
 from headwater.sources.order import Answer, Deliver, Inquire, Order, Place
 from headwater.sources.subscription import Delivery
-from headwater.warehouse.changes import Change, Record
+from headwater.warehouse.change_records import Change, Record
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.vectors import Reached, VersionVector
 

@@ -25,7 +25,8 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
 from headwater.embedded.postgres import PostgresServer
-from headwater.warehouse.changes import Change, ChangeLog
+from headwater.warehouse.change_records import Change
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.warehouse import Warehouse

@@ -21,7 +21,8 @@ from headwater.project.example import make_project
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import SharingError, SharingNode, Versions
 from headwater.sharing.publishing import publish_warehouse
-from headwater.warehouse.changes import Break, Change, ChangeLog
+from headwater.warehouse.change_records import Break, Change
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame

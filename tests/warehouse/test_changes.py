@@ -18,8 +18,8 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.storage.location import Location
 from headwater.storage.system import Posix
 from headwater.warehouse import changes
-from headwater.warehouse.change_records import stored_in
-from headwater.warehouse.changes import Break, Change, ChangeLog, PositionRecord, between
+from headwater.warehouse.change_records import Break, Change, PositionRecord, stored_in
+from headwater.warehouse.changes import ChangeLog, between
 
 SCHEMA = Schema.of([("id", INT), ("name", TEXT)])
 

@@ -7,6 +7,7 @@ import pytest
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, decimal_type
+from headwater.errors import EngineError
 from headwater.warehouse.definition import StoredDefinition
 
 ORDERS = Relation(
@@ -64,3 +65,9 @@ def test_a_definition_of_before_columns_were_told_apart_uses_all_of_them() -> No
 def test_a_definition_that_is_damaged_is_refused(member: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # words are of no concern: the table is named
         StoredDefinition.from_json(WRITTEN | member)
+
+
+def test_a_select_that_is_damaged_is_told_with_the_view() -> None:
+    damaged = StoredDefinition.from_json(WRITTEN | {"select": "SELECT ("})
+    with pytest.raises(EngineError, match=r"What view v was loaded with .*headwater reload v"):
+        _ = damaged.view

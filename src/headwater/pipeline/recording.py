@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from headwater.sources.contract import Broken, Committed, Position, Progressed
 from headwater.sources.order import Numbered
-from headwater.warehouse.changes import Break, Change, PositionRecord, Record
+from headwater.warehouse.change_records import Break, Change, PositionRecord, Record
 
 ACKNOWLEDGE_S = 0.25
 _MOST_ROWS_WAITING = 500_000

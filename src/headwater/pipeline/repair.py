@@ -8,7 +8,8 @@ log still do not fit each other, and it is repaired again.
 from __future__ import annotations
 
 from headwater.sources.contract import Source
-from headwater.warehouse.changes import Break, ChangeLog
+from headwater.warehouse.change_records import Break
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 
 

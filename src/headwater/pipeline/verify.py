@@ -37,7 +37,8 @@ from headwater.project.needs import narrowed_sources
 from headwater.project.project import Project
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
-from headwater.warehouse.changes import Break, Change, ChangeLog
+from headwater.warehouse.change_records import Break, Change
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.states import ViewState

@@ -28,7 +28,8 @@ from headwater.sharing.errors import SharingError
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Versions
-from headwater.warehouse.changes import Break, ChangeLog, between
+from headwater.warehouse.change_records import Break
+from headwater.warehouse.changes import ChangeLog, between
 from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse

@@ -161,6 +161,7 @@ class ObjectStore(ObjectFiles):
             with _reading(folder):
                 folder.make_folder()
                 folder.names()
+        self._root.settle(())  # who made them may have been killed before they were durable
 
     # Objects
 
@@ -168,7 +169,7 @@ class ObjectStore(ObjectFiles):
         """Store an object; False if it is there already."""
         path = self._at(envelope.address)
         path.parent.make_folder()
-        self._objects.settle(())  # who made it may have been killed before it was durable
+        self._objects.settle(())  # the name of that folder, whoever made it
         return not path.exists() and path.put_if_absent(envelope.line() + content)
 
     def replace(self, envelope: Envelope, content: bytes) -> None:

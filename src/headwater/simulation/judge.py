@@ -23,7 +23,8 @@ from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.workload import ViewAtLevel
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
-from headwater.warehouse.changes import Break, ChangeLog
+from headwater.warehouse.change_records import Break
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.warehouse import Warehouse

@@ -28,7 +28,7 @@ from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
 from headwater.reading import format_problem, parse_json
 from headwater.storage.location import Location
-from headwater.warehouse.forms import BREAK, CHANGE, PROGRESS, has_form
+from headwater.warehouse.forms import BREAK, CHANGE, POSITION, has_form
 
 FORMAT = 1
 _MAGIC = b"headwlog"
@@ -307,7 +307,7 @@ def _opened(frame: bytes, payload: bytes, offset: int) -> StoredRecord | None:
 def _form(header: object) -> TypeAdapter[Any]:
     """What a record has to look like; what it is, is told by its members."""
     if not isinstance(header, dict) or "number" not in header:
-        return PROGRESS
+        return POSITION
     return BREAK if "reason" in header else CHANGE
 
 

@@ -25,8 +25,6 @@ from headwater.storage.contract import Appending
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import (
     SEGMENT_START,
-    Break,
-    Change,
     DamageError,
     FormatError,
     NumberedRecord,
@@ -40,16 +38,6 @@ from headwater.warehouse.change_records import (
 )
 from headwater.warehouse.pins import pinned, pins_in, releasing
 from headwater.warehouse.segments import segment_name, segment_path
-
-__all__ = [
-    "Break",
-    "Change",
-    "ChangeLog",
-    "PositionRecord",
-    "Record",
-    "between",
-    "drop_changes",
-]
 
 _SEGMENT_BYTES = 64 << 20
 _INDEXED = 128

@@ -83,11 +83,12 @@ def _current_at(log: DeltaLog, moment: float) -> int:
 
 
 def _added_after(log: DeltaLog, version: int) -> set[str]:
-    added: set[str] = set()
-    while (entry := log.entry(version + 1)) is not None:
-        added |= {unquote(action["add"]["path"]) for action in entry if "add" in action}
-        version += 1
-    return added
+    return {
+        unquote(line["add"]["path"])
+        for entry in log.entries_after(version)
+        for line in entry
+        if "add" in line
+    }
 
 
 def _clean_staging(staging: Location, moment: float) -> None:

@@ -14,6 +14,13 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised, parse_view
 from headwater.algebra.values import Json, text_of
 from headwater.algebra.views import View
+from headwater.errors import EngineError, SqlError
+
+
+def unreadable(view: str) -> EngineError:
+    return EngineError(
+        f"What view {view} was loaded with cannot be read.", f"Run headwater reload {view}."
+    )
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,12 @@ class StoredDefinition:
 
     @cached_property
     def view(self) -> View:
-        """The view over its relations as they were then; SqlError if the SELECT is damaged."""
-        return parse_view(self.select, [stored.relation for stored in self.relations], self.name)
+        """The view over its relations as they were then; EngineError if it is damaged."""
+        relations = [stored.relation for stored in self.relations]
+        try:
+            return parse_view(self.select, relations, self.name)
+        except (AttributeError, KeyError, SqlError, TypeError, ValueError):
+            raise unreadable(self.name) from None
 
     def to_json(self) -> dict[str, Json]:
         return {

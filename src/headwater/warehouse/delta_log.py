@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from deltalake import DeltaTable
 
@@ -100,15 +101,8 @@ class DeltaLog:
         return found
 
     def _replayed(self, start: TableVersion, upto: int | None = None) -> TableVersion:
-        entries = []
-        version = start.version
-        while upto is None or version < upto:
-            entry = self.entry(version + 1)
-            if entry is None:
-                break
-            entries.append(entry)
-            version += 1
-        return start.after(entries)
+        most = None if upto is None else upto - start.version
+        return start.after(list(islice(self.entries_after(start.version), most)))
 
     def _start(self, upto: int | None = None) -> TableVersion:
         """The newest checkpoint that can be read, or the state before the first entry."""
@@ -132,6 +126,18 @@ class DeltaLog:
         if not found or not has_form(ACTIONS, found):
             raise self._damaged(f"{path} cannot be read")
         return found
+
+    def entries_back(self, version: int) -> Iterator[tuple[int, list[LogLine]]]:
+        """From a version back to the oldest whose entry is still there, with these versions."""
+        while (entry := self.entry(version)) is not None:
+            yield version, entry
+            version -= 1
+
+    def entries_after(self, version: int) -> Iterator[list[LogLine]]:
+        """Behind a version, up to the newest."""
+        while (entry := self.entry(version + 1)) is not None:
+            yield entry
+            version += 1
 
     def _damaged(self, how: str) -> EngineError:
         return EngineError(

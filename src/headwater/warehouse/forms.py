@@ -163,11 +163,11 @@ DESCRIPTION: TypeAdapter[Any] = TypeAdapter(_Description)
 # Change logs
 
 
-class _Progress(_Form):
+class _Position(_Form):
     position: dict[str, Any]
 
 
-class _Break(_Progress):
+class _Break(_Position):
     number: _Number
     reason: str
     stamp: _Stamp | None
@@ -178,7 +178,7 @@ _Changed = Annotated[tuple[str, list[Any], _Number], Strict(False)]
 """The columns are a schema's, which says itself when it is none."""
 
 
-class _Change(_Progress):
+class _Change(_Position):
     number: _Number
     id: str
     stamp: _Stamp
@@ -186,7 +186,7 @@ class _Change(_Progress):
     others: list[_Stamp] = []
 
 
-PROGRESS: TypeAdapter[Any] = TypeAdapter(_Progress)
+POSITION: TypeAdapter[Any] = TypeAdapter(_Position)
 BREAK: TypeAdapter[Any] = TypeAdapter(_Break)
 CHANGE: TypeAdapter[Any] = TypeAdapter(_Change)
 

@@ -159,11 +159,9 @@ def _contents(entry: Sequence[LogLine]) -> list[LogLine]:
 
 
 def _last_load(view: ViewTable, log: TableVersion) -> tuple[list[LogLine], ViewCommit]:
-    version = log.version
-    while (entry := view.log.entry(version)) is not None:
+    for version, entry in view.log.entries_back(log.version):
         if _contents(entry) and (commit := commit_of(entry, version)):
             return entry, commit
-        version -= 1
     raise EngineError(
         f"The log of the view {view.name} has lost the entry of its last load.",
         f"Load the view anew with 'headwater reload {view.name}'.",

@@ -18,7 +18,7 @@ from headwater.frames.arrow import arrow_schema
 from headwater.reading import parse_json
 from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
 from headwater.warehouse.commits import LogLine
-from headwater.warehouse.definition import StoredDefinition
+from headwater.warehouse.definition import StoredDefinition, unreadable
 from headwater.warehouse.forms import DESCRIPTION, has_form
 from headwater.warehouse.table_versions import TableVersion
 
@@ -52,10 +52,7 @@ def definition_of(log: TableVersion) -> StoredDefinition:
     try:
         return _definition(log.description)
     except ValueError:
-        view = log.folder.name
-        raise EngineError(
-            f"What view {view} was loaded with cannot be read.", f"Run headwater reload {view}."
-        ) from None
+        raise unreadable(log.folder.name) from None
 
 
 def sources_of(log: TableVersion) -> tuple[str, ...]:

@@ -94,11 +94,7 @@ class ViewTable:
 
     def commits(self) -> Iterator[ViewCommit]:
         """The numbered commits, newest first, as far back as the log goes."""
-        version = self.log.snapshot().version
-        while (entry := self.log.entry(version)) is not None:
-            if commit := commit_of(entry, version):
-                yield commit
-            version -= 1
+        return _commits(self.log, self.log.snapshot())
 
     def commit_in(self, snapshot: TableVersion) -> ViewCommit:
         """The newest numbered commit in a version of the log.
@@ -110,7 +106,7 @@ class ViewTable:
         return noted(self._internal, self._committed(snapshot))
 
     def _committed(self, snapshot: TableVersion) -> ViewCommit:
-        if found := self._commit_entry(self.log, snapshot):
+        if found := next(_commits(self.log, snapshot), None):
             return found
         if snapshot.transaction(EARLY):
             raise EngineError(
@@ -181,29 +177,19 @@ class ViewTable:
 
     def _relied_on(self, log: TableVersion) -> FoldedBase | None:
         """The fold that the newest commit of the log builds on; None if it names its own files."""
-        version = log.version
-        while (entry := self.log.entry(version)) is not None:
+        for _, entry in self.log.entries_back(log.version):
             if "base" in (metadata := metadata_of(entry) or {}):
                 base = base_from_json(metadata["base"])
                 return base if base.plain != OWN_FILES else None
-            version -= 1
         return None
 
     def plain_commit(self, plain: TableVersion) -> ViewCommit | None:
         """The load or fold that made a version of the plain table; None if no longer known."""
-        return self._commit_entry(self.plain, plain)
+        return next(_commits(self.plain, plain), None)
 
     def writer(self, runner: str) -> ViewWriter:
         """Take the view over: every earlier writer is fenced off from now on."""
         return ViewWriter(self, runner)
-
-    def _commit_entry(self, log: DeltaLog, snapshot: TableVersion) -> ViewCommit | None:
-        version = snapshot.version
-        while (entry := log.entry(version)) is not None:
-            if commit := commit_of(entry, version):
-                return commit
-            version -= 1
-        return None
 
     # Reading
 
@@ -373,3 +359,10 @@ class ViewTable:
     def clean_up(self, keep: timedelta, *, minimum_age: timedelta = HOUR) -> None:
         """Forget versions older than `keep`, and delete the files that only they need."""
         clean_up(self, keep, minimum_age)
+
+
+def _commits(log: DeltaLog, snapshot: TableVersion) -> Iterator[ViewCommit]:
+    """The numbered commits up to a version of a table, newest first."""
+    for version, entry in log.entries_back(snapshot.version):
+        if commit := commit_of(entry, version):
+            yield commit
