@@ -118,7 +118,7 @@ Connection = sqlite3.Connection
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """What the triggers of a table are made from, beside the columns that they log.
 
     `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
@@ -165,7 +165,7 @@ class Table:
     relation: Relation
     declared: Mapping[str, str]
     """The types of all its columns, also of those that nobody asked for."""
-    shape: Shape
+    shape: TableShape
     missing: tuple[str, ...] = ()
     """Columns that were asked for and are not there."""
 
@@ -363,7 +363,7 @@ def _shape(
     described: Sequence[_Column],
     primary: tuple[str, ...],
     without_rowid: bool,
-) -> Shape:
+) -> TableShape:
     columns = tuple(column.name for column in described)
     taken = {column.lower() for column in columns}
     rowid = next((n for n in _ROWIDS if n not in taken), None)
@@ -385,7 +385,7 @@ def _shape(
         keys = ()
     elif not without_rowid:
         keys += tuple(n for n in _ROWIDS if n not in taken)
-    return Shape(
+    return TableShape(
         name,
         columns,
         None if without_rowid else rowid,

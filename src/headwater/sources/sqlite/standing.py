@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
-from headwater.sources.sqlite.catalog import Access, Connection, Shape, Table, describe
+from headwater.sources.sqlite.catalog import Access, Connection, Table, TableShape, describe
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.triggers import Logging, renamed_columns
 from headwater.sources.sqlite.uniques import unique_of
@@ -100,7 +100,7 @@ def stored_relations(connection: Connection, names: Names) -> dict[str, StoredSe
     return found
 
 
-def shape_json(shape: Shape, logged: Collection[str]) -> str:
+def shape_json(shape: TableShape, logged: Collection[str]) -> str:
     """What the triggers of a table are made from, without the columns that they do not name."""
     kept = shape.kept(logged)
     made: dict[str, Json] = {
@@ -116,7 +116,7 @@ def shape_json(shape: Shape, logged: Collection[str]) -> str:
     return json.dumps(made)
 
 
-def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
+def shape_of(name: str, made: Mapping[str, Json]) -> TableShape:
     columns, primary, uniques = made["columns"], made["primary"], made["uniques"]
     rowid, defaults, keys = made["rowid"], made["defaults"], made["keys"]
     followed = made.get("followed", [])
@@ -126,7 +126,7 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
     assert isinstance(primary, list)
     assert isinstance(uniques, list)
     assert isinstance(defaults, dict)
-    return Shape(
+    return TableShape(
         name,
         tuple(map(str, columns)),
         None if rowid is None else str(rowid),

@@ -34,7 +34,7 @@ from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.entries import LogEntry, Watched, delta_of, watched
 from headwater.sources.postgres.triggers.setup import State, TriggerInstallation, quoted
-from headwater.sources.postgres.triggers.units import Unit, seen_by, units
+from headwater.sources.postgres.triggers.units import TriggerUnit, seen_by, units
 from headwater.sources.postgres.triggers.watch import (
     Gap,
     Seen,
@@ -315,7 +315,7 @@ class TriggerMonitor:
                 yield Broken({self._full_name(table): None}, reason, before, entry.xid)
 
     def _unit(
-        self, unit: Unit, entries: Sequence[LogEntry], token: str, before: Position
+        self, unit: TriggerUnit, entries: Sequence[LogEntry], token: str, before: Position
     ) -> Iterator[Logged]:
         changes: dict[int | None, list[LogEntry]] = {}
         for entry in entries:
