@@ -18,7 +18,6 @@ from pydantic.fields import FieldInfo
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.bench.comparison import comparable, compare
 from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
-from headwater.check.levels import Level
 from headwater.lab.library import example, example_names
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import Cell, measure_spectrum
@@ -26,7 +25,7 @@ from headwater.pipeline.life import TABLE, LifeEvent, LifeState, Refused, Step
 from headwater.project.choice import resolve, usable
 from headwater.project.setting_values import parse_duration
 from headwater.project.settings import SECTIONS, RunSettings
-from headwater.project.view_files import LEVEL_WORDS
+from headwater.project.view_files import LEVELS
 from headwater.sources.kinds import KINDS
 
 DOCS = Path(__file__).parent
@@ -187,16 +186,15 @@ _TYPES: dict[Any, str] = {
 
 def promises() -> str:
     """What USING may name at which level."""
-    levels = [Level.CONVERGENT, Level.WEAK, Level.STRONG, Level.COMPLETE]
     return table(
         ["level", "by default", "USING may name"],
         (
             [
-                f"`{LEVEL_WORDS[level]}`",
+                f"`{word}`",
                 f"`{resolve(level, None, {}, RunSettings())[0].name}`",
                 ", ".join(f"`{name}`" for name in usable(level)),
             ]
-            for level in levels
+            for word, level in LEVELS.items()
         ),
     )
 

@@ -2,11 +2,13 @@
 
 import copy
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
 from headwater.check.history import History
+from headwater.lab.files import load_objects
 from headwater.lab.scenario import Scenario, scenario_from_json
 
 
@@ -30,6 +32,11 @@ def counters(*transactions: str, shown: str = "", sources: str = "xy") -> Scenar
     shown = shown or ", ".join(f"{source}.n AS {source}" for source in sources)
     view = f"SELECT {shown} FROM {', '.join(sources)}"
     return scenario_from_json({"relations": relations, "view": view, "transactions": listed})
+
+
+def load_scenarios(path: Path) -> list[Scenario]:
+    """All scenarios of a `.json` or `.jsonl` file."""
+    return [scenario_from_json(data, where) for data, where in load_objects(path)]
 
 
 def shown(history: History, *rows: Sequence[object]) -> list[Rows]:

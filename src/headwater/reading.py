@@ -1,13 +1,14 @@
 """Files that anybody may have written: plain ones only, no giants, and JSON of any depth refused.
 
 A file is opened without waiting for a writer; what is not a plain file is an OSError that says so.
-Links are followed, since people link their settings; see `sharing.files` for where they are not.
+Links are followed, since people link their settings; see `storage.enclosed` for where they are not.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import reprlib
 import stat
 from errno import EFBIG, EINVAL
 from pathlib import Path
@@ -68,3 +69,17 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def format_problem(found: object, known: int) -> str | None:
+    """What is wrong with the format's number in a file, in words that follow the file's name.
+
+    There is one number for each form that releases write. None if it is the one that is known.
+    """
+    ours = f"and this release of Headwater reads format {known}"
+    if type(found) is not int:
+        return f"does not say which format it has, {ours}"
+    if found == known:
+        return None
+    writer = "a newer one wrote it, so upgrade Headwater" if found > known else "it is an old one"
+    return f"has the format {reprlib.repr(found)}, {ours}: {writer}"

@@ -18,7 +18,6 @@ from headwater.bench.comparison import needs_quiescence
 from headwater.check.levels import Level
 from headwater.errors import ExpressionError, UnsupportedViewError
 from headwater.lab.explore import explore
-from headwater.lab.files import load_scenarios
 from headwater.lab.generate import Shape, chain, generate
 from headwater.lab.library import example, example_names
 from headwater.lab.run import Run, run
@@ -29,6 +28,7 @@ from headwater.lab.world import Move, Simulation
 from headwater.protocol.effects import Apply
 from headwater.protocol.trace import Sent, Showed
 from tests.algorithms.weakened_c_strobe import WEAKENED, GroupedByRelation
+from tests.scenarios import load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(2000) if STRESS else range(300)

@@ -17,7 +17,6 @@ from headwater.bench.eca_costs import count_costs
 from headwater.check.levels import Level
 from headwater.errors import UnsupportedViewError
 from headwater.lab.explore import explore
-from headwater.lab.files import load_scenarios
 from headwater.lab.generate import Shape, generate
 from headwater.lab.library import example, example_names
 from headwater.lab.run import run
@@ -34,6 +33,7 @@ from tests.algorithms.weakened_eca import (
     InstallsEarly,
     WithoutCompensation,
 )
+from tests.scenarios import load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(1500) if STRESS else range(300)

@@ -29,8 +29,9 @@ from headwater.lab.schedules import parse_schedule, replayed, seeded
 from headwater.lab.simulate import simulate
 from headwater.lab.world import World
 from headwater.protocol.trace import Consulted, Posted, Showed, show_trace
-from headwater.protocol.trace_json import trace_from_json, trace_to_json
+from headwater.protocol.trace_json import trace_to_json
 from tests.scenarios import counters, edited
+from tests.traces import trace_from_json
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 PROTOCOLS = ("rings", "rings-star")

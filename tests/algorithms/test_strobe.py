@@ -14,7 +14,6 @@ from headwater.algorithms.strobe import State
 from headwater.check.levels import Level
 from headwater.errors import UnsupportedViewError
 from headwater.lab.explore import explore
-from headwater.lab.files import load_scenarios
 from headwater.lab.generate import Shape, chain, generate
 from headwater.lab.library import example
 from headwater.lab.run import run
@@ -26,6 +25,7 @@ from headwater.lab.world import Simulation, Step
 from headwater.protocol.effects import Action, AddNew, Apply, KeyDelete
 from headwater.protocol.trace import Trace
 from tests.algorithms.weakened_strobe import LooksIntoTheViewAsItWas
+from tests.scenarios import load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(250) if STRESS else range(40)

@@ -15,7 +15,6 @@ from headwater.algebra.values import INT
 from headwater.algorithms.pvm import State
 from headwater.check.levels import parse_level
 from headwater.lab.explore import explore
-from headwater.lab.files import load_scenarios
 from headwater.lab.library import example
 from headwater.lab.run import run
 from headwater.lab.scenario import Scenario
@@ -23,6 +22,7 @@ from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
 from headwater.lab.world import Simulation, World
 from tests.algorithms.weakened import REPAIRED, WEAKENED, CleansUpTooEarly
+from tests.scenarios import load_scenarios
 
 FOLDER = Path(__file__).parent.parent / "counterexamples"
 

@@ -8,12 +8,12 @@ import pytest
 
 from headwater.check.levels import Level
 from headwater.lab.explore import explore
-from headwater.lab.files import load_scenarios
 from headwater.lab.run import run
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
 from tests.algorithms.weakened_rings import ANNOUNCED, WEAKENED
+from tests.scenarios import load_scenarios
 
 FOLDER = Path(__file__).parent.parent / "counterexamples"
 

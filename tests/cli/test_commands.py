@@ -14,9 +14,9 @@ from headwater import __version__
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import PROPERTIES, Level
 from headwater.lab.library import example_names
-from headwater.protocol.trace_json import trace_from_json
 from tests.cli.commands import headwater, quick
 from tests.scenarios import counters, edited
+from tests.traces import trace_from_json
 
 LEVELS = [str(level) for level in Level]
 

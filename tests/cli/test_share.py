@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.sharing import Node
+from headwater.sharing import SharingNode
 from headwater.sharing.policies import Hybrid, Periodic
 from tests.cli.commands import failing, headwater, quick
 from tests.sharing.genes import V1, owners, rename
@@ -52,7 +52,7 @@ def test_a_new_node_takes_everything_and_follows(genes: Path) -> None:
     about, *rows = lines("query", "V1", "-c", here, "--at", "Genes=3,Variants=7")
     assert about == {"name": "V1", "versions": {"Genes": 3, "Variants": 7}}
     assert [row["count"] for row in rows] == [1, 1]
-    Node.open(here).hold("V1", {"Genes": 3, "Variants": 7})
+    SharingNode.open(here).hold("V1", {"Genes": 3, "Variants": 7})
     (done,) = lines("advance", "V1", "-c", here)
     assert (done["last"], done["inserted"], done["copies"]) == ({"Genes": 4, "Variants": 7}, 1, [])
     assert "V1 stays at (Genes 4, Variants 7)" in quick("share", "advance", "V1", "-c", here).out
@@ -63,11 +63,11 @@ def test_a_new_node_takes_everything_and_follows(genes: Path) -> None:
 def test_a_policy_is_set_from_the_command_line(genes: Path) -> None:
     for text, policy in (("hybrid:5", Hybrid(5)), ("periodic:60", Periodic(60.0))):
         quick("share", "exchange", str(genes / "N2"), "-c", str(genes / "N1"), "--policy", text)
-        assert Node.open(genes / "N1").policy.propagation == policy
+        assert SharingNode.open(genes / "N1").policy.propagation == policy
 
 
 def test_bad_objects_are_skipped_if_that_is_wanted(genes: Path) -> None:
-    n1 = Node.open(genes / "N1")
+    n1 = SharingNode.open(genes / "N1")
     (listed,) = n1.catalog.updategrams("Genes")
     path = n1.catalog.store.path(listed.address)
     path.write_bytes(path.read_bytes().replace(b"AFKAP", b"AFKAQ"))

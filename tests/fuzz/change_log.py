@@ -19,8 +19,15 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import HeadwaterError
 from headwater.protocol.transactions import Transaction, Update
-from headwater.warehouse.change_records import SEGMENT_START
-from headwater.warehouse.changes import Break, Change, ChangeLog, Place, Progress, Record, between
+from headwater.warehouse.change_records import (
+    SEGMENT_START,
+    Break,
+    Change,
+    Position,
+    PositionRecord,
+    Record,
+)
+from headwater.warehouse.changes import ChangeLog, between
 from tests.fuzz.mutations import VALUES, changed, json_text, noise, put, removed
 
 _SCHEMA = Schema.of([("id", INT), ("name", TEXT)])
@@ -44,9 +51,9 @@ def _change(number: int) -> Change:
 
 
 _BATCHES: list[list[list[Record]]] = [
-    [[_change(1)], [_change(2), _change(3), Progress({"seq": 35})]],
+    [[_change(1)], [_change(2), _change(3), PositionRecord({"seq": 35})]],
     [[Break(4, {"s.r": frozenset({"id"}), "s.q": None}, "truncated", {"seq": 40}, 4)]],
-    [[_change(5)], [Progress({"seq": 55})], [_change(6), Break(7, None, "all", {"seq": 70})]],
+    [[_change(5)], [PositionRecord({"seq": 55})], [_change(6), Break(7, None, "all", {"seq": 70})]],
 ]
 """For each runner what it appended, together each time."""
 
@@ -83,7 +90,7 @@ def _pieces(content: bytes) -> list[_Piece]:
 class ChangeLogSegments:
     def __init__(self, folder: Path, outside: Path) -> None:
         self._folder, self._outside = folder / "changes", outside
-        self._places: list[tuple[int, Place | None]] = [(0, None)]
+        self._places: list[tuple[int, Position | None]] = [(0, None)]
         for epoch, batches in enumerate(_BATCHES, 1):
             log = ChangeLog(self._folder, "s")
             log.open(epoch)
@@ -92,15 +99,15 @@ class ChangeLogSegments:
                 self._places += self._reached(batch)
             log.close()
         records = [record for batches in _BATCHES for batch in batches for record in batch]
-        self._sound = [record for record in records if not isinstance(record, Progress)]
+        self._sound = [record for record in records if not isinstance(record, PositionRecord)]
         self._files = {path.name: path.read_bytes() for path in self._folder.glob("s/*.log")}
         self.input = self._folder
 
-    def _reached(self, batch: list[Record]) -> list[tuple[int, Place | None]]:
+    def _reached(self, batch: list[Record]) -> list[tuple[int, Position | None]]:
         end = self._places[-1][0]
-        found: list[tuple[int, Place | None]] = []
+        found: list[tuple[int, Position | None]] = []
         for record in batch:
-            end = end if isinstance(record, Progress) else record.number
+            end = end if isinstance(record, PositionRecord) else record.number
             found.append((end, record.position))
         return found
 

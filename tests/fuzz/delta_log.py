@@ -122,7 +122,7 @@ class DeltaLogFiles:
 
     def _described(self, view: ViewTable, random: Random) -> None:
         assert view.schema
-        assert isinstance(view.definition, dict)
+        assert view.definition.name
         assert len(view.key) + len(view.sources) >= 0
         assert view.latest().number >= 0
         view.tail()

@@ -12,7 +12,7 @@ from random import Random
 
 from headwater.cli import share
 from headwater.errors import HeadwaterError
-from headwater.sharing import Node, Peer
+from headwater.sharing import Peer, SharingNode
 from headwater.sharing.encoding import address_of
 from headwater.sharing.signatures import Signer
 from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectFiles
@@ -44,7 +44,7 @@ class SharedObjects:
     def _start(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         shutil.copytree(self._template, self._folder)
-        self._here = Node.open(self._folder, durable=False)
+        self._here = SharingNode.open(self._folder, durable=False)
 
     def attack(self, random: Random) -> None:
         removed(self.input) if self.input != self._peer else None
@@ -89,7 +89,7 @@ class SharedObjects:
     def _used(self) -> None:
         """Something was let in: everything that can be done with it is done."""
         try:
-            here = Node.open(self._folder, durable=False)
+            here = SharingNode.open(self._folder, durable=False)
             with redirect_stdout(StringIO()):
                 share.list_command(self._folder)
                 share.list_command(self._folder, as_json=True)

@@ -11,9 +11,10 @@ from headwater.lab.schedules import parse_schedule, replayed
 from headwater.lab.simulate import simulate
 from headwater.lab.world import Move, Simulation
 from headwater.protocol.trace import Executed, Received, show_trace
-from headwater.protocol.trace_json import trace_from_json, trace_to_json
+from headwater.protocol.trace_json import trace_to_json
 from headwater.protocol.transactions import Transaction
 from tests.scenarios import counters
+from tests.traces import trace_from_json
 
 LOCAL_THEN_GLOBAL = counters("x", "xy", "y")
 

@@ -8,9 +8,8 @@ import pytest
 
 from headwater.algebra.values import Json
 from headwater.errors import ScenarioError
-from headwater.lab.files import load_scenarios
 from headwater.lab.scenario import scenario_from_json
-from tests.scenarios import GONE, edited
+from tests.scenarios import GONE, edited, load_scenarios
 
 GOOD: dict[str, Json] = {
     "relations": {

@@ -28,7 +28,8 @@ from headwater.simulation.database import Change, Database
 from headwater.sources.contract import Committed, Marked, as_it_is
 from headwater.sources.order import Answer, Deliver, Inquire, Order, Place
 from headwater.sources.subscription import Delivery
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.definition import StoredDefinition
+from headwater.warehouse.vectors import Reached, VersionVector
 
 Step = Callable[[], object]
 
@@ -71,7 +72,7 @@ class MaintainedView:
     claims: list[Claim] = field(default_factory=list)
     claimed: Counter[str] = field(default_factory=Counter)
 
-    def claim(self, vector: Vector, arrivals: Sequence[Arrival] = ()) -> None:
+    def claim(self, vector: VersionVector, arrivals: Sequence[Arrival] = ()) -> None:
         """The contents are the view at a vector, in which these were reflected last, in order."""
         ends = [(source, reached.number) for source, reached in vector.items()]
         taken = []
@@ -95,7 +96,7 @@ class Deployment:
 
     def _view(self, view: View, level: Level) -> MaintainedView:
         choice = choose(view, level)
-        plan = Plan(view, choice.manager, choice.algorithm, str(level), {})
+        plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
         places = {}
         for source in view.sources:
             order = self.sources[source].order

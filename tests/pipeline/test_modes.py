@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from headwater import Project
 from headwater.errors import InputError
 from headwater.project.example import make_project
-from headwater.sharing.node import Node
+from headwater.sharing.node import SharingNode
 from headwater.warehouse.warehouse import Warehouse
 from tests.cli.commands import PROGRAM, quick
 
@@ -137,10 +137,10 @@ def test_what_an_earlier_version_left_open_is_closed(project: Path, spark: Spark
 
 
 def test_a_node_publishes_to_those_who_may_enter_its_folder(tmp_path: Path) -> None:
-    Node.create(tmp_path / "mine", "mine", "shared")
+    SharingNode.create(tmp_path / "mine", "mine", "shared")
     assert readable(tmp_path / "mine") == []
     (tmp_path / "ours").mkdir(mode=0o755)
-    Node.create(tmp_path / "ours", "ours", "shared")
+    SharingNode.create(tmp_path / "ours", "ours", "shared")
     found = {path.name for path in readable(tmp_path / "ours")}
     assert {"objects", "node.json"} <= found
     assert found.isdisjoint({"held", "temporary", "lock"})

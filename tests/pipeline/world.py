@@ -25,9 +25,10 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
 from headwater.embedded.postgres import PostgresServer
-from headwater.warehouse.changes import Change, ChangeLog
-from headwater.warehouse.commits import Commit
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.change_records import Change
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
 VIEWS = {
@@ -338,7 +339,7 @@ class Oracle:
             },
         )
 
-    def at_vector(self, view: View, vector: Vector) -> Rows:
+    def at_vector(self, view: View, vector: VersionVector) -> Rows:
         assert all(not reached.also for reached in vector.values())
         return self.at(view, {source: reached.number for source, reached in vector.items()})
 
@@ -348,7 +349,7 @@ class Oracle:
         for name, states in self._states.items():
             assert states[-1] == contents[name].only(self._schemas[name])
 
-    def check_view(self, name: str) -> list[Commit]:
+    def check_view(self, name: str) -> list[ViewCommit]:
         """Every version of a view is right at its vector, and vectors only grow."""
         view = self.view(name)
         table = self.shop.warehouse.view(name)
@@ -369,7 +370,7 @@ class Oracle:
             source: len(self.changes[source]) for source in vector
         }
 
-    def check_complete(self, name: str, commits: Sequence[Commit]) -> None:
+    def check_complete(self, name: str, commits: Sequence[ViewCommit]) -> None:
         """No commit takes in more than one transaction that changes the view."""
         view = self.view(name)
         for before, after in pairwise(commits):
@@ -392,5 +393,5 @@ class Oracle:
         return fewest[tuple(end[source] for source in start)]
 
 
-def _numbers(vector: Vector) -> dict[str, int]:
+def _numbers(vector: VersionVector) -> dict[str, int]:
     return {source: reached.number for source, reached in vector.items()}

@@ -3,19 +3,22 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import headwater
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.values import INT, TEXT, Json, decimal_type
+from headwater.algebra.values import INT, TEXT, decimal_type
 from headwater.check.levels import Level
 from headwater.errors import InputError, SourceError
+from headwater.project.differences import describe_difference
 from headwater.project.inspection import probes
-from headwater.project.project import Project, definition_json, describe_difference
+from headwater.project.project import Project
 from headwater.project.settings import ProjectError
 from headwater.project.view_files import read_view_file
+from headwater.warehouse.definition import StoredDefinition
 
 TOML = """
 [sources.crm]
@@ -189,10 +192,10 @@ ORDERS = Relation("shop.orders", "shop", Schema.of([("id", INT), ("price", INT)]
 QUERY = "CREATE MATERIALIZED VIEW v AS SELECT id, price FROM shop.orders WHERE price > 1"
 
 
-def described(folder: Path, text: str = QUERY, relation: Relation = ORDERS) -> dict[str, Json]:
+def described(folder: Path, text: str = QUERY, relation: Relation = ORDERS) -> StoredDefinition:
     path = folder / "v.sql"
     path.write_text(text)
-    return definition_json(read_view_file(path).define([relation]))
+    return read_view_file(path).define([relation]).stored
 
 
 def orders(*columns: tuple[str, object], key: tuple[str, ...] = ("id",)) -> Relation:
@@ -220,7 +223,8 @@ def test_a_changed_select_asks_for_a_reload(tmp_path: Path) -> None:
 
 
 def test_a_select_that_was_stored_in_another_format_is_the_same(tmp_path: Path) -> None:
-    stored = {**described(tmp_path), "select": "select id,price\nfrom shop.orders where price>1"}
+    select = "select id,price\nfrom shop.orders where price>1"
+    stored = replace(described(tmp_path), select=select)
     assert describe_difference(stored, described(tmp_path)) is None
 
 

@@ -24,7 +24,6 @@ from headwater.algebra.values import (
     Value,
     decimal_type,
 )
-from headwater.errors import InputError
 from headwater.lab.generate import KINDS, Shape, generate
 from headwater.lab.library import example
 from headwater.lab.run import run
@@ -33,7 +32,6 @@ from headwater.lab.simulate import simulate
 from headwater.protocol.trace import (
     Answered,
     Evaluated,
-    Executed,
     Received,
     Sent,
     Showed,
@@ -41,9 +39,9 @@ from headwater.protocol.trace import (
     Waited,
     show_trace,
 )
-from headwater.protocol.trace_json import trace_from_json, trace_to_json
+from headwater.protocol.trace_json import trace_to_json
 from headwater.protocol.transactions import Transaction, Update, joined, show_transaction
-from tests.scenarios import GONE, edited
+from tests.traces import trace_from_json
 
 R = Schema.of([("A", INT), ("B", TEXT)])
 
@@ -95,46 +93,6 @@ def test_every_kind_of_value_is_saved_and_loaded(kind: Any, value: Value) -> Non
     state = Rows(Schema.of([("v", kind)]), {(value,): 2})
     trace = Trace(state, (Showed(state, ("T1",)), Waited()))
     assert trace_from_json(json.loads(json.dumps(trace_to_json(trace)))) == trace
-
-
-SAVED = trace_to_json(
-    Trace(
-        rows(),
-        (
-            Executed("x", transaction(rows((1, "a")))),
-            Received(transaction(rows((1, "a")))),
-            Sent("x", "Q1", ("r",), 1),
-            Evaluated("x", "Q1", (rows((1, "a")),)),
-            Answered("x", "Q1", (rows((1, "a")),)),
-            Showed(rows((1, "a")), ("T1",)),
-        ),
-    )
-)
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("initial",), GONE),
-        (("initial",), 5),
-        (("entries",), None),
-        (("initial", "columns", 0, 1), "integers"),
-        (("initial", "columns", 0, 1), 5),
-        (("initial", "columns", 0), ["A"]),
-        (("initial", "columns", 1, 0), "A"),
-        (("initial", "rows"), [[[1], 1]]),
-        (("initial", "rows"), [[["a", "a"], 1]]),
-        (("entries", 0, "did"), "guessed"),
-        (("entries", 0, "did"), GONE),
-        (("entries", 0), "executed"),
-        (("entries", 0, "transaction"), GONE),
-        (("entries", 2, "queries"), GONE),
-        (("entries", 3, "results"), 1),
-    ],
-)
-def test_what_is_no_trace_is_refused(path: tuple[str | int, ...], value: object) -> None:
-    with pytest.raises(InputError, match="This is not a saved trace"):
-        trace_from_json(edited(SAVED, path, value))
 
 
 # Printing

@@ -9,7 +9,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT, TEXT, Row, Type, Value
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
@@ -39,8 +39,8 @@ def in_memory(rows: Rows) -> Rows:
 class Case:
     """A view, views that contain it, and every version of R, S and T."""
 
-    view: Definition
-    wider: tuple[Definition, Definition]
+    view: SharedView
+    wider: tuple[SharedView, SharedView]
     states: dict[str, list[Rows]]
     steps: dict[str, list[Updategram]]
     lift: Lift
@@ -82,13 +82,13 @@ def random_case(seed: int, *, sets: bool, lift: Lift = in_memory) -> Case:
     return Case(view, (wider[0], wider[1]), states, steps, lift)
 
 
-def _view(random: Random, name: str, conditions: list[str]) -> Definition:
+def _view(random: Random, name: str, conditions: list[str]) -> SharedView:
     outputs = random.sample(COLUMNS, random.randint(1, 4))
     shown = ", ".join(f"{output} AS o{at}" for at, output in enumerate(outputs))
     tables = random.sample(["R", "S", "T"], 3)
     where = " AND ".join(f"({condition})" for condition in conditions)
     sql = f"SELECT {shown} FROM {', '.join(tables)} WHERE {where}"
-    return Definition.parse(name, sql, RELATIONS)
+    return SharedView.parse(name, sql, RELATIONS)
 
 
 def _history(random: Random, relation: Relation, sets: bool) -> tuple[list[Rows], list[Updategram]]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headwater.sharing import Node, Policy
+from headwater.sharing import Policy, SharingNode
 
 GENES = {"GeneID": "int", "GeneName": "text", "ChromosomeLocus": "text"}
 VARIANTS = {"VariantID": "int", "GeneID": "int", "Sequence": "text", "Frequency": "float"}
@@ -16,11 +16,11 @@ V3 = """SELECT v.VariantID, Sequence, ProteinID
 FROM Variants AS v JOIN Proteins AS p ON v.VariantID = p.VariantID"""
 
 
-def node(folder: Path, name: str, policy: Policy | None = None) -> Node:
-    return Node.create(folder / name, name, "genes", policy, durable=False)
+def node(folder: Path, name: str, policy: Policy | None = None) -> SharingNode:
+    return SharingNode.create(folder / name, name, "genes", policy, durable=False)
 
 
-def owners(folder: Path) -> tuple[Node, Node, Node]:
+def owners(folder: Path) -> tuple[SharingNode, SharingNode, SharingNode]:
     """The nodes of the base relations, which know of each other."""
     n1, n2, n3 = (node(folder, name) for name in ("N1", "N2", "N3"))
     genes = [(42, "PRNC", "17q2"), (7, "BRCA2", "13q13")]
@@ -34,14 +34,14 @@ def owners(folder: Path) -> tuple[Node, Node, Node]:
     return n1, n2, n3
 
 
-def rename(n1: Node) -> None:
+def rename(n1: SharingNode) -> None:
     """Example 2.2: PRNC becomes AFKAP."""
     n1.update("Genes", modified=[((42, "PRNC", "17q2"), (42, "AFKAP", "17q2"))])
 
 
-def without_copies(at: Node) -> Node:
+def without_copies(at: SharingNode) -> SharingNode:
     """The node, when contents of base relations have been taken away from it."""
     for relation in at.catalog.relations:
         for listed in at.catalog.contents(relation):
             at.catalog.store.path(listed.address).unlink()
-    return Node.open(at.catalog.store.folder, durable=False)
+    return SharingNode.open(at.catalog.store.folder, durable=False)

@@ -11,7 +11,7 @@ from headwater.algebra.rows import Rows
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.containment import is_contained
-from headwater.sharing.definitions import Definition
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from tests.sharing.cases import LAST, Case
@@ -19,7 +19,7 @@ from tests.sharing.cases import LAST, Case
 S_AT, T_AT = 1, 2
 
 
-def booster(case: Case, view: Definition, of: str, first: int, last: int) -> Booster:
+def booster(case: Case, view: SharedView, of: str, first: int, last: int) -> Booster:
     at = {"S": S_AT, "T": T_AT}[of]
     return rules.a3(view, case.updategram("R", first, last), case.contents(of, at))
 
@@ -32,7 +32,7 @@ def covers(found: Booster, exact: Booster, universe: Rows) -> None:
         assert universe.count(row) == count
 
 
-def joined_exactly(case: Case, view: Definition, first: int, last: int) -> tuple[Booster, Rows]:
+def joined_exactly(case: Case, view: SharedView, first: int, last: int) -> tuple[Booster, Rows]:
     """beta_V(mu_R, S x_V T) by its definition, and S x_V T."""
     names = view.ordered(("S", "T"))
     rows = {
@@ -197,7 +197,7 @@ def through(case: Case) -> None:
     assert not together.through
 
 
-def whole_of(case: Case, view: Definition) -> Updategram:
+def whole_of(case: Case, view: SharedView) -> Updategram:
     return rules.a1(view, case.updategram("R", 0, LAST), case.contents("S", S_AT))
 
 

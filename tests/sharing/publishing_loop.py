@@ -5,11 +5,11 @@ Usage: publishing_loop.py FOLDER. Version n of the relation has the one row (n).
 
 import sys
 
-from headwater.sharing import Node
+from headwater.sharing import SharingNode
 
 
 def main(folder: str) -> None:
-    node = Node.open(folder, durable=False)
+    node = SharingNode.open(folder, durable=False)
     while True:
         current = node.catalog.newest("numbers")
         node.update("numbers", inserted=[(current + 1,)], deleted=[(current,)])

@@ -24,17 +24,17 @@ from headwater.errors import InputError
 from headwater.sharing import (
     DamagedObjectError,
     Limits,
-    Node,
     Peer,
     SharingError,
+    SharingNode,
     UntrustedObjectError,
     Updategram,
     Versions,
 )
 from headwater.sharing.booster import Booster
-from headwater.sharing.definitions import Definition
 from headwater.sharing.encoding import address_of, decode, encode
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.signatures import Signer
 from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectFiles
 from headwater.sharing.versions import Interval
@@ -59,7 +59,7 @@ def no_hang() -> Iterator[None]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Node:
+def here(tmp_path: Path) -> SharingNode:
     """The node that is attacked, which knows N1 to N3 and owns nothing."""
     n1, *_ = owners(tmp_path)
     rename(n1)
@@ -69,23 +69,23 @@ def here(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def peer(here: Node) -> Path:
+def peer(here: SharingNode) -> Path:
     """The folder of N1 as it is found at somebody else's: without its private key."""
     folder = here.catalog.store.folder.parent / "N1"
-    n1 = Node.open(folder, durable=False)
+    n1 = SharingNode.open(folder, durable=False)
     n1.update("Genes", inserted=[(8, "NEW", "1p1")])
     (folder / PRIVATE_FILE).rename(folder.parent / "N1.key")
     return folder
 
 
-def exchange(here: Node, peer: Path, *options: str) -> Result:
+def exchange(here: SharingNode, peer: Path, *options: str) -> Result:
     arguments = ["share", "exchange", str(peer), "-c", str(here.catalog.store.folder)]
     return quick(*arguments, *options)
 
 
 def newest(peer: Path) -> Path:
     """The file of the object that N1 made last, the updategram to version 5."""
-    catalog = Node.open(peer).catalog
+    catalog = SharingNode.open(peer).catalog
     (last,) = [u for u in catalog.updategrams("Genes") if u.last["Genes"] == 5]
     return catalog.store.path(last.address)
 
@@ -123,9 +123,9 @@ def genes(first: int, last: int, *rows: tuple[int, str, str]) -> Updategram:
 # Nothing is changed in a folder of somebody else, and nothing through it
 
 
-@pytest.mark.parametrize("place", ["temporary", "held", "lock"])
+@pytest.mark.parametrize("place", ["held", "lock"])
 def test_nothing_is_deleted_or_made_through_links_in_a_peers_folder(
-    tmp_path: Path, here: Node, peer: Path, place: str
+    tmp_path: Path, here: SharingNode, peer: Path, place: str
 ) -> None:
     documents = tmp_path / "documents"
     (documents / "inner").mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_nothing_is_deleted_or_made_through_links_in_a_peers_folder(
 
 
 def test_a_folder_of_objects_that_is_a_link_is_not_entered(
-    tmp_path: Path, here: Node, peer: Path
+    tmp_path: Path, here: SharingNode, peer: Path
 ) -> None:
     part = newest(peer).parent
     part.rename(tmp_path / "elsewhere")
@@ -154,8 +154,8 @@ def test_a_folder_of_objects_that_is_a_link_is_not_entered(
         exchange(here, peer)
 
 
-def test_a_folder_that_is_not_ones_own_stays_as_it_is(here: Node, peer: Path) -> None:
-    shutil.rmtree(peer / "temporary")
+def test_a_folder_that_is_not_ones_own_stays_as_it_is(here: SharingNode, peer: Path) -> None:
+    shutil.rmtree(peer / "held")
     before = everything(peer)
     taken, not_given = exchange(here, peer).out.splitlines()
     assert taken == "✓ N1 to N4: 1 updategram"
@@ -164,22 +164,22 @@ def test_a_folder_that_is_not_ones_own_stays_as_it_is(here: Node, peer: Path) ->
     assert everything(peer) == before
 
 
-def test_a_peer_that_keeps_its_lock_does_not_hold_up_anybody(here: Node, peer: Path) -> None:
-    with Node.open(peer).catalog.store.locked():
+def test_a_peer_that_keeps_its_lock_does_not_hold_up_anybody(here: SharingNode, peer: Path) -> None:
+    with SharingNode.open(peer).catalog.store.locked():
         assert exchange(here, peer).code == 0
 
 
 def test_a_folder_with_a_key_and_links_is_not_written_through(
-    tmp_path: Path, here: Node, peer: Path
+    tmp_path: Path, here: SharingNode, peer: Path
 ) -> None:
     """The attacker sends the key along, so that the folder looks like one's own."""
     (peer.parent / "N1.key").rename(peer / PRIVATE_FILE)
     (tmp_path / "documents").mkdir()
-    shutil.rmtree(peer / "temporary")
-    (peer / "temporary").symlink_to(tmp_path / "documents")
+    shutil.rmtree(peer / "held")
+    (peer / "held").symlink_to(tmp_path / "documents")
     done = exchange(here, peer, "--skip-bad")
     assert "✗ N1: The shared object" in done.out
-    assert "temporary is damaged" in done.out
+    assert "held is damaged" in done.out
     assert list((tmp_path / "documents").iterdir()) == []
 
 
@@ -243,7 +243,7 @@ def first_line(line: bytes) -> Callable[[Path], None]:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_bad_file_is_one_sentence_and_can_be_skipped(
-    here: Node,
+    here: SharingNode,
     peer: Path,
     damage: Callable[[Path], None],
     reason: str,
@@ -288,7 +288,7 @@ def content_of(path: Path) -> bytes:
     ],
 )
 def test_a_malformed_object_is_one_sentence_and_can_be_skipped(
-    here: Node, peer: Path, old: bytes, new: bytes
+    here: SharingNode, peer: Path, old: bytes, new: bytes
 ) -> None:
     """It is signed by N1 itself: that a node is who it says does not make it harmless."""
     path = newest(peer)
@@ -302,7 +302,7 @@ def test_a_malformed_object_is_one_sentence_and_can_be_skipped(
     assert done.code == 0
     assert f"✗ {bad[:12]}: " in done.out
     assert max(map(len, done.out.splitlines())) < 1000
-    assert Node.open(here.catalog.store.folder).catalog.addresses() == before
+    assert SharingNode.open(here.catalog.store.folder).catalog.addresses() == before
 
 
 @pytest.mark.parametrize(
@@ -317,9 +317,9 @@ def test_a_malformed_object_is_one_sentence_and_can_be_skipped(
     ids=["parentheses", "sum", "conditions", "long", "broken"],
 )
 def test_a_view_that_takes_too_long_to_understand_is_refused(
-    here: Node, peer: Path, sql: str
+    here: SharingNode, peer: Path, sql: str
 ) -> None:
-    relation = Node.open(peer).catalog.relation("Genes").relation
+    relation = SharingNode.open(peer).catalog.relation("Genes").relation
     columns = [[c.name, str(c.type)] for c in relation.schema.columns]
     known = {"name": "Genes", "source": "N1", "columns": columns, "key": ["GeneID"]}
     manifest = {"format": 1, "kind": "view", "name": "V", "sql": sql, "relations": [known],
@@ -343,7 +343,7 @@ def test_a_view_that_takes_too_long_to_understand_is_refused(
     ],
 )
 def test_a_public_file_that_cannot_be_read_is_one_sentence(
-    here: Node, peer: Path, content: bytes
+    here: SharingNode, peer: Path, content: bytes
 ) -> None:
     (peer / "node.json").write_bytes(content)
     with pytest.raises(InputError, match=r"node\.json cannot be read"):
@@ -352,14 +352,16 @@ def test_a_public_file_that_cannot_be_read_is_one_sentence(
 
 @pytest.mark.parametrize("damage", [fifo, link("/dev/zero"), giant])
 def test_a_public_file_that_is_no_file_is_one_sentence(
-    here: Node, peer: Path, damage: Callable[[Path], None]
+    here: SharingNode, peer: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(peer / "node.json")
     with pytest.raises(InputError, match=r"node\.json cannot be read"):
         exchange(here, peer)
 
 
-def test_more_than_is_taken_at_once_is_left_for_the_next_time(here: Node, peer: Path) -> None:
+def test_more_than_is_taken_at_once_is_left_for_the_next_time(
+    here: SharingNode, peer: Path
+) -> None:
     n1 = Peer(peer)
     (copied, again) = (
         here.take(n1, skip_bad=True, limits=limits) for limits in (Limits(objects=0), Limits())
@@ -389,13 +391,15 @@ def boosted(peer: Path, condition: str, text: str) -> str:
     for relation in (r, s):
         forged(peer, RelationEntry(relation, "N1"), "N1", signer)
     sql = f"SELECT R.id, S.note FROM R JOIN S ON R.id = S.id WHERE {condition}"
-    view = Definition.parse("V", sql, [r, s])
+    view = SharedView.parse("V", sql, [r, s])
     rows = Rows(view.columns(("S",)), {(1, text): 1})
     booster = Booster(view, Interval("R", 1, 2), ("S",), Versions({"S": 1}), rows)
     return forged(peer, booster, "N1", signer)
 
 
-def test_a_condition_that_takes_long_to_decide_holds_nobody_up(here: Node, peer: Path) -> None:
+def test_a_condition_that_takes_long_to_decide_holds_nobody_up(
+    here: SharingNode, peer: Path
+) -> None:
     bad = boosted(peer, f"S.note LIKE '{'%a' * 8}%b'", "a" * 2000)
     done = exchange(here, peer, "--skip-bad")
     assert f"✗ {bad[:12]}: " in done.out
@@ -412,7 +416,7 @@ def test_a_condition_that_takes_long_to_decide_holds_nobody_up(here: Node, peer:
     ids=["CONCAT", "||", "LIKE"],
 )
 def test_a_condition_that_makes_much_of_a_row_is_refused_before_it_is_evaluated(
-    here: Node, peer: Path, condition: str, words: str
+    here: SharingNode, peer: Path, condition: str, words: str
 ) -> None:
     bad = boosted(peer, condition, "a" * 2_000_000)
     done = exchange(here, peer, "--skip-bad")
@@ -421,7 +425,7 @@ def test_a_condition_that_makes_much_of_a_row_is_refused_before_it_is_evaluated(
 
 
 def test_a_booster_that_takes_too_long_to_judge_is_refused(
-    here: Node, peer: Path, monkeypatch: pytest.MonkeyPatch
+    here: SharingNode, peer: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.sharing.validation.MOST_CHECK_SECONDS", -1.0)
     bad = boosted(peer, "S.note LIKE '%a%'", "a")
@@ -430,17 +434,17 @@ def test_a_booster_that_takes_too_long_to_judge_is_refused(
     assert "s to check" in " ".join(done.out.split())
 
 
-def test_a_condition_on_texts_that_fits_its_rows_is_taken(here: Node, peer: Path) -> None:
+def test_a_condition_on_texts_that_fits_its_rows_is_taken(here: SharingNode, peer: Path) -> None:
     boosted(peer, "LENGTH(S.note || S.note) > 0 AND S.note LIKE '%a_a%'", "a" * 100_000)
     assert exchange(here, peer).code == 0
-    assert len(Node.open(here.catalog.store.folder).catalog.boosters()) == 1
+    assert len(SharingNode.open(here.catalog.store.folder).catalog.boosters()) == 1
 
 
 # How much is taken
 
 
 def test_more_values_than_are_taken_at_once_are_left_for_the_next_time(
-    here: Node, peer: Path
+    here: SharingNode, peer: Path
 ) -> None:
     few = exchange(here, peer, "--skip-bad", "--most-values", "1")
     assert "more than 1 values" in " ".join(few.out.split())
@@ -450,7 +454,7 @@ def test_more_values_than_are_taken_at_once_are_left_for_the_next_time(
 
 
 def test_updategrams_that_do_the_same_are_not_compared_each_with_each(
-    here: Node, peer: Path, monkeypatch: pytest.MonkeyPatch
+    here: SharingNode, peer: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = Signer((peer.parent / "N1.key").read_bytes())
     for number in range(40):
@@ -467,7 +471,7 @@ def test_updategrams_that_do_the_same_are_not_compared_each_with_each(
     assert len(made) < 200
 
 
-def test_a_line_with_more_values_than_columns_is_not_read(here: Node, peer: Path) -> None:
+def test_a_line_with_more_values_than_columns_is_not_read(here: SharingNode, peer: Path) -> None:
     values = ",".join(['"x"'] * 500_000)
     head = '{"columns":[["id","int"]],"first":{"Genes":5},"format":1,"kind":"updategram"'
     rest = ',"last":{"Genes":6},"rows":1,"subject":"Genes"}'
@@ -525,7 +529,7 @@ def test_an_updategram_forged_in_my_own_name_is_refused(tmp_path: Path, signed: 
     ("signer", "words"), [(None, "is not signed"), (Signer(), "was not signed by node N1")]
 )
 def test_an_updategram_forged_in_the_name_of_another_is_refused(
-    here: Node, peer: Path, signer: Signer | None, words: str
+    here: SharingNode, peer: Path, signer: Signer | None, words: str
 ) -> None:
     carrier = node(peer.parent, "N7")
     forged(carrier.catalog.store.folder, genes(4, 5, (666, "EVIL", "x")), "N1", signer)
@@ -537,18 +541,18 @@ def test_an_updategram_forged_in_the_name_of_another_is_refused(
     assert here.catalog.newest("Genes") == 4
 
 
-def test_a_signature_does_not_serve_for_another_object(here: Node, peer: Path) -> None:
+def test_a_signature_does_not_serve_for_another_object(here: SharingNode, peer: Path) -> None:
     path = newest(peer)
     signature = json.loads(path.read_bytes().partition(b"\n")[0])["signature"]
     path.unlink()
     content = encode(genes(4, 5, (666, "EVIL", "x")))
     envelope = Envelope("genes", "N1", address_of(content), signature)
-    Node.open(peer).catalog.store.add(envelope, content)
+    SharingNode.open(peer).catalog.store.add(envelope, content)
     with refused("was not signed by node N1"):
         exchange(here, peer)
 
 
-def test_a_node_with_another_key_than_before_is_refused(here: Node, peer: Path) -> None:
+def test_a_node_with_another_key_than_before_is_refused(here: SharingNode, peer: Path) -> None:
     twin = node(peer.parent / "elsewhere", "N1")
     with refused("Node N1 has another key"):
         exchange(here, twin.catalog.store.folder, "--skip-bad")
@@ -560,7 +564,9 @@ def test_a_node_with_another_key_than_before_is_refused(here: Node, peer: Path) 
         exchange(here, peer, "--trust", str(twin.catalog.store.folder / "node.json"))
 
 
-def test_a_node_cannot_be_introduced_with_a_key_that_is_not_its_own(here: Node, peer: Path) -> None:
+def test_a_node_cannot_be_introduced_with_a_key_that_is_not_its_own(
+    here: SharingNode, peer: Path
+) -> None:
     """Else somebody could claim the objects that another has signed."""
     carrier, other = node(peer.parent, "N7"), Signer()
     forged(carrier.catalog.store.folder, NodeEntry("N8", other.public), "N8", Signer())
@@ -605,9 +611,9 @@ def test_the_private_key_is_for_its_user_only(tmp_path: Path) -> None:
     )
 
 
-def test_a_copy_of_a_node_without_its_key_publishes_nothing(here: Node, peer: Path) -> None:
+def test_a_copy_of_a_node_without_its_key_publishes_nothing(here: SharingNode, peer: Path) -> None:
     with pytest.raises(InputError, match="is not this user's own"):
-        Node.open(peer).update("Genes", inserted=[(9, "x", "y")])
+        SharingNode.open(peer).update("Genes", inserted=[(9, "x", "y")])
 
 
 def old(folder: Path) -> None:
@@ -632,10 +638,10 @@ def test_a_node_of_an_old_release_gets_a_key_and_signs_what_it_made(tmp_path: Pa
     fresh = node(tmp_path, "N2")
     with refused("is not signed"):
         exchange(fresh, tmp_path / "N1")
-    assert Node.open(tmp_path / "N1").query("R").rows == first.query("R").rows
-    Node.open(tmp_path / "N1").update("R", inserted=[(2,)])
+    assert SharingNode.open(tmp_path / "N1").query("R").rows == first.query("R").rows
+    SharingNode.open(tmp_path / "N1").update("R", inserted=[(2,)])
     assert "1 updategram" in exchange(fresh, tmp_path / "N1").out
-    assert Node.open(tmp_path / "N2").query("R", {"R": 1}).rows.count((2,)) == 1
+    assert SharingNode.open(tmp_path / "N2").query("R", {"R": 1}).rows.count((2,)) == 1
 
 
 def test_unsigned_objects_are_taken_where_that_is_said(tmp_path: Path) -> None:
@@ -646,4 +652,4 @@ def test_unsigned_objects_are_taken_where_that_is_said(tmp_path: Path) -> None:
     relation = Relation("S", "N2", Schema.of([("k", parse_type("int"))]), ())
     forged(tmp_path / "N1", RelationEntry(relation, "N2"), "N2", None)
     with refused("in the name of N2, this node"):
-        exchange(Node.open(tmp_path / "N2"), tmp_path / "N1", "--unsigned")
+        exchange(SharingNode.open(tmp_path / "N2"), tmp_path / "N1", "--unsigned")

@@ -17,8 +17,8 @@ from headwater.errors import ExpressionError
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
 from headwater.sharing.errors import PreconditionError
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 
 R = Relation("R", "x", Schema.of([("a", INT), ("b", INT)]))
@@ -29,8 +29,8 @@ Tuples = Iterable[Sequence[object]]
 
 def view(
     where: str, outputs: str = "R.b, S.c", tables: str = "R, S", name: str = "V"
-) -> Definition:
-    return Definition.parse(name, f"SELECT {outputs} FROM {tables} WHERE {where}", (R, S, T))
+) -> SharedView:
+    return SharedView.parse(name, f"SELECT {outputs} FROM {tables} WHERE {where}", (R, S, T))
 
 
 def mu(first: int, last: int, plus: Tuples = (), minus: Tuples = ()) -> Updategram:

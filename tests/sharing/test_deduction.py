@@ -12,17 +12,17 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT, TEXT, Row, decimal_type
 from headwater.errors import UnsupportedViewError
 from headwater.sharing.containment import is_contained
-from headwater.sharing.definitions import Definition
+from headwater.sharing.shared_views import SharedView
 from tests.sharing.cases import CONDITIONS, RELATIONS
 
 P = Relation("P", "x", Schema.of([("a", INT), ("b", INT), ("p", decimal_type(6, 2)), ("t", TEXT)]))
 Q = Relation("Q", "y", Schema.of([("a", INT), ("c", INT), ("t", TEXT)]))
 
 
-def view(where: str, name: str = "V", known: tuple[Relation, ...] = (P, Q)) -> Definition:
+def view(where: str, name: str = "V", known: tuple[Relation, ...] = (P, Q)) -> SharedView:
     tables = ", ".join(relation.name for relation in known)
     sql = f"SELECT {known[0].name}.a AS o FROM {tables} WHERE {where}"
-    return Definition.parse(name, sql, known)
+    return SharedView.parse(name, sql, known)
 
 
 CONTAINED = [
@@ -81,7 +81,7 @@ def test_parts_that_may_fail_are_left_to_the_end() -> None:
 
 
 def test_conditions_are_closed_over_a_third_relation() -> None:
-    wide = Definition.parse(
+    wide = SharedView.parse(
         "V", "SELECT R.b FROM R, S, T WHERE R.a = T.b AND T.b = S.a AND S.c < T.c AND T.c < 2",
         RELATIONS,
     )  # fmt: skip
@@ -94,12 +94,12 @@ def test_conditions_are_closed_over_a_third_relation() -> None:
 
 def test_a_view_that_reads_a_relation_twice_cannot_be_shared() -> None:
     with pytest.raises(UnsupportedViewError, match="reads P twice"):
-        Definition.parse("V", "SELECT x.a FROM P AS x JOIN P AS y ON x.a = y.b", [P])
+        SharedView.parse("V", "SELECT x.a FROM P AS x JOIN P AS y ON x.a = y.b", [P])
 
 
 def test_a_sum_of_selects_cannot_be_shared() -> None:
     with pytest.raises(UnsupportedViewError, match="View V is a UNION ALL"):
-        Definition.parse("V", "SELECT a FROM P UNION ALL SELECT b FROM P", [P])
+        SharedView.parse("V", "SELECT a FROM P UNION ALL SELECT b FROM P", [P])
 
 
 # Against every row of a small domain
@@ -110,11 +110,11 @@ ROWS: dict[str, list[Row]] = {
 }
 
 
-def satisfied(definition: Definition, rows: dict[str, Rows]) -> bool:
+def satisfied(definition: SharedView, rows: dict[str, Rows]) -> bool:
     return bool(definition.joined([((name,), found) for name, found in rows.items()]))
 
 
-def row_of(random: Random, name: str, definition: Definition) -> Rows:
+def row_of(random: Random, name: str, definition: SharedView) -> Rows:
     return Rows(definition.columns((name,)), {random.choice(ROWS[name]): 1})
 
 

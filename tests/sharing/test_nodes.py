@@ -12,14 +12,14 @@ from headwater.sharing import (
     Boosters,
     Contents,
     Eager,
-    GapError,
     Hybrid,
     MisfitError,
     MissingBoosterError,
     MissingContentsError,
-    Node,
     Periodic,
     Policy,
+    SharingNode,
+    VersionGapError,
     Versions,
 )
 from tests.sharing.genes import GENES, V1, V2, V3, node, owners, rename, without_copies
@@ -27,7 +27,7 @@ from tests.sharing.genes import GENES, V1, V2, V3, node, owners, rename, without
 VIEWS = {"V1": V1, "V2": V2, "V3": V3}
 
 
-def counselor(folder: Path, *others: Node) -> Node:
+def counselor(folder: Path, *others: SharingNode) -> SharingNode:
     """A node that holds V1 and knows what the others publish."""
     n4 = node(folder, "N4")
     for other in others:
@@ -56,7 +56,7 @@ def test_a_view_advances_by_an_updategram_and_a_booster(tmp_path: Path) -> None:
     assert (42, "AFKAP", 1, 0.2) in set(n4.query("V1").rows)
 
 
-def random_change(random: Random, owner: Node, name: str) -> None:
+def random_change(random: Random, owner: SharingNode, name: str) -> None:
     """A new row, a row less, or a modified row, often one that came and goes again."""
     held = owner.held(name)
     assert held is not None
@@ -73,7 +73,7 @@ def random_change(random: Random, owner: Node, name: str) -> None:
             owner.update(name, modified=[(old, (old[0], *other[1:]))])
 
 
-def recomputed(owned: dict[str, Node], view: str, versions: Versions) -> Contents:
+def recomputed(owned: dict[str, SharingNode], view: str, versions: Versions) -> Contents:
     """The oracle: the view computed from the owners' rows."""
     definition = next(iter(owned.values())).catalog.view(view)
     state = {r: owned[r].query(r, {r: versions[r]}).rows for r in definition.relations}
@@ -214,7 +214,7 @@ def test_a_hybrid_node_leaves_large_changes_and_a_periodic_one_young_views(tmp_p
     assert held.versions["Genes"] == 4
     n4.set_policy(Policy(Periodic(every_s=3600.0)))
     assert n4.query("V1").versions["Genes"] == 4
-    when = n4.catalog.store.held()["V1"].stat().st_mtime + 3601.0
+    when = n4.catalog.store.held()["V1"].modified() + 3601.0
     assert [done.last["Genes"] for done in n4.follow("tick", when)] == [5]
 
 
@@ -235,10 +235,10 @@ def test_boosters_come_about_on_the_way_if_the_policy_asks(tmp_path: Path) -> No
 
 def test_a_policy_is_kept_with_the_node(tmp_path: Path) -> None:
     made = node(tmp_path, "N1", Policy(Hybrid(5), Boosters(("V1",), 9), "transaction"))
-    assert Node.open(made.catalog.store.folder).policy == made.policy
+    assert SharingNode.open(made.catalog.store.folder).policy == made.policy
     (made.catalog.store.folder / "node.json").write_text('{"node": "N1", "system": "s"}')
     with pytest.raises(InputError, match="policy"):
-        Node.open(made.catalog.store.folder)
+        SharingNode.open(made.catalog.store.folder)
 
 
 # Bad input: nothing is applied
@@ -251,11 +251,11 @@ def test_a_gap_in_the_versions_is_named(tmp_path: Path) -> None:
         n1.update("Genes", inserted=[(1000 + n1.catalog.newest("Genes"), "x", "y")])
     (middle,) = [u for u in n1.catalog.updategrams("Genes") if u.first["Genes"] == 4]
     n1.catalog.store.path(middle.address).unlink()
-    n4.exchange(Node.open(n1.catalog.store.folder, durable=False))
+    n4.exchange(SharingNode.open(n1.catalog.store.folder, durable=False))
     before = n4.held("V1")
-    with pytest.raises(GapError, match="lead up to 4, and the next starts at 5"):
+    with pytest.raises(VersionGapError, match="lead up to 4, and the next starts at 5"):
         n4.advance("V1", {"Genes": 6})
-    with pytest.raises(GapError, match="from version 3 to 9: updategrams lead up to 4, and"):
+    with pytest.raises(VersionGapError, match="from version 3 to 9: updategrams lead up to 4, and"):
         n4.query("Genes", {"Genes": 9})
     assert n4.held("V1") == before
 
@@ -269,11 +269,11 @@ def test_overlapping_updategrams_do_not_lead_on(tmp_path: Path) -> None:
     steps = [n1.catalog.load_updategram(entry) for entry in entries]
     for entry in entries:
         n1.catalog.store.path(entry.address).unlink()
-    n1 = Node.open(n1.catalog.store.folder, durable=False)
+    n1 = SharingNode.open(n1.catalog.store.folder, durable=False)
     n1.catalog.add(steps[0].then(steps[1]))
     n1.catalog.add(steps[1].then(steps[2]).then(steps[3]))
     n4.exchange(n1)
-    with pytest.raises(GapError, match="the next, 4 to 7, overlaps"):
+    with pytest.raises(VersionGapError, match="the next, 4 to 7, overlaps"):
         n4.advance("V1", {"Genes": 7})
     assert n4.advance("V1", {"Genes": 5}).last["Genes"] == 5
 
@@ -320,4 +320,4 @@ def test_what_nobody_has_is_said(tmp_path: Path) -> None:
     with pytest.raises(MissingContentsError, match="Nobody here has rows of Genes"):
         n4.query("Genes")
     with pytest.raises(InputError, match="object stores are not supported"):
-        Node.create("s3://bucket/share", "N9")
+        SharingNode.create("s3://bucket/share", "N9")

@@ -25,8 +25,8 @@ from headwater.sharing import (
     Contents,
     DamagedObjectError,
     ForeignObjectError,
-    Node,
     SharingError,
+    SharingNode,
     Updategram,
     Versions,
     rules,
@@ -118,18 +118,6 @@ def _plain(rows: Rows) -> Rows:
     return Rows(rows.schema, {row: n for row, n in rows.items() if row[3] != ROW[3]})
 
 
-def test_modifications_are_paired_by_key() -> None:
-    schema = Schema.of([("k", parse_type("int")), ("a", parse_type("int"))])
-    found = Updategram.of_relation(
-        "R", schema, 0, 1, modified=[((1, 5), (1, 6))], inserted=[(2, 0), (9, 9)], deleted=[(3, 0)]
-    ).then(Updategram.of_relation("R", schema, 1, 2, deleted=[(9, 9)]))
-    changes = found.changes(["k"])
-    assert [(m.old, m.new) for m in changes.modifications] == [((1, 5), (1, 6))]
-    assert (list(changes.insertions), list(changes.deletions)) == ([(2, 0)], [(3, 0)])
-    assert (9, 9) in set(found.touched)
-    assert len(found.changes().modifications) == 0
-
-
 def test_an_updategram_and_its_inverse_undo_each_other() -> None:
     rows = Rows.of(EVERY, [*OTHERS, *OTHERS])
     assert EXAMPLE.inverse().apply(EXAMPLE.apply(rows)) == rows
@@ -161,11 +149,39 @@ def test_bytes_that_are_not_canonical_are_refused(change: Callable[[bytes], byte
         decode(change(content))
 
 
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [(b"9", "has the format 9, .*upgrade Headwater"), (b"null", "does not say which format")],
+)
+def test_an_object_of_another_format_is_refused_by_its_name(
+    tmp_path: Path, written: bytes, words: str
+) -> None:
+    n1, n2, _ = owners(tmp_path)
+    rename(n1)
+    (listed,) = n1.catalog.updategrams("Genes")
+    path = n1.catalog.store.path(listed.address)
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":' + written))
+    with pytest.raises(DamagedObjectError, match=rf"{path} {words}"):
+        n2.exchange(n1)
+
+
+def test_what_is_held_in_another_format_is_refused_by_its_name(tmp_path: Path) -> None:
+    made = node(tmp_path, "N")
+    made.own("numbers", {"n": "int"}, [(1,)])
+    path = made.catalog.store.held()["numbers"]
+    line, _, content = path.path.read_bytes().partition(b"\n")
+    later = content.replace(b'"format":1', b'"format":9')
+    envelope = replace(Envelope.read(line, path), address=address_of(later))
+    path.path.write_bytes(envelope.line() + later)
+    with pytest.raises(DamagedObjectError, match=rf"{path} has the format 9, .*upgrade Headwater"):
+        made.held("numbers")
+
+
 # Arrival
 
 
-def counts(at: Node) -> int:
-    return len(Node.open(at.catalog.store.folder).catalog.addresses())
+def counts(at: SharingNode) -> int:
+    return len(SharingNode.open(at.catalog.store.folder).catalog.addresses())
 
 
 def test_a_damaged_object_stops_an_exchange_before_anything_is_taken(tmp_path: Path) -> None:
@@ -179,10 +195,10 @@ def test_a_damaged_object_stops_an_exchange_before_anything_is_taken(tmp_path: P
     for damaged in (whole.replace(b"AFKAP", b"AFKAQ"), whole[:-3], b"", whole[10:]):
         path.write_bytes(damaged)
         with pytest.raises(DamagedObjectError, match=f"{path} is damaged"):
-            n2.exchange(Node.open(n1.catalog.store.folder, durable=False), fetch_only=True)
+            n2.exchange(SharingNode.open(n1.catalog.store.folder, durable=False), fetch_only=True)
         assert counts(n2) == before
     path.write_bytes(whole.replace(b"AFKAP", b"AFKAQ"))
-    damaged_node = Node.open(n1.catalog.store.folder, durable=False)
+    damaged_node = SharingNode.open(n1.catalog.store.folder, durable=False)
     (copied,) = n2.exchange(damaged_node, fetch_only=True, skip_bad=True)
     assert (copied.taken, list(copied.refused)) == ({"updategram": 1}, [listed.address])
     path.write_bytes(whole)
@@ -190,7 +206,7 @@ def test_a_damaged_object_stops_an_exchange_before_anything_is_taken(tmp_path: P
     assert n2.query("Genes", {"Genes": 5}) == n1.query("Genes")
 
 
-def smuggle(at: Node, item: Item, maker: str, system: str = "genes") -> None:
+def smuggle(at: SharingNode, item: Item, maker: str, system: str = "genes") -> None:
     """Put an object into a node's folder without asking whether it fits; its maker signs it."""
     content, folder = encode(item), at.catalog.store.folder.parent / maker
     envelope = Envelope(system, maker, address_of(content))
@@ -199,12 +215,12 @@ def smuggle(at: Node, item: Item, maker: str, system: str = "genes") -> None:
     at.catalog.store.add(envelope, content)
 
 
-def genes_updategram(at: Node, first: int, last: int, name: str = "X") -> Updategram:
+def genes_updategram(at: SharingNode, first: int, last: int, name: str = "X") -> Updategram:
     schema = at.catalog.relation("Genes").relation.schema
     return Updategram.of_relation("Genes", schema, first, last, inserted=[(1, name, "y")])
 
 
-def booster(at: Node, wrong: bool = False) -> Booster:
+def booster(at: SharingNode, wrong: bool = False) -> Booster:
     definition = at.define("V1", V1)
     contents = at.query("Variants", {"Variants": 7})
     made = rules.a3(definition, genes_updategram(at, 3, 4), contents)
@@ -234,7 +250,7 @@ def booster(at: Node, wrong: bool = False) -> Booster:
 )  # fmt: skip
 def test_an_object_that_does_not_fit_is_refused_on_arrival(
     tmp_path: Path,
-    item: Callable[[Node], Item],
+    item: Callable[[SharingNode], Item],
     maker: str,
     error: type[SharingError],
     message: str,
@@ -251,23 +267,23 @@ def test_an_object_that_does_not_fit_is_refused_on_arrival(
 
 def test_nodes_of_different_systems_and_of_one_name_do_not_exchange(tmp_path: Path) -> None:
     n1, _, _ = owners(tmp_path)
-    other = Node.create(tmp_path / "o", "N1", "other", durable=False)
+    other = SharingNode.create(tmp_path / "o", "N1", "other", durable=False)
     with pytest.raises(ForeignObjectError, match="'other'"):
         n1.exchange(other)
-    twin = Node.create(tmp_path / "t", "N1", "genes", durable=False)
+    twin = SharingNode.create(tmp_path / "t", "N1", "genes", durable=False)
     with pytest.raises(ForeignObjectError, match="Every node has its own name"):
         n1.exchange(twin)
     smuggle(n1, genes_updategram(n1, 3, 4), "N1", system="other")
     with pytest.raises(ForeignObjectError, match="belongs to the system 'other'"):
-        node(tmp_path, "N8").exchange(Node.open(n1.catalog.store.folder, durable=False))
+        node(tmp_path, "N8").exchange(SharingNode.open(n1.catalog.store.folder, durable=False))
 
 
 def test_a_folder_that_is_no_catalog_is_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a catalog"):
-        Node.open(tmp_path)
+        SharingNode.open(tmp_path)
     (tmp_path / "node.json").write_text("[")
     with pytest.raises(InputError, match="cannot be read"):
-        Node.open(tmp_path)
+        SharingNode.open(tmp_path)
 
 
 # Writing
@@ -276,7 +292,7 @@ def test_a_folder_that_is_no_catalog_is_said_to_be_none(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    n1 = Node.create(tmp_path / "n1", "N1")
+    n1 = SharingNode.create(tmp_path / "n1", "N1")
     n1.own("R", {"k": "int"}, [(1,)])
     before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
 
@@ -292,7 +308,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
 
 
 def test_a_process_that_is_killed_leaves_whole_objects_only(tmp_path: Path) -> None:
-    made = Node.create(tmp_path / "n", "N", durable=False)
+    made = SharingNode.create(tmp_path / "n", "N", durable=False)
     made.own("numbers", {"n": "int"}, [(0,)], key=["n"])
     for _ in range(3):
         process = subprocess.Popen(
@@ -306,7 +322,7 @@ def test_a_process_that_is_killed_leaves_whole_objects_only(tmp_path: Path) -> N
         said += [int(line) for line in process.stdout.read().splitlines()]
         process.wait()
         process.stdout.close()
-        again = Node.open(tmp_path / "n", durable=False)
+        again = SharingNode.open(tmp_path / "n", durable=False)
         newest = again.catalog.newest("numbers")
         assert newest - said[-1] in (0, 1)
         for listed in again.catalog:
@@ -318,11 +334,12 @@ def test_a_process_that_is_killed_leaves_whole_objects_only(tmp_path: Path) -> N
 
 def test_what_is_left_over_is_removed_once_it_is_old(tmp_path: Path) -> None:
     made = node(tmp_path, "N")
-    young, old = (made.catalog.store.folder / "temporary" / name for name in ("young", "old"))
+    held = made.catalog.store.folder / "held"
+    young, old = (held / name for name in (".numbers.jsonl.young.tmp", ".numbers.jsonl.old.tmp"))
     young.write_text("{")
     old.write_text("{")
     os.utime(old, (0, 0))
-    Node.open(made.catalog.store.folder)
+    SharingNode.open(made.catalog.store.folder)
     assert (young.exists(), old.exists()) == (True, False)
 
 

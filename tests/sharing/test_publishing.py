@@ -14,13 +14,17 @@ from headwater import Project
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, from_json
 from headwater.errors import HeadwaterError, InputError, UnsupportedViewError
 from headwater.project.example import make_project
 from headwater.protocol.transactions import Transaction, Update
-from headwater.sharing import Node, SharingError, Versions
+from headwater.sharing import SharingError, SharingNode, Versions
 from headwater.sharing.publishing import publish_warehouse
-from headwater.warehouse.changes import Break, Change, ChangeLog
+from headwater.warehouse.change_records import Break, Change
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.definition import StoredDefinition
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
@@ -39,20 +43,16 @@ class World:
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self.warehouse = Warehouse(folder / "warehouse", durable=False)
-        shapes = {
-            r.name: {"columns": [[c.name, str(c.type)] for c in r.schema.columns], "key": []}
-            for r in (R, S)
-        }
         self.numbers = {"x": 0, "y": 0}
         self.table: ViewTable = self.warehouse.create(
-            "v",
-            VIEW,
-            {"view": "v", "select": SELECT, "columns": [], "relations": shapes},  # type: ignore[dict-item]
-            self.vector(),
-            local_frame(spark, Rows.of(VIEW, [(1, "a", 10)])),
-            algorithm="pvm",
-            level="strong",
-            runner="test",
+            ViewLoad(
+                StoredDefinition.of(parse_view(SELECT, [R, S], "v")),
+                self.vector(),
+                local_frame(spark, Rows.of(VIEW, [(1, "a", 10)])),
+                algorithm="pvm",
+                level="strong",
+                runner="test",
+            )
         )
         self.logs = {name: ChangeLog(self.warehouse.changes, name) for name in self.numbers}
         for log in self.logs.values():
@@ -104,7 +104,7 @@ def changes(world: World) -> None:
 
 
 def test_commits_and_transactions_become_updategrams(world: World, tmp_path: Path) -> None:
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     changes(world)
     done = publish_warehouse(node.catalog, world.warehouse)
     assert done.counts == {"relation": 2, "view": 1, "contents": 1, "updategram": 3}
@@ -122,7 +122,7 @@ def test_publishing_again_goes_on_where_it_ended(
     world: World, tmp_path: Path, spark: SparkSession
 ) -> None:
     """Whether the log's small files were merged, or folded into the plain table, meanwhile."""
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     publish_warehouse(node.catalog, world.warehouse)
     changes(world)
     world.table.compact(at_least=2)
@@ -132,16 +132,16 @@ def test_publishing_again_goes_on_where_it_ended(
     world.numbers["y"] = 3
     world.commit(minus=[(1, "a", 10)])
     assert world.table.fold(spark, "test") is not None
-    again = publish_warehouse(Node.open(tmp_path / "n").catalog, world.warehouse)
+    again = publish_warehouse(SharingNode.open(tmp_path / "n").catalog, world.warehouse)
     assert again.counts == {"updategram": 2}, "x.r has not moved"
-    peer = Node.create(tmp_path / "p", "P", durable=False)
-    peer.exchange(Node.open(tmp_path / "n"))
+    peer = SharingNode.create(tmp_path / "p", "P", durable=False)
+    peer.exchange(SharingNode.open(tmp_path / "n"))
     peer.hold("v")
     assert peer.query("v").rows == world.table.rows()
 
 
 def test_each_transaction_can_be_published_by_itself(world: World, tmp_path: Path) -> None:
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     changes(world)
     publish_warehouse(node.catalog, world.warehouse, each_transaction=True)
     steps = {(u.first["x.r"], u.last["x.r"]) for u in node.catalog.updategrams("x.r")}
@@ -151,7 +151,7 @@ def test_each_transaction_can_be_published_by_itself(world: World, tmp_path: Pat
 
 
 def test_what_cannot_be_published_is_refused(world: World, tmp_path: Path) -> None:
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     with pytest.raises(InputError, match="no view 'w'"):
         publish_warehouse(node.catalog, world.warehouse, ["w"])
     with pytest.raises(InputError, match="has no views"):
@@ -167,24 +167,18 @@ def test_a_view_that_cannot_be_shared_is_left_out_unless_it_is_named(
 ) -> None:
     column = R.schema.columns[0]
     schema = R.schema.only([column.name])
-    stored = {"columns": [[c.name, str(c.type)] for c in R.schema.columns], "key": []}
     part = f"SELECT {column.name} FROM {R.name}"
     world.warehouse.create(
-        "twice",
-        schema,
-        {
-            "view": "twice",
-            "select": f"{part} UNION ALL {part}",
-            "columns": [],
-            "relations": {R.name: stored},  # type: ignore[dict-item]
-        },
-        {"x": Reached(0, {}, ())},
-        local_frame(spark, Rows.empty(schema)),
-        algorithm="sweep",
-        level="strong",
-        runner="test",
+        ViewLoad(
+            StoredDefinition.of(parse_view(f"{part} UNION ALL {part}", [R], "twice")),
+            {"x": Reached(0, {}, ())},
+            local_frame(spark, Rows.empty(schema)),
+            algorithm="sweep",
+            level="strong",
+            runner="test",
+        )
     )
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     done = publish_warehouse(node.catalog, world.warehouse)
     assert list(done.vectors) == ["v"]
     assert "is a UNION ALL" in done.left_out["twice"]
@@ -195,7 +189,7 @@ def test_a_view_that_cannot_be_shared_is_left_out_unless_it_is_named(
 def test_transactions_that_are_gone_from_the_change_log_are_missed(
     world: World, tmp_path: Path
 ) -> None:
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     publish_warehouse(node.catalog, world.warehouse)
     changes(world)
     for path in (world.warehouse.changes.local / "y").glob("*.log"):
@@ -203,11 +197,11 @@ def test_transactions_that_are_gone_from_the_change_log_are_missed(
     before = node.catalog.addresses()
     with pytest.raises(HeadwaterError, match="no transaction 1 any more"):
         publish_warehouse(node.catalog, world.warehouse)
-    assert Node.open(tmp_path / "n").catalog.addresses() == before
+    assert SharingNode.open(tmp_path / "n").catalog.addresses() == before
 
 
 def test_a_relation_is_not_published_across_a_gap_in_its_log(world: World, tmp_path: Path) -> None:
-    node = Node.create(tmp_path / "n", "N", durable=False)
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
     publish_warehouse(node.catalog, world.warehouse)
     changes(world)
     world.numbers["y"] += 1
@@ -264,7 +258,7 @@ def test_a_peer_follows_a_project_by_what_it_publishes(
     assert quick(*publish, "--boosters", "*").code == 0
     meet = ("share", "exchange", share, "-c", laptop, "--node", "laptop", "--json")
     assert quick(*meet).code == 0
-    peer = Node.open(laptop)
+    peer = SharingNode.open(laptop)
     definition = peer.catalog.view("order_lines")
     states = {0: state(project, definition.known)}
     change(project, "crm", "UPDATE customers SET name = 'Eve' WHERE id = 1")
@@ -286,8 +280,8 @@ def test_a_peer_follows_a_project_by_what_it_publishes(
     advanced = json.loads(quick("share", "advance", "order_lines", "-c", laptop, "--json").out)
     assert advanced["last"] == done["views"]["order_lines"]
     own = definition.sql.replace("> 0", "> 4")
-    Node.open(laptop).define("dear", own)
-    peer = Node.open(laptop)
+    SharingNode.open(laptop).define("dear", own)
+    peer = SharingNode.open(laptop)
     dear = peer.catalog.view("dear")
     start = Versions(dict.fromkeys(dear.relations, 0))
     peer.hold("dear", start, evaluate_view(dear.view, states[0]))

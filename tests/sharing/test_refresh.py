@@ -12,10 +12,10 @@ from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
 from headwater.sharing.entries import RelationEntry, ViewEntry
 from headwater.sharing.errors import MissingBoosterError
 from headwater.sharing.refresh import Refresher
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from tests.sharing.cases import LAST, RELATIONS, Case, random_case
@@ -42,7 +42,7 @@ def intervals(random: Random) -> list[tuple[int, int]]:
     return found
 
 
-def random_boosters(random: Random, case: Case, view: Definition) -> list[Booster]:
+def random_boosters(random: Random, case: Case, view: SharedView) -> list[Booster]:
     made = []
     for changed in view.relations:
         for other in view.relations:
@@ -100,7 +100,7 @@ def test_boosters_of_several_relations_are_used_where_they_fit(seed: int) -> Non
 
 def test_a_booster_of_a_view_that_does_not_contain_it_is_not_used(tmp_path: Path) -> None:
     case = random_case(1, sets=False)
-    narrow = Definition.parse(
+    narrow = SharedView.parse(
         "N", f"{case.view.sql} AND R.x = 2 AND S.c = 0 AND T.b = 0", RELATIONS
     )
     catalog = catalog_of(case, tmp_path)

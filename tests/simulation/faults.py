@@ -24,8 +24,8 @@ from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
-from headwater.warehouse.lease import Claim
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_writer import ViewWriter
 
 Patch = pytest.MonkeyPatch
@@ -45,12 +45,12 @@ def identity_by_transaction_number(patch: Patch) -> None:
 def epoch_from_the_lease_file_alone(patch: Patch) -> None:
     """The file is not durable: after a loss of power epochs begin at 1 again."""
 
-    def highest(self: Claim) -> int:
+    def highest(self: LeaseClaim) -> int:
         leased: int = self._read().get("epoch", 0)
         return leased
 
-    patch.setattr(Claim, "highest_epoch", highest)
-    patch.setattr(Claim, "_stored_epoch", lambda self: 0)
+    patch.setattr(LeaseClaim, "highest_epoch", highest)
+    patch.setattr(LeaseClaim, "_stored_epoch", lambda self: 0)
 
 
 def acknowledged_when_read(patch: Patch) -> None:
@@ -178,10 +178,10 @@ def a_replaced_runner_acknowledges(patch: Patch) -> None:
     """It tells the source to forget without looking who the runner is."""
 
     @contextmanager
-    def guard(self: Claim) -> Iterator[None]:
+    def guard(self: LeaseClaim) -> Iterator[None]:
         yield
 
-    patch.setattr(Claim, "guard", guard)
+    patch.setattr(LeaseClaim, "guard", guard)
     a_replaced_runner_appends(patch)
 
 
@@ -218,7 +218,7 @@ def vector_before_its_change(patch: Patch) -> None:
 def noted_before_it_is_settled(patch: Patch) -> None:
     """A view is said to have come to what it has received and does not show yet."""
 
-    def received(maintenance: Maintenance) -> Vector:
+    def received(maintenance: Maintenance) -> VersionVector:
         sources = maintenance._reflected._sources.items()
         return {name: Reached(source._passed, None) for name, source in sources}
 
@@ -294,7 +294,7 @@ def loads_that_lack_what_was_read_with_fewer_columns(patch: Patch) -> None:
 def a_replaced_runner_begins_a_log_anew(patch: Patch) -> None:
     """It forgets what the present runner has written."""
 
-    def begin(log: ChangeLog, lease: Claim, reason: str, after: int = 0) -> None:
+    def begin(log: ChangeLog, lease: LeaseClaim, reason: str, after: int = 0) -> None:
         log.begin_anew(reason, after, lease.epoch)
         log.close()
 

@@ -18,8 +18,8 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.storage.location import Location
 from headwater.storage.system import Posix
 from headwater.warehouse import changes
-from headwater.warehouse.change_records import stored_in
-from headwater.warehouse.changes import Break, Change, ChangeLog, Progress, between
+from headwater.warehouse.change_records import Break, Change, PositionRecord, stored_in
+from headwater.warehouse.changes import ChangeLog, between
 
 SCHEMA = Schema.of([("id", INT), ("name", TEXT)])
 
@@ -53,7 +53,7 @@ def numbers(found: Sequence[Change | Break]) -> list[int]:
 
 def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
     log = opened(tmp_path)
-    log.append([change(1), change(2), Progress({"seq": 25})])
+    log.append([change(1), change(2), PositionRecord({"seq": 25})])
     assert list(ChangeLog(tmp_path, "s").read()) == [change(1), change(2)]
     assert list(log.read(after=1)) == [change(2)]
 
@@ -105,7 +105,7 @@ def test_a_start_that_a_loss_of_power_has_left_as_zeros_is_none(tmp_path: Path) 
 
 
 def test_a_new_runner_goes_on_where_the_log_ends(tmp_path: Path) -> None:
-    opened(tmp_path).append([change(1), Progress({"seq": 15})])
+    opened(tmp_path).append([change(1), PositionRecord({"seq": 15})])
     log = opened(tmp_path, epoch=2)
     assert (log.end, log.position) == (1, {"seq": 15})
     log.append([change(2)])
@@ -348,7 +348,9 @@ def test_a_segment_of_another_format_is_refused(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8] = 9
     path.write_bytes(data)
-    with pytest.raises(BrokenLogError, match=rf"{path} has the format 9, .* reads format 1"):
+    with pytest.raises(
+        BrokenLogError, match=rf"{path} has the format 9, .* reads format 1: .*upgrade Headwater"
+    ):
         ChangeLog(tmp_path, "s").scan()
     path.write_bytes(b"something else altogether")
     with pytest.raises(BrokenLogError, match="begins with something else"):

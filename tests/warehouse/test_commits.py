@@ -15,11 +15,12 @@ from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.storage.local import LocalStorage
 from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 EMPTY = Rows.empty(SCHEMA)
 
@@ -40,7 +41,7 @@ def test_a_view_is_what_was_loaded_and_then_changed(
         )
     assert warehouse.view_names() == ["orders"]
     again = Warehouse(warehouse.path).view("orders")
-    assert again.definition == {"sql": "SELECT 1"}
+    assert again.definition == definition("SELECT 1")
     assert again.schema == SCHEMA
     assert again.rows() == start + change
     assert [again.rows(n) for n in (1, 2, 3)] == [start, start, start + change]
@@ -261,16 +262,7 @@ def test_a_view_that_does_not_exist_is_named(warehouse: Warehouse, spark: SparkS
 @pytest.mark.parametrize("name", ["", "_orders", "a-b", "a/b", "../a", "ä", "a b"])
 def test_a_view_name_must_be_usable_as_a_table_name(warehouse: Warehouse, name: str) -> None:
     with pytest.raises(InputError, match="cannot be used"):
-        warehouse.create(
-            name,
-            SCHEMA,
-            {},
-            vector(0),
-            None,  # type: ignore[arg-type]  # refused before the contents are looked at
-            algorithm="",
-            level="",
-            runner="",
-        )
+        warehouse.create(ViewLoad(definition(name=name), vector(0), rows({}), "", "", ""))
 
 
 @pytest.mark.parametrize(
@@ -286,17 +278,10 @@ def test_a_view_name_must_be_usable_as_a_table_name(warehouse: Warehouse, name: 
 def test_columns_that_a_table_cannot_have_are_refused(
     warehouse: Warehouse, columns: list[tuple[str, object]], problem: str
 ) -> None:
+    schema = Schema.of(columns)  # type: ignore[arg-type]  # types of ours
+    loaded = ViewLoad(definition(schema=schema), vector(0), rows({}, schema), "", "", "")
     with pytest.raises(InputError, match=problem):
-        warehouse.create(
-            "orders",
-            Schema.of(columns),  # type: ignore[arg-type]  # types of ours
-            {},
-            vector(0),
-            None,  # type: ignore[arg-type]  # refused before the contents are looked at
-            algorithm="",
-            level="",
-            runner="",
-        )
+        warehouse.create(loaded)
 
 
 def test_an_object_store_or_a_path_that_looks_like_a_pattern_is_refused() -> None:
@@ -351,9 +336,7 @@ def test_contents_with_other_columns_are_not_loaded(
 ) -> None:
     contents = local_frame(spark, rows({(1, "a"): 1})).withColumnRenamed("name", "other")
     with pytest.raises(EngineError, match="have the columns"):
-        warehouse.create(
-            "orders", SCHEMA, {}, vector(0), contents, algorithm="", level="", runner=""
-        )
+        warehouse.create(ViewLoad(definition(), vector(0), contents, "", "", ""))
     assert warehouse.view_names() == []
 
 

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.files import UnreadableFileError
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.test_small import in_memory, no_spark, plain_rows
-from tests.warehouse.views import SCHEMA, rows, vector
+from tests.warehouse.views import definition, rows, vector
 
 START = rows({(1, "a"): 2, (2, "b"): 1})
 CHANGE = rows({(1, "a"): -1, (5, "e"): 1})
@@ -30,7 +31,7 @@ def view(warehouse: Warehouse) -> ViewTable:
     view = in_memory(warehouse, START, "orders")
     with view.writer("old") as writer:
         writer.commit(CHANGE, vector(1))
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
         writer.commit(rows({(9, "i"): 1}), vector(2))
     return view
 
@@ -47,10 +48,8 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
-def replaced(view: ViewTable, contents: Rows = NEW) -> Commit:
-    return view.replace(
-        contents, SCHEMA, {"sql": "SELECT 2"}, vector(40), algorithm="a", level="strong", runner="r"
-    )
+def replaced(view: ViewTable, contents: Rows = NEW) -> ViewCommit:
+    return view.replace(ViewLoad(definition("SELECT 2"), vector(40), contents, "a", "strong", "r"))
 
 
 def assert_cured(warehouse: Warehouse, last: int = 4) -> None:
@@ -60,7 +59,7 @@ def assert_cured(warehouse: Warehouse, last: int = 4) -> None:
     assert view.rows() == plain_rows(view) == NEW
     with view.writer("next") as writer:
         writer.commit(LATER, vector(41))
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
         writer.commit(rows({(9, "i"): 1}), vector(42))
     assert plain_rows(view) == NEW + LATER
     again = warehouse.view("orders")
@@ -102,7 +101,7 @@ def test_a_plain_table_that_is_lost_or_older_is_not_built_on(
 ) -> None:
     damage(view)
     for found in (view, warehouse.view("orders")):
-        assert found.definition == {"sql": "SELECT 1"}
+        assert found.definition == definition("SELECT 1")
         assert found.latest().number == 4
         with pytest.raises(EngineError, match=r"plain table .*orders.*headwater reload orders"):
             WORK[work](found)
@@ -130,7 +129,7 @@ def test_a_fold_that_the_log_does_not_rely_on_yet_may_be_lost(
     expected = view.rows()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("headwater.warehouse.folding.remove_folded", lambda view: None)
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
     entries(view.plain.folder.local)[-1].unlink()
     assert warehouse.view("orders").rows() == expected
 
@@ -288,13 +287,13 @@ def test_rows_below_zero_are_found_in_the_newest_state(
     given = no_spark if small else lambda: spark
     if not small:
         monkeypatch.setattr("headwater.frames.small.ROWS", 1)
-    assert not view.below_zero(no_spark)
+    assert not view.at().below_zero(no_spark)
     with view.writer("r") as writer:
         writer.commit(rows({(1, "a"): -1}), vector(3))
-        assert not view.below_zero(given)
+        assert not view.at().below_zero(given)
         writer.commit(rows({(1, "a"): -1, (6, None): -2}), vector(4))
-        assert view.below_zero(given) == rows({(1, "a"): -1, (6, None): -2})
+        assert view.at().below_zero(given) == rows({(1, "a"): -1, (6, None): -2})
         writer.commit(rows({(1, "a"): 1, (6, None): 2}), vector(5))
-        assert not view.below_zero(given)
+        assert not view.at().below_zero(given)
     view.fold(no_spark if small else spark, "f")
-    assert not view.below_zero(no_spark)
+    assert not view.at().below_zero(no_spark)

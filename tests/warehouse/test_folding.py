@@ -12,7 +12,7 @@ from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow, plain_from_arrow
 from headwater.frames.columns import FEW
 from headwater.warehouse import folding, states
-from headwater.warehouse.commits import Action, Commit
+from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.netting import local_frame
@@ -44,7 +44,7 @@ def test_a_fold_without_deletions_only_adds_files(view: ViewTable, spark: SparkS
         writer.commit(rows({(2, "b"): 1}), vector(2))
     expected = view.rows()
     commit = view.fold(spark, "f")
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, ViewCommit)
     assert (commit.number, commit.kind, commit.vector) == (4, "fold", vector(2))
     assert plain_rows(view) == view.rows() == spark_rows(view, spark) == expected
     assert before < set(view.plain.snapshot().files)
@@ -99,8 +99,8 @@ def test_a_count_below_zero_waits_for_its_other_half(view: ViewTable, spark: Spa
     assert "stays at version 1: at version 3 some rows have a count below zero" in waiting.reason
     assert plain_rows(view) == start
     assert view.rows() == spark_rows(view, spark) == rows({(1, "a"): 2, (3, None): 1})
-    signed = from_arrow(view.signed(spark).toArrow(), SCHEMA)
-    assert signed == view.signed_rows() == start + rows({(7, "late"): -1, (2, "b"): -2})
+    signed = from_arrow(view.at().signed(spark).toArrow(), SCHEMA)
+    assert signed == view.at().signed_rows() == start + rows({(7, "late"): -1, (2, "b"): -2})
     writer.commit(rows({(7, "late"): 1, (2, "b"): 1}), vector(2))
     assert view.fold(spark, "f") is not None
     assert plain_rows(view) == rows({(1, "a"): 2, (3, None): 1})
@@ -115,7 +115,7 @@ def test_a_tail_of_thousands_of_rows_that_takes_one_away_is_folded(
             rows({(1, "a"): -1, **{(number, "new"): 1 for number in range(FEW + 1)}}), vector(1)
         )
     expected = view.rows()
-    assert isinstance(view.fold(spark, "f"), Commit)
+    assert isinstance(view.fold(spark, "f"), ViewCommit)
     assert plain_rows(view) == expected
 
 
@@ -147,7 +147,7 @@ def test_a_vector_alone_is_folded_too_and_an_opening_is_not(
     assert view.fold(spark, "f") is None
     writer.commit(Rows.empty(SCHEMA), vector(3), kind="vector")
     commit = view.fold(spark, "f")
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, ViewCommit)
     assert (commit.vector, commit.rows) == (vector(3), 0)
 
 
@@ -179,7 +179,7 @@ def test_of_two_folds_at_once_one_gives_up(
     put = DeltaLog.put
     inner = []
 
-    def second_fold_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def second_fold_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         inner.append(view.fold(spark, "inner"))
         return put(self, version, actions)
@@ -201,13 +201,13 @@ def test_a_writer_commits_while_a_fold_is_under_way(
     put = DeltaLog.put
     later = rows({(8, "x"): -1, (9, "y"): 1})
 
-    def commit_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def commit_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(later, vector(2))
         monkeypatch.setattr(DeltaLog, "put", commit_before_clean)
         return put(self, version, actions)
 
-    def commit_before_clean(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def commit_before_clean(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(rows({(10, "z"): 1}), vector(3))
         return put(self, version, actions)
@@ -280,7 +280,7 @@ def test_compaction_gives_up_when_its_files_are_gone(
     assert not view.compact(at_least=6)
     put = DeltaLog.put
 
-    def fold_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def fold_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         view.fold(spark, "f")
         return put(self, version, actions)
@@ -299,7 +299,7 @@ def test_a_compacted_file_that_is_partly_folded_counts_once(
         writer.commit(rows({(number, "n"): 1}), vector(number + 1))
     put = DeltaLog.put
 
-    def compact_after_another_commit(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def compact_after_another_commit(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(rows({(3, "n"): 1}), vector(4))
         assert view.compact(at_least=2)

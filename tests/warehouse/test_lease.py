@@ -19,6 +19,7 @@ from headwater.warehouse import lease as module
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.identity import owner_of
 from headwater.warehouse.lease import Lease, current_runner
+from headwater.warehouse.warehouse import Warehouse
 
 
 def run_once(folder: Path) -> Lease:
@@ -123,10 +124,24 @@ def test_an_identity_of_before_is_kept(tmp_path: Path) -> None:
     assert owner_of(tmp_path) == "01234567"
 
 
-def test_a_warehouse_of_another_format_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "warehouse.json").write_text(json.dumps({"format": 2, "id": "01234567"}))
-    with pytest.raises(InputError, match="has the format 2"):
-        Lease(tmp_path).acquire()
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"format": 2, "id": "01234567"}, "has the format 2, .*upgrade Headwater"),
+        ({"format": 0, "id": "01234567"}, "has the format 0, .*an old one"),
+        ({"id": "01234567"}, "does not say which format it has"),
+    ],
+)
+def test_a_warehouse_of_another_format_is_refused(
+    tmp_path: Path, told: dict[str, object], words: str
+) -> None:
+    internal = tmp_path / "_headwater"
+    internal.mkdir()
+    (internal / "warehouse.json").write_text(json.dumps(told))
+    with pytest.raises(InputError, match=rf"warehouse\.json {words}"):
+        Lease(internal).acquire()
+    with pytest.raises(InputError, match=words):
+        Warehouse(tmp_path)  # to read it is refused as well
 
 
 def test_a_damaged_identity_that_nothing_repeats_is_named(tmp_path: Path) -> None:

@@ -2,23 +2,21 @@
 
 import pytest
 
-from headwater.warehouse.notes import Note, read_notes, write_notes
+from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.notes import VectorNote, read_notes, write_notes
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
-from tests.warehouse.views import SCHEMA, rows, vector
+from tests.warehouse.views import definition, rows, vector
 
 
 @pytest.fixture
 def view(warehouse: Warehouse) -> ViewTable:
     contents = rows({(1, "a"): 1})
-    return warehouse.create(
-        "orders", SCHEMA, {"sql": "SELECT 1"}, vector(3), contents,
-        algorithm="strobe", level="strong", runner="r",
-    )  # fmt: skip
+    return warehouse.create(ViewLoad(definition(), vector(3), contents, "strobe", "strong", "r"))
 
 
 def note(warehouse: Warehouse, view: ViewTable, reached: int) -> None:
-    write_notes(warehouse.internal, {view.name: Note.of(view.latest(), vector(reached))})
+    write_notes(warehouse.internal, {view.name: VectorNote.of(view.latest(), vector(reached))})
 
 
 def test_a_view_has_come_as_far_as_was_noted(warehouse: Warehouse, view: ViewTable) -> None:
@@ -47,7 +45,7 @@ def test_a_note_of_an_earlier_commit_says_nothing_of_a_later_one(
 def test_a_note_of_another_table_by_that_name_says_nothing(
     warehouse: Warehouse, view: ViewTable
 ) -> None:
-    write_notes(warehouse.internal, {view.name: Note(1, {"shop": 2}, vector(9))})
+    write_notes(warehouse.internal, {view.name: VectorNote(1, {"shop": 2}, vector(9))})
     assert view.latest().vector == vector(3)
 
 

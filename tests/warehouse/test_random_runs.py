@@ -12,12 +12,13 @@ from headwater.algebra.rows import Rows
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse import replacing
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 from headwater.warehouse.warehouse import Warehouse
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 STEPS = 200 if os.environ.get("HEADWATER_STRESS") == "1" else 40
 WEIGHTS = {"commit": 70, "fold": 8, "compact": 8, "replace": 4, "stale": 5, "reload": 5}
@@ -43,20 +44,21 @@ def reload(view: ViewTable, spark: SparkSession, contents: Rows, step: int, *, k
         if killed:
             patched.setattr(replacing, "settle", lambda view: None)
         commit = view.replace(
-            local_frame(spark, contents),
-            SCHEMA,
-            {"sql": f"SELECT {step}"},
-            vector(step),
-            algorithm="",
-            level="",
-            runner=f"reload {step}",
+            ViewLoad(
+                definition(f"SELECT {step}"),
+                vector(step),
+                local_frame(spark, contents),
+                algorithm="",
+                level="",
+                runner=f"reload {step}",
+            )
         )
     return commit.number
 
 
 def check_all(view: ViewTable, expected: dict[int, Rows]) -> None:
     for number, state in expected.items():
-        assert view.signed_rows(number) == state, number
+        assert view.at(number).signed_rows() == state, number
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -77,7 +79,7 @@ def test_every_version_is_the_running_sum(
                 commit = writer.commit(change, vector(step))
                 expected[commit.number] = newest + change
             case "fold":
-                folds += isinstance(view.fold(spark, "f"), Commit)
+                folds += isinstance(view.fold(spark, "f"), ViewCommit)
             case "compact":
                 view.compact(at_least=random.randrange(1, 6))
             case "replace":
@@ -88,14 +90,14 @@ def test_every_version_is_the_running_sum(
                 contents = random_change(random, Rows.empty(SCHEMA)).positive()
                 number = reload(view, spark, contents, step, killed=random.random() < 0.5)
                 expected[number] = contents
-                assert view.signed_rows() == contents
+                assert view.at().signed_rows() == contents
                 replaced.append(writer)
                 writer = view.writer(f"w{step}")
                 expected[writer.latest.number] = contents
             case "stale" if replaced:
                 with pytest.raises(FencedError):
                     random.choice(replaced).commit(rows({(9, "never"): 1}), vector(step))
-        assert view.signed_rows() == expected[max(expected)]
+        assert view.at().signed_rows() == expected[max(expected)]
     check_all(view, expected)
     assert folds
     frame = view.dataframe(spark)

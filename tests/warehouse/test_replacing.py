@@ -13,16 +13,16 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, TIMESTAMP
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
-from headwater.warehouse import replacing
-from headwater.warehouse.commits import Action, Commit
+from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.folding import Unfolded
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.netting import local_frame
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.test_folding import plain_rows, spark_rows
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 NOW = timedelta(0)
 OTHER = Schema.of([("name", TEXT), ("total", INT), ("at", TIMESTAMP)])
@@ -44,18 +44,19 @@ def replaced(
     view: ViewTable,
     spark: SparkSession,
     contents: Rows = NEW,
-    at: Vector | None = None,
+    at: VersionVector | None = None,
     key: Sequence[str] = (),
-) -> Commit:
+) -> ViewCommit:
     return view.replace(
-        local_frame(spark, contents),
-        contents.schema,
-        {"sql": "SELECT 2"},
-        at or vector(40),
-        algorithm="sweep",
-        level="complete",
-        runner="reloader",
-        key=key,
+        ViewLoad(
+            definition("SELECT 2", schema=contents.schema),
+            at or vector(40),
+            local_frame(spark, contents),
+            algorithm="sweep",
+            level="complete",
+            runner="reloader",
+            key=tuple(key),
+        )
     )
 
 
@@ -68,7 +69,7 @@ def kill_before_the_plain_table_follows(
 ) -> None:
     put = DeltaLog.put
 
-    def dies(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def dies(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         if self.folder != view.log.folder:
             killed()
         return put(self, version, actions)
@@ -88,7 +89,7 @@ def test_the_new_contents_replace_the_old_and_versions_go_on_counting(
     for found in (view, warehouse.view("orders")):
         assert found.latest() == view.latest()
         assert (found.latest().number, found.latest().vector) == (4, vector(40))
-        assert found.definition == {"sql": "SELECT 2"}
+        assert found.definition == definition("SELECT 2")
         assert found.rows() == found.rows(4) == plain_rows(found) == NEW
         assert spark_rows(found, spark) == NEW
         assert [found.rows(number) for number in (1, 2, 3)] == before
@@ -105,7 +106,7 @@ def test_maintenance_goes_on_from_the_new_contents(
         commit = writer.commit(LATER, vector(41))
         assert commit.number == 6
         assert view.rows() == NEW + LATER
-        assert isinstance(view.fold(spark, "f"), Commit)
+        assert isinstance(view.fold(spark, "f"), ViewCommit)
         assert plain_rows(view) == view.rows() == NEW + LATER
         writer.commit(rows({(9, "i"): 1}), vector(42))
     again = warehouse.view("orders")
@@ -138,7 +139,7 @@ def test_columns_key_and_sources_may_change_and_old_versions_keep_theirs(
     expected = contents + change + rows({("w", 1, None): 1}, OTHER)
     assert again.compact(at_least=2)
     assert again.rows() == expected
-    assert isinstance(again.fold(spark, "f"), Commit)
+    assert isinstance(again.fold(spark, "f"), ViewCommit)
     table = DeltaTable(str(again.plain.folder.local))
     assert plain_from_arrow(table.to_pyarrow_table(), OTHER) == again.rows() == expected
     old = DeltaTable(str(again.plain.folder.local), version=0).to_pyarrow_table()
@@ -161,7 +162,7 @@ def test_whatever_is_committed_while_it_is_written_is_replaced_as_well(
     writer = view.writer("old")
     put = DeltaLog.put
 
-    def commit_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def commit_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(CHANGE, vector(2))
         return put(self, version, actions)
@@ -179,14 +180,14 @@ def test_a_fold_of_the_old_contents_comes_too_late_or_is_replaced_too(
 ) -> None:
     """The load comes when the fold is about to commit, or the fold between the load's commits."""
     put = DeltaLog.put
-    inner: list[Commit | Unfolded | None] = []
+    inner: list[ViewCommit | Unfolded | None] = []
 
-    def load_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def load_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         inner.append(replaced(view, spark))
         return put(self, version, actions)
 
-    def fold_between(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def fold_between(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         if self.folder == view.plain.folder:
             monkeypatch.setattr(DeltaLog, "put", put)
             with monkeypatch.context() as patched:
@@ -202,12 +203,12 @@ def test_a_fold_of_the_old_contents_comes_too_late_or_is_replaced_too(
     else:
         monkeypatch.setattr(DeltaLog, "put", fold_between)
         replaced(view, spark)
-    assert isinstance(inner[0], Commit)
+    assert isinstance(inner[0], ViewCommit)
     assert view.rows() == plain_rows(view) == NEW
     with view.writer("next") as writer:
         writer.commit(LATER, vector(41))
     assert view.rows() == NEW + LATER
-    assert isinstance(view.fold(spark, "f"), Commit)
+    assert isinstance(view.fold(spark, "f"), ViewCommit)
     assert view.rows() == plain_rows(view) == NEW + LATER
 
 
@@ -216,11 +217,11 @@ def test_killed_before_it_is_decided_nothing_has_changed(
 ) -> None:
     before, latest = view.rows(), view.latest()
     with monkeypatch.context() as patched:
-        patched.setattr(replacing, "log_table", killed)
+        patched.setattr(ViewLoad, "log_table", killed)
         with pytest.raises(OSError, match="killed here"):
             replaced(view, spark)
     again = warehouse.view("orders")
-    assert (again.rows(), again.latest(), again.definition) == (before, latest, {"sql": "SELECT 1"})
+    assert (again.rows(), again.latest(), again.definition) == (before, latest, definition())
     files = {path.name for path in again.plain.folder.local.glob("*.parquet")}
     assert files > {file.name for file in again.plain.snapshot().files}
     again.clean_up(NOW, minimum_age=NOW)
@@ -274,7 +275,7 @@ def test_a_writer_that_opens_meanwhile_goes_on_from_the_new_contents(
 ) -> None:
     put = DeltaLog.put
 
-    def load_first(self: DeltaLog, version: int, actions: list[Action]) -> bool:
+    def load_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         replaced(view, spark)
         return put(self, version, actions)

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.frames import small
 from headwater.frames.arrow import plain_from_arrow
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.folding import Unfolded
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse import test_values as values
-from tests.warehouse.views import SCHEMA, load, rows, vector
+from tests.warehouse.views import SCHEMA, definition, load, rows, vector
 
 
 def no_spark() -> NoReturn:
@@ -25,14 +26,14 @@ def no_spark() -> NoReturn:
 
 def in_memory(warehouse: Warehouse, contents: Rows, name: str) -> ViewTable:
     return warehouse.create(
-        name,
-        contents.schema,
-        {"sql": "SELECT 1"},
-        vector(0),
-        contents,
-        algorithm="strobe",
-        level="strong",
-        runner="loader",
+        ViewLoad(
+            definition("SELECT 1", name, contents.schema),
+            vector(0),
+            contents,
+            algorithm="strobe",
+            level="strong",
+            runner="loader",
+        )
     )
 
 
@@ -42,7 +43,7 @@ def plain_rows(view: ViewTable) -> Rows:
 
 
 def described(commit: object) -> tuple[object, ...]:
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, ViewCommit)
     return commit.number, commit.kind, commit.vector, commit.rows, commit.base.number
 
 
@@ -81,10 +82,10 @@ def test_random_changes_are_folded_as_by_spark(warehouse: Warehouse, spark: Spar
         change = {(random.randrange(4), random.choice(["a", None])): random.choice([-1, 1, 2])}
         commit_to(views, rows(change), number)
         ours, sparks = views[0].fold(no_spark, "f"), views[1].fold(spark, "f")
-        assert isinstance(ours, Unfolded) == bool(views[0].signed_rows().negative())
+        assert isinstance(ours, Unfolded) == bool(views[0].at().signed_rows().negative())
         assert isinstance(ours, Unfolded) == isinstance(sparks, Unfolded)
         assert plain_rows(views[0]) == plain_rows(views[1])
-    assert views[0].signed_rows() == views[1].signed_rows()
+    assert views[0].at().signed_rows() == views[1].at().signed_rows()
 
 
 def test_an_empty_view_is_loaded_fills_and_becomes_empty_again(warehouse: Warehouse) -> None:
@@ -92,7 +93,7 @@ def test_an_empty_view_is_loaded_fills_and_becomes_empty_again(warehouse: Wareho
     assert view.plain.snapshot().files == ()
     for number, counts in enumerate([{(1, "a"): 2}, {(1, "a"): -2}], 1):
         commit_to([view], rows(counts), number)
-        assert isinstance(view.fold(no_spark, "f"), Commit)
+        assert isinstance(view.fold(no_spark, "f"), ViewCommit)
         assert plain_rows(view) == view.rows()
     assert view.plain.snapshot().files == ()
 
@@ -105,7 +106,7 @@ def test_a_vector_that_moved_on_without_rows_is_folded_without_writing_a_file(
     with view.writer("r") as writer:
         writer.commit(Rows.empty(SCHEMA), vector(7), kind="vector")
     commit = view.fold(no_spark, "f")
-    assert isinstance(commit, Commit)
+    assert isinstance(commit, ViewCommit)
     assert commit.vector == vector(7)
     assert view.plain.snapshot().files == files
 
@@ -114,7 +115,7 @@ def test_older_versions_stay_readable_behind_a_fold_in_memory(warehouse: Warehou
     view = in_memory(warehouse, rows({(1, "a"): 2}), "ours")
     commit_to([view], rows({(1, "a"): -1, (2, "b"): 1}), 1)
     before = view.latest().number
-    assert isinstance(view.fold(no_spark, "f"), Commit)
+    assert isinstance(view.fold(no_spark, "f"), ViewCommit)
     commit_to([view], rows({(2, "b"): 1}), 2)
     assert view.rows(1) == rows({(1, "a"): 2})
     assert view.rows(before) == rows({(1, "a"): 1, (2, "b"): 1})
@@ -130,7 +131,7 @@ def test_a_view_that_is_not_small_is_folded_on_spark(
     monkeypatch.setattr(small, bound, 1)
     with pytest.raises(AssertionError, match="without Spark"):
         view.fold(no_spark, "f")
-    assert isinstance(view.fold(lambda: spark, "f"), Commit)
+    assert isinstance(view.fold(lambda: spark, "f"), ViewCommit)
     assert plain_rows(view) == rows({(1, "a"): 1})
 
 
@@ -139,7 +140,7 @@ def test_a_view_is_loaded_anew_in_memory(warehouse: Warehouse) -> None:
     commit_to([view], rows({(2, "b"): 1}), 1)
     contents = rows({(3, None): 2, (4, "d"): 1})
     commit = view.replace(
-        contents, SCHEMA, {"sql": "SELECT 2"}, vector(5), algorithm="a", level="strong", runner="r"
+        ViewLoad(definition("SELECT 2", "ours"), vector(5), contents, "a", "strong", "r")
     )
     assert view.rows() == plain_rows(view) == contents
     assert view.rows(commit.number - 1) == rows({(1, "a"): 2, (2, "b"): 1})

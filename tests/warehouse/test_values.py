@@ -109,7 +109,7 @@ def test_values_survive_loading_changing_folding_and_both_readers(
         small = writer.commit(change, vector(1))
         large = writer.commit(local_frame(berlin, change.negative()), vector(2))
     for commit, expected in ((small, start + change), (large, start + change + change.negative())):
-        assert view.signed_rows(commit.number) == expected
+        assert view.at(commit.number).signed_rows() == expected
         assert view.rows(commit.number) == expected.positive()
         assert collected(view.dataframe(berlin, commit.number)) == expected.positive()
     with view.writer("r") as writer:

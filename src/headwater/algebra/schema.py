@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.values import Row, Type, Value, canonical
+from headwater.algebra.values import Json, Row, Type, Value, canonical, parse_type, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,18 @@ class Schema:
     @classmethod
     def of(cls, columns: Iterable[tuple[str, Type]]) -> Schema:
         return cls(tuple(Column(name, kind) for name, kind in columns))
+
+    def to_json(self) -> list[Json]:
+        """The names and types, as they are stored and sent."""
+        return [[column.name, str(column.type)] for column in self.columns]
+
+    @classmethod
+    def from_json(cls, columns: Any) -> Schema:
+        """What `to_json` gave; ValueError or TypeError if it is something else."""
+        found = [(text_of(name), parse_type(text_of(kind))) for name, kind in columns]
+        if len(dict(found)) < len(found):
+            raise ValueError("two columns have one name")
+        return cls.of(found)
 
     @cached_property
     def positions(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -91,6 +92,14 @@ def parse_type(text: str) -> Type:
     if lowered in _NAMES:
         return _NAMES[lowered]
     raise ValueError(f"unknown type '{text}'; there are {TYPE_NAMES}")
+
+
+def text_of(value: object) -> str:
+    """A text that files and terminals can take; ValueError if it is none."""
+    if not isinstance(value, str):
+        raise ValueError(f"{reprlib.repr(value)} is not a text")
+    value.encode()
+    return value
 
 
 def always_fits(source: Type, target: Type) -> bool:

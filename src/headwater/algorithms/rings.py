@@ -39,8 +39,8 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows, show_rows
 from headwater.algebra.views import View
 from headwater.algorithms.parts.ring_visit import (
-    Entry,
     Token,
+    TokenEntry,
     Visit,
     advance,
     begin,
@@ -170,7 +170,7 @@ class RingNode:
         )
         return left, self.send_increment(Increment(own[0][1].transactions, parts))
 
-    def _is_own(self, entry: Entry) -> bool:
+    def _is_own(self, entry: TokenEntry) -> bool:
         return entry.item == self.item
 
     def send_increment(self, increment: Increment) -> tuple[Effect, ...]:

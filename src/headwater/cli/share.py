@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headwater.sharing.catalog import Listed
     from headwater.sharing.contents import Contents
     from headwater.sharing.exchange import Copied
-    from headwater.sharing.node import Node
+    from headwater.sharing.node import SharingNode
     from headwater.sharing.peers import Peer
     from headwater.sharing.policies import Policy
 
@@ -116,11 +116,11 @@ def list_command(
 ) -> None:
     """What this node knows: relations, views and their versions, updategrams, boosters."""
     from headwater.sharing.encoding import KINDS
-    from headwater.sharing.node import Node
+    from headwater.sharing.node import SharingNode
 
     if kind and kind not in KINDS:
         raise InputError(f"There is no kind '{kind}'.", f"There are {', '.join(KINDS)}.")
-    sharing = Node.open(catalog)
+    sharing = SharingNode.open(catalog)
     chosen = [listed for listed in sharing.catalog if kind in ("", listed.kind)]
     if as_json:
         for listed in chosen:
@@ -146,7 +146,7 @@ def _listed_json(listed: Listed) -> dict[str, Any]:
     return {"address": listed.address, "maker": listed.maker, **shown}
 
 
-def _print_relations(sharing: Node) -> None:
+def _print_relations(sharing: SharingNode) -> None:
     catalog = sharing.catalog
     print_table(
         "Relations",
@@ -163,7 +163,7 @@ def _print_relations(sharing: Node) -> None:
     )
 
 
-def _print_held(sharing: Node) -> None:
+def _print_held(sharing: SharingNode) -> None:
     print_table(
         "Held here",
         ["name", "rows", "versions"],
@@ -247,29 +247,29 @@ def exchange(
         )
 
 
-def _given(here: Node, there: Peer, skip_bad: bool) -> Copied:
+def _given(here: SharingNode, there: Peer, skip_bad: bool) -> Copied:
     """Let another node of one's own take what it lacks."""
     from headwater.sharing.exchange import Copied
-    from headwater.sharing.node import Node
+    from headwater.sharing.node import SharingNode
 
     try:
-        return Node.open(there.files.folder).take(here.as_peer(), skip_bad=skip_bad)
+        return SharingNode.open(there.files.folder).take(here.as_peer(), skip_bad=skip_bad)
     except HeadwaterError as error:
         if not skip_bad:
             raise
         return Copied(here.name, there.node, {}, {there.node: error})
 
 
-def _opened(catalog: Path, name: str, other: Peer) -> Node:
-    from headwater.sharing.node import Node
+def _opened(catalog: Path, name: str, other: Peer) -> SharingNode:
+    from headwater.sharing.node import SharingNode
 
     if (catalog / "node.json").exists():
-        return Node.open(catalog)
+        return SharingNode.open(catalog)
     if not name:
         raise InputError(
             f"There is no node in {catalog} yet.", "Name it with --node, and it is made."
         )
-    return Node.create(catalog, name, other.system)
+    return SharingNode.create(catalog, name, other.system)
 
 
 def _policy(text: str, before: Policy) -> Policy:
@@ -311,10 +311,10 @@ def advance(
     as_json: JsonOption = False,
 ) -> None:
     """Bring a view that this node holds to other versions by updategrams and boosters."""
-    from headwater.sharing.node import Node
+    from headwater.sharing.node import SharingNode
     from headwater.sharing.versions import parse_versions
 
-    sharing = Node.open(catalog)
+    sharing = SharingNode.open(catalog)
     sharing.hold(view)
     done = sharing.advance(view, parse_versions(to) if to else None)
     if as_json:
@@ -357,10 +357,10 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Read a view or a relation as this node knows it, now or at earlier versions."""
-    from headwater.sharing.node import Node
+    from headwater.sharing.node import SharingNode
     from headwater.sharing.versions import parse_versions
 
-    found = Node.open(catalog).query(name, parse_versions(at) if at else None)
+    found = SharingNode.open(catalog).query(name, parse_versions(at) if at else None)
     if as_json:
         _print_rows_json(found)
     else:

@@ -24,7 +24,7 @@ from headwater.demo import shop, writers
 from headwater.demo.audience import Audience
 from headwater.demo.writers import Postgres, Sqlite, Writer
 from headwater.embedded.postgres import PostgresServer
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, StoppedError
 from headwater.frames.session import spark_session
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
@@ -40,10 +40,6 @@ _PAUSES_S = {"auto": 0.08, "spark": 1.0}
 """Spark takes longer for a small change than memory does, so it gets fewer."""
 _INTERRUPTED = 130
 _END_S = 30
-
-
-class StoppedError(HeadwaterError):
-    """Somebody wants the demonstration to end."""
 
 
 @contextmanager

@@ -8,15 +8,10 @@ from pathlib import Path
 
 from headwater.algebra.values import Json
 from headwater.errors import ScenarioError
-from headwater.lab.scenario import Object, Scenario, kind_of, scenario_from_json
+from headwater.lab.scenario import Object, kind_of
 from headwater.reading import MOST_TEXT_BYTES, as_text, read_at_most
 
 _SHAPE = 'A scenario looks like {"relations": ..., "view": ..., "transactions": ...}.'
-
-
-def load_scenarios(path: Path) -> list[Scenario]:
-    """All scenarios of a `.json` or `.jsonl` file."""
-    return [scenario_from_json(data, where) for data, where in load_objects(path)]
 
 
 def load_objects(path: Path) -> list[tuple[Object, str]]:

@@ -18,7 +18,8 @@ from headwater.pipeline.recording import Recording, numbered_of
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Position, Progressed, Reader, Source, as_it_is
 from headwater.sources.order import Numbered
-from headwater.warehouse.changes import ChangeLog, Record
+from headwater.warehouse.change_records import Record
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 
 _PROGRESS_S = 0.5

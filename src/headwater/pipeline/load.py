@@ -46,8 +46,9 @@ from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
-from headwater.warehouse.lease import Claim
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
@@ -68,7 +69,7 @@ def load_view(
     feeds: Mapping[str, Feed],
     warehouse: Warehouse,
     spark: Spark,
-    claim: Claim,
+    claim: LeaseClaim,
     wake: Wake,
     report: Report = lambda tally: None,
 ) -> Obtained:
@@ -107,7 +108,7 @@ class _Attempt:
     plan: Plan
     feeds: Mapping[str, Feed]
     warehouse: Warehouse
-    claim: Claim
+    claim: LeaseClaim
     wake: Wake
     report: Report
     spark: SparkSession | None
@@ -172,7 +173,7 @@ class _Attempt:
         (found,) = self.feeds[source].recall(number - 1, 1)
         return found.position
 
-    def _put(self, vector: Vector) -> ViewTable:
+    def _put(self, vector: VersionVector) -> ViewTable:
         plan, view = self.plan, self.plan.view
         scratch = self.warehouse.scratch(view.name)
         tally = Tally(scratch / "tally")
@@ -185,16 +186,16 @@ class _Attempt:
                 for source in vector:
                     self.feeds[source].wait_begun()
                 return self.warehouse.put(
-                    view.name,
-                    view.schema,
-                    plan.definition,
-                    vector,
-                    contents.dataframe if isinstance(contents, Frame) else contents,
-                    algorithm=plan.algorithm,
-                    level=plan.level,
-                    runner=self.claim.runner,
-                    key=view.key,
-                    guard=self.claim.guard,
+                    ViewLoad(
+                        plan.definition,
+                        vector,
+                        contents.dataframe if isinstance(contents, Frame) else contents,
+                        plan.algorithm,
+                        plan.level,
+                        self.claim.runner,
+                        view.key,
+                        self.claim.guard,
+                    )
                 )
         except HeadwaterError:
             raise

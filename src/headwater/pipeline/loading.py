@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError
 from headwater.sources.contract import Position
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 
 _TRIES = 5
 _FITTING_TRIES = 50
@@ -60,7 +60,7 @@ class MakeDurable:
 class Put:
     """Read the snapshots and put the view, with this vector."""
 
-    vector: Vector
+    vector: VersionVector
 
 
 LoadTask: TypeAlias = Hold | OpenSnapshot | MakeDurable | Put

@@ -34,8 +34,8 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
-from headwater.warehouse.notes import Note
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.notes import VectorNote
+from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -107,9 +107,9 @@ class Maintainer:
         self._asked: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
-        self._vector: Vector | None = None
-        self._visible: Vector = {}
-        self._note: Note | None = None
+        self._vector: VersionVector | None = None
+        self._visible: VersionVector = {}
+        self._note: VectorNote | None = None
         self._stopping = False
         self._ended = threading.Event()
         self._failure: HeadwaterError | None = None
@@ -132,19 +132,19 @@ class Maintainer:
         return not self._ended.is_set()
 
     @property
-    def vector(self) -> Vector | None:
+    def vector(self) -> VersionVector | None:
         """What the view reflects, visible or not yet; None before it has a table."""
         self._look()
         return self._vector
 
     @property
-    def visible(self) -> Vector:
+    def visible(self) -> VersionVector:
         """What a reader of the view sees is the view at this vector."""
         self._look()
         return self._visible
 
     @property
-    def note(self) -> Note | None:
+    def note(self) -> VectorNote | None:
         """How far the view has come without a further commit; None if nothing more is known."""
         self._look()
         return self._note
@@ -199,7 +199,7 @@ class Maintainer:
                     maintenance.move_on(source, passed)
         self._vector, self._visible = maintenance.vector, maintenance.visible
         if self._writer is not None and maintenance.is_settled and not self._inbox:
-            self._note = Note.of(self._writer.latest, maintenance.vector)
+            self._note = VectorNote.of(self._writer.latest, maintenance.vector)
 
     @contextmanager
     def _owning(self) -> Iterator[None]:
@@ -247,7 +247,7 @@ class Maintainer:
             self._end()
         self._turn.wake()
 
-    def _subscribe(self, vector: Vector) -> None:
+    def _subscribe(self, vector: VersionVector) -> None:
         self._following_since = time.monotonic()
         for source, feed in self._feeds.items():
             after = vector[source].number

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from headwater.algebra.rows import Rows
-from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
@@ -43,7 +42,8 @@ from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken, Lift, Position
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.definition import StoredDefinition
+from headwater.warehouse.vectors import VersionVector
 
 UNCHANGED_S = 5.0
 """After how long a quiet view commits what it has taken in without a change."""
@@ -60,7 +60,7 @@ class Plan:
     manager: ViewManager[Any]
     algorithm: str
     level: str
-    definition: Mapping[str, Json]
+    definition: StoredDefinition
     refresh_s: float | None = None
     publish_s: float = 60.0
 
@@ -130,7 +130,7 @@ class Commit:
     """Make a change of the view visible, in one step, with the vector that it stands for."""
 
     delta: Rows
-    vector: Vector
+    vector: VersionVector
     received: Sequence[Arrival] = ()
     kind: Kind = "change"
 
@@ -167,7 +167,7 @@ class Maintenance:
     def __init__(
         self,
         plan: Plan,
-        vector: Vector,
+        vector: VersionVector,
         settle: Callable[[Rows], Rows] = lambda rows: rows,
     ) -> None:
         self.visible = vector
@@ -183,7 +183,7 @@ class Maintenance:
         self._owed = dict.fromkeys(plan.view.sources, 0)
 
     @property
-    def vector(self) -> Vector:
+    def vector(self) -> VersionVector:
         """What the view reflects, visible or not yet."""
         return self._reflected.vector
 

@@ -9,7 +9,8 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.sql.view import normalised
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.maintenance import Plan
-from headwater.project.project import Project, definition_json, describe_difference
+from headwater.project.differences import describe_difference
+from headwater.project.project import Project
 from headwater.warehouse.warehouse import Warehouse
 
 
@@ -18,7 +19,7 @@ def plan_view(
 ) -> Plan:
     """InputError if its file does not fit its table, unless that is to be made anew."""
     definition = project.definition(view, relations)
-    stored = definition_json(definition)
+    stored = definition.stored
     narrow = definition.view.narrowed()
     choice = project.choose(replace(definition, view=narrow))
     if not anew and warehouse.has_view(view):
@@ -41,7 +42,7 @@ def is_as_loaded(project: Project, warehouse: Warehouse, view: str) -> bool:
     if not warehouse.has_view(view):
         return False
     try:
-        stored = warehouse.view(view).definition["select"]
+        stored = warehouse.view(view).definition.select
     except HeadwaterError:
         return True  # its table is damaged: that is told where it is brought up
     return stored == normalised(project.view_files[view].select)

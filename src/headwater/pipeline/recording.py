@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from headwater.sources.contract import Broken, Committed, Position, Progressed
 from headwater.sources.order import Numbered
-from headwater.warehouse.changes import Break, Change, Place, Progress, Record
+from headwater.warehouse.change_records import Break, Change, PositionRecord, Record
 
 ACKNOWLEDGE_S = 0.25
 _MOST_ROWS_WAITING = 500_000
@@ -20,14 +20,14 @@ _MOST_ROWS_WAITING = 500_000
 class Recording:
     """One source's records on their way to disk, from where its change log ends."""
 
-    def __init__(self, end: int, position: Place | None) -> None:
+    def __init__(self, end: int, position: Position | None) -> None:
         self.end = end
         """The number of the last transaction that is on disk."""
         self.position = position
         """The source's position there, or further on without a transaction."""
         self._waiting: deque[Record] = deque()
         self._rows = 0
-        self._acknowledged: Place | None = None
+        self._acknowledged: Position | None = None
         self._acknowledge_at = 0.0
 
     @property
@@ -37,7 +37,7 @@ class Recording:
     @property
     def is_due(self) -> bool:
         """Whether somebody may wait for what is to be written."""
-        return any(not isinstance(record, Progress) for record in self._waiting)
+        return any(not isinstance(record, PositionRecord) for record in self._waiting)
 
     def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
         """What was read next; the first that is numbered is `first`."""
@@ -52,9 +52,9 @@ class Recording:
         records = list(self._waiting)
         self._waiting.clear()
         self._rows = 0
-        return [r for r in records[:-1] if not isinstance(r, Progress)] + records[-1:]
+        return [r for r in records[:-1] if not isinstance(r, PositionRecord)] + records[-1:]
 
-    def synced(self, end: int, position: Place | None) -> None:
+    def synced(self, end: int, position: Position | None) -> None:
         """The change log is on disk up to here."""
         self.end, self.position = end, position
 
@@ -83,7 +83,7 @@ def record_of(number: int, item: Numbered | Progressed) -> Record:
         case Broken(columns, reason, position, broken_stamp):
             return Break(number, columns, reason, position, broken_stamp)
         case Progressed(position):
-            return Progress(position)
+            return PositionRecord(position)
 
 
 def numbered_of(record: Change | Break) -> Numbered:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from headwater.sources.contract import Position
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 
 
 class ReflectedSource:
@@ -69,11 +69,11 @@ class ReflectedSource:
 class Reflected:
     """How far one view has come with each of its sources."""
 
-    def __init__(self, vector: Vector) -> None:
+    def __init__(self, vector: VersionVector) -> None:
         self._sources = {source: ReflectedSource(at) for source, at in vector.items()}
 
     @property
-    def vector(self) -> Vector:
+    def vector(self) -> VersionVector:
         return {source: progress.reached for source, progress in self._sources.items()}
 
     @property
@@ -95,7 +95,7 @@ class Reflected:
         return number in self._sources[source].early
 
 
-def has_reached(vector: Vector, targets: Mapping[str, int]) -> bool:
+def has_reached(vector: VersionVector, targets: Mapping[str, int]) -> bool:
     """Whether a view at this vector reflects all its sources up to these numbers."""
     return all(reached.number >= targets.get(source, 0) for source, reached in vector.items())
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from headwater.sources.contract import Source
 from headwater.warehouse.changes import ChangeLog
-from headwater.warehouse.lease import Claim
+from headwater.warehouse.lease import LeaseClaim
 
 
 def repair_source(
-    source: Source, log: ChangeLog, lease: Claim, after: int, reason: str = ""
+    source: Source, log: ChangeLog, lease: LeaseClaim, after: int, reason: str = ""
 ) -> None:
     """Set a source up again; no view may be reading it. `after` is how far the views have come."""
     lease.check()
@@ -22,7 +22,7 @@ def repair_source(
     begin_anew(log, lease, reason, after)
 
 
-def begin_anew(log: ChangeLog, lease: Claim, reason: str, after: int = 0) -> None:
+def begin_anew(log: ChangeLog, lease: LeaseClaim, reason: str, after: int = 0) -> None:
     """Note that what follows in the source's log has no connection to what was read before.
 
     The empty position is where a log begins after its setup. The change log is begun anew too,

@@ -21,9 +21,9 @@ from headwater.project.project import Project
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
-from headwater.sharing.node import Node
-from headwater.sharing.publishing import Publication, publish_warehouse
+from headwater.sharing.node import SharingNode
+from headwater.sharing.publishing import PublishedObjects, publish_warehouse
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 from headwater.warehouse.vectors import Reached
@@ -35,20 +35,20 @@ FOLDER = "share"
 
 def open_node(
     project: Project, folder: Path | None = None, name: str = "", system: str = ""
-) -> Node:
+) -> SharingNode:
     """The node of a project, made if it is not there yet."""
     place = folder or project.folder / FOLDER
     if (place / "node.json").exists():
-        return Node.open(place)
+        return SharingNode.open(place)
     if not place.exists():
         place.mkdir(parents=True)
         place.chmod(MODES[project.settings.warehouse.readers])
-    return Node.create(place, name or project.folder.absolute().name, system or "shared")
+    return SharingNode.create(place, name or project.folder.absolute().name, system or "shared")
 
 
 def publish_project(
-    project: Project, node: Node, views: Iterable[str] | None = None
-) -> Publication:
+    project: Project, node: SharingNode, views: Iterable[str] | None = None
+) -> PublishedObjects:
     """Publish what the warehouse has, and boosters for the views that the node's policy names."""
     warehouse = Warehouse(project.warehouse)
     each = node.policy.granularity == "transaction"
@@ -70,7 +70,7 @@ class _Wanted:
     The updategram may be joined already with a relation that lies between.
     """
 
-    definition: Definition
+    definition: SharedView
     updategram: Updategram
     name: str
     version: int
@@ -111,7 +111,11 @@ class _Wanted:
 
 
 def _boosters(
-    project: Project, warehouse: Warehouse, node: Node, views: Iterable[str], done: Publication
+    project: Project,
+    warehouse: Warehouse,
+    node: SharingNode,
+    views: Iterable[str],
+    done: PublishedObjects,
 ) -> list[Booster]:
     """First of relations that a condition connects with the one that changed, then through them."""
     near: list[_Wanted] = []

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.algebra.values import Json
 from headwater.algebra.views import View
 from headwater.errors import HeadwaterError, InputError, LostConnectionError, TooManyRowsError
 from headwater.frames import small
@@ -33,15 +32,18 @@ from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import in_memory_first, reader
 from headwater.pipeline.loading import held_back
+from headwater.project.differences import describe_difference
 from headwater.project.gaps import concerns
 from headwater.project.needs import narrowed_sources
-from headwater.project.project import Project, definition_json, describe_difference
+from headwater.project.project import Project
 from headwater.protocol.transactions import net_change
 from headwater.sources.contract import Load, Reply, Source
-from headwater.warehouse.changes import Break, Change, ChangeLog
+from headwater.warehouse.change_records import Break, Change
+from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.states import ViewState
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Verification:
     view: str
     number: int
     """The view's version that was looked at."""
-    vector: Vector
+    vector: VersionVector
     rows: int
     missing: Rows
     extra: Rows
@@ -211,10 +213,10 @@ def _some(rows: Rows) -> Rows:
 
 
 def _view(
-    project: Project, name: str, stored: Mapping[str, Json], described: Mapping[str, Relation]
+    project: Project, name: str, stored: StoredDefinition, described: Mapping[str, Relation]
 ) -> View:
     definition = project.definition(name, described.values())
-    difference = describe_difference(stored, definition_json(definition))
+    difference = describe_difference(stored, definition.stored)
     if difference is not None:
         raise InputError(difference)
     return definition.view.narrowed()

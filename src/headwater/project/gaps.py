@@ -5,7 +5,8 @@ from __future__ import annotations
 from headwater.algebra.views import View
 from headwater.errors import BrokenLogError, HeadwaterError
 from headwater.sources.contract import Broken
-from headwater.warehouse.changes import Break, ChangeLog
+from headwater.warehouse.change_records import Break
+from headwater.warehouse.changes import ChangeLog
 
 
 class GapError(HeadwaterError):

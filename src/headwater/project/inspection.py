@@ -18,11 +18,10 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError
+from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
 from headwater.project.project import (
     Project,
-    definition_json,
-    describe_difference,
     known_owner,
 )
 from headwater.project.settings import (
@@ -32,7 +31,7 @@ from headwater.project.settings import (
     read_document,
     read_settings,
 )
-from headwater.project.view_files import Definition, ViewFile
+from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
 
 _LITTLE_BYTES = 1 << 30
@@ -155,14 +154,14 @@ def _cautions(source: Source, project: Project) -> Iterator[str]:
         )
 
 
-def _since_loaded(project: Project, name: str, definition: Definition) -> str | None:
+def _since_loaded(project: Project, name: str, definition: DefinedView) -> str | None:
     """Why a view no longer fits the table that it was loaded into."""
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
 
     warehouse = Warehouse(project.warehouse)
     if name not in warehouse.view_names():
         return None
-    return describe_difference(warehouse.view(name).definition, definition_json(definition))
+    return describe_difference(warehouse.view(name).definition, definition.stored)
 
 
 def _readable_sources(folder: Path) -> list[Source]:
@@ -250,8 +249,8 @@ def _view(project: Project, name: str, found: Inspection) -> list[View]:
         relations = [relation for source in found.sources for relation in source.relations]
         definition = project.definition(name, relations)
         choice = project.choose(definition)
-        if difference := _since_loaded(project, name, definition):
-            found.problems.append(InputError(difference))
         found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason))
         views.append(definition.view)
+        if difference := _since_loaded(project, name, definition):
+            found.problems.append(InputError(difference))
     return views

@@ -8,18 +8,13 @@ with, for which no source need be asked.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.view import parse_view
-from headwater.algebra.values import Json, parse_type
+from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import EngineError, HeadwaterError, SourceError
+from headwater.errors import HeadwaterError, SourceError
 from headwater.project.project import Project, open_source
 from headwater.sources.contract import Source
 from headwater.warehouse.warehouse import Warehouse
@@ -87,36 +82,11 @@ def source_to_set_up(folder: str | Path, name: str) -> Source:
         return source
 
 
-def stored_view(stored: Mapping[str, Json]) -> View:
-    """The view that a table was loaded as; EngineError if what was stored is damaged."""
-    try:
-        return _view_of(json.dumps(stored))
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise EngineError(
-            "What a view was loaded with is damaged.", "Load it anew with 'headwater reload'."
-        ) from None
-
-
-@lru_cache(maxsize=1024)
-def _view_of(text: str) -> View:
-    shape: Any = json.loads(text)
-    relations = tuple(
-        Relation(
-            name,
-            name.partition(".")[0],
-            Schema.of((column, parse_type(kind)) for column, kind in relation["columns"]),
-            tuple(relation["key"]),
-        )
-        for name, relation in shape["relations"].items()
-    )
-    return parse_view(shape["select"], relations, shape["view"])
-
-
 def _loaded(warehouse: Warehouse) -> list[View]:
     found = []
     for name in warehouse.view_names():
         with suppress(HeadwaterError):  # one that is damaged has to be loaded anew in any case
-            found.append(stored_view(warehouse.view(name).definition))
+            found.append(warehouse.view(name).definition.view)
     return found
 
 

@@ -11,15 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self, TypedDict, cast
+from typing import Self
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.text import RefusalError, means
-from headwater.algebra.sql.view import TableName, normalised
-from headwater.algebra.values import Json
+from headwater.algebra.sql.view import TableName
 from headwater.check.levels import Level
-from headwater.errors import EngineError, InputError, SqlError
+from headwater.errors import EngineError, InputError
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.settings import (
     FILE,
@@ -30,7 +29,7 @@ from headwater.project.settings import (
     source_settings,
     warehouse_path,
 )
-from headwater.project.view_files import Definition, ViewFile, read_view_file
+from headwater.project.view_files import DefinedView, ViewFile, read_view_file
 from headwater.sources.contract import Source
 from headwater.sources.settings import SourceSettings
 from headwater.warehouse.identity import owner_of
@@ -110,7 +109,7 @@ class Project:
             relation for name in needed for relation in self.sources[name].relations().values()
         )
 
-    def definitions(self, relations: Iterable[Relation] | None = None) -> dict[str, Definition]:
+    def definitions(self, relations: Iterable[Relation] | None = None) -> dict[str, DefinedView]:
         """Every view over these relations, or over those that the sources have now."""
         known = self.relations() if relations is None else tuple(relations)
         problems, found = Problems(), {}
@@ -120,12 +119,12 @@ class Project:
         problems.raise_any()
         return found
 
-    def definition(self, view: str, relations: Iterable[Relation]) -> Definition:
+    def definition(self, view: str, relations: Iterable[Relation]) -> DefinedView:
         """One view over these relations, of which only its own sources' count."""
         needed = self.needs[view]
         return self.view_files[view].define(r for r in relations if r.source in needed)
 
-    def choose(self, definition: Definition) -> Choice:
+    def choose(self, definition: DefinedView) -> Choice:
         """The algorithm for a view, and why."""
         file = definition.file
         return choose(
@@ -254,118 +253,3 @@ def _check_level(
                 f"a view over {source} cannot be complete: {why}.",
                 "Write WITH STRONG CONSISTENCY, or let the source's changes come by replication.",
             )
-
-
-# What a view was loaded with
-
-
-class _RelationShape(TypedDict):
-    columns: list[list[str]]
-    key: list[str]
-    used: list[str]
-
-
-class _Shape(TypedDict):
-    view: str
-    select: str
-    columns: list[list[str]]
-    relations: dict[str, _RelationShape]
-
-
-def definition_json(definition: Definition) -> dict[str, Json]:
-    """What is kept with a view's table, to notice when it no longer fits.
-
-    The level, the algorithm and how often it is refreshed and published are not in it: these
-    may change at any time. So may the columns of a relation that the view does not use.
-    """
-    view = definition.view
-    return {
-        "view": definition.name,
-        "select": normalised(definition.file.select),
-        "columns": _columns(view.schema),
-        "relations": {
-            relation.name: {
-                "columns": _columns(relation.schema),
-                "key": list(relation.key),
-                "used": list(view.used_columns[relation.name]),
-            }
-            for relation in view.relations
-        },
-    }
-
-
-def _columns(schema: Schema) -> list[Json]:
-    return [[column.name, str(column.type)] for column in schema.columns]
-
-
-def describe_difference(stored: Mapping[str, Json], current: Mapping[str, Json]) -> str | None:
-    """Why a view's table does not fit its definition any more, and what to do; or None."""
-    before, now = cast(_Shape, stored), cast(_Shape, current)
-    view = now["view"]
-    try:
-        difference = (
-            _selects_differ(view, before["select"], now["select"])
-            or _relations_differ(view, before["relations"], now["relations"])
-            or _columns_differ(f"view {view}", before["columns"], now["columns"], "it")
-        )
-    except (AttributeError, KeyError, SqlError, TypeError, ValueError):
-        difference = f"What view {view} was loaded with cannot be read."
-    return f"{difference} Run headwater reload {view}." if difference else None
-
-
-def _selects_differ(view: str, before: str, now: str) -> str | None:
-    """The older one is normalised anew: another release may have written it differently."""
-    if before == now or normalised(before) == now:
-        return None
-    return f"The SELECT of view {view} has changed since it was loaded."
-
-
-def _relations_differ(
-    view: str, before: dict[str, _RelationShape], now: dict[str, _RelationShape]
-) -> str | None:
-    if before.keys() != now.keys():
-        return (
-            f"View {view} now reads {', '.join(sorted(now))}, and read "
-            f"{', '.join(sorted(before))} when it was loaded."
-        )
-    for name in now:
-        used = now[name]["used"]
-        was, is_now = _only(before[name], used), _only(now[name], used)
-        if found := _columns_differ(name, was["columns"], is_now["columns"], f"view {view}"):
-            return found
-        if was["key"] != is_now["key"]:
-            return (
-                f"The key of {name} is now {_listed(is_now['key'])}, was {_listed(was['key'])} "
-                f"when view {view} was loaded."
-            )
-    return None
-
-
-def _only(relation: _RelationShape, used: Collection[str]) -> _RelationShape:
-    """A relation without what a view does not look at, in an order that does not matter."""
-    key = relation["key"] if set(relation["key"]) <= set(used) else []
-    columns = sorted(column for column in relation["columns"] if column[0] in used)
-    return {"columns": columns, "key": key, "used": sorted(used)}
-
-
-def _columns_differ(
-    owner: str, before: list[list[str]], now: list[list[str]], loaded: str
-) -> str | None:
-    if before == now:
-        return None
-    old: dict[str, str] = dict(before)
-    new: dict[str, str] = dict(now)
-    when = f"when {loaded} was loaded."
-    for column, kind in old.items():
-        if column not in new:
-            return f"Column {column} of {owner} is gone, and was there {when}"
-        if new[column] != kind:
-            return f"Column {column} of {owner} is now {new[column]}, was {kind} {when}"
-    for column in new:
-        if column not in old:
-            return f"Column {column} of {owner} is new, and was not there {when}"
-    return f"The columns of {owner} are not in the order that they had {when}"
-
-
-def _listed(key: Sequence[str]) -> str:
-    return f"({', '.join(key)})" if key else "none"

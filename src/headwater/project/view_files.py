@@ -26,6 +26,7 @@ from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SqlError
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
+from headwater.warehouse.definition import StoredDefinition
 
 LEVELS = {
     "CONVERGENCE": Level.CONVERGENT,
@@ -33,7 +34,6 @@ LEVELS = {
     "STRONG": Level.STRONG,
     "COMPLETE": Level.COMPLETE,
 }
-LEVEL_WORDS = {level: word for word, level in LEVELS.items()}
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
 _CLAUSES = ("WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
@@ -73,7 +73,7 @@ class ViewFile:
         """A mistake at the clause of that name."""
         return error_at(self.path, self.text, self.places.get(place, 0), message, hint)
 
-    def define(self, relations: Iterable[Relation]) -> Definition:
+    def define(self, relations: Iterable[Relation]) -> DefinedView:
         """The view over these relations."""
         from headwater.warehouse.columns import check_columns  # would slow down all commands
 
@@ -82,7 +82,7 @@ class ViewFile:
             check_columns(self.name, view.schema)
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
-        return Definition(self, replace(view, sql=self.select))
+        return DefinedView(self, replace(view, sql=self.select))
 
     @property
     def _padded(self) -> str:
@@ -107,7 +107,7 @@ class ViewFile:
 
 
 @dataclass(frozen=True)
-class Definition:
+class DefinedView:
     """A view, and everything else that its file says of it."""
 
     file: ViewFile
@@ -116,6 +116,11 @@ class Definition:
     @property
     def name(self) -> str:
         return self.file.name
+
+    @property
+    def stored(self) -> StoredDefinition:
+        """What is kept with its table, to notice when it no longer fits."""
+        return StoredDefinition.of(self.view)
 
 
 def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -> InputError:

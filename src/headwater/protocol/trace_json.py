@@ -1,13 +1,9 @@
-"""Saving and loading traces as JSON; rows carry their columns' types."""
+"""Traces as JSON, to be saved; rows carry their columns' types."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json, from_json, parse_type, to_json
-from headwater.errors import InputError
+from headwater.algebra.values import Json, to_json
 from headwater.protocol.trace import (
     Answered,
     Consulted,
@@ -23,7 +19,7 @@ from headwater.protocol.trace import (
     Trace,
     Waited,
 )
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Transaction
 
 
 def trace_to_json(trace: Trace) -> dict[str, Json]:
@@ -33,37 +29,13 @@ def trace_to_json(trace: Trace) -> dict[str, Json]:
     }
 
 
-def trace_from_json(data: Any) -> Trace:
-    """The trace that `trace_to_json` wrote; InputError if it is something else."""
-    try:
-        return Trace(_load_rows(data["initial"]), tuple(map(_load_entry, data["entries"])))
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(
-            f"This is not a saved trace: {type(error).__name__} {error}.",
-            "Save one with 'headwater lab replay --save'.",
-        ) from None
-
-
 def rows_to_json(rows: Rows) -> list[Json]:
     """`[[row, count], ...]` in a fixed order."""
     return [[[to_json(value) for value in row], count] for row, count in rows.sorted_items()]
 
 
 def _dump_rows(rows: Rows) -> Json:
-    columns: list[Json] = [[column.name, str(column.type)] for column in rows.schema.columns]
-    return {"columns": columns, "rows": rows_to_json(rows)}
-
-
-def _load_rows(data: Any) -> Rows:
-    columns = [(str(name), parse_type(str(kind))) for name, kind in data["columns"]]
-    if len(dict(columns)) < len(columns):
-        raise ValueError("two columns have one name")
-    schema = Schema.of(columns)
-    counts = {
-        tuple(from_json(v, kind) for v, kind in zip(row, schema.types, strict=True)): int(count)
-        for row, count in data["rows"]
-    }
-    return Rows(schema, counts)
+    return {"columns": rows.schema.to_json(), "rows": rows_to_json(rows)}
 
 
 def _dump_transaction(transaction: Transaction) -> Json:
@@ -78,12 +50,6 @@ def _dump_transaction(transaction: Transaction) -> Json:
         "spans": list(transaction.spans),
         **({"numbers": numbers} if numbers else {}),
     }
-
-
-def _load_transaction(data: Any) -> Transaction:
-    updates = tuple(Update(u["relation"], _load_rows(u["delta"])) for u in data["updates"])
-    numbers = tuple(map(int, data.get("numbers", ())))
-    return Transaction(data["id"], updates, tuple(data["sources"]), tuple(data["spans"]), numbers)
 
 
 def _dump_entry(entry: Entry) -> Json:
@@ -114,32 +80,3 @@ def _dump_entry(entry: Entry) -> Json:
         case Roused(source):
             body = {"source": source}
     return {"did": type(entry).__name__.lower(), **body}
-
-
-def _load_entry(data: Any) -> Entry:
-    match data["did"]:
-        case "executed":
-            return Executed(data["source"], _load_transaction(data["transaction"]))
-        case "received":
-            return Received(_load_transaction(data["transaction"]))
-        case "sent":
-            return Sent(data["source"], data["label"], tuple(data["queries"]), int(data["terms"]))
-        case "evaluated":
-            return Evaluated(data["source"], data["label"], tuple(map(_load_rows, data["results"])))
-        case "answered":
-            return Answered(data["source"], data["label"], tuple(map(_load_rows, data["results"])))
-        case "waited":
-            return Waited()
-        case "showed":
-            return Showed(_load_rows(data["view"]), tuple(data["transactions"]))
-        case "posted":
-            return Posted(data["sender"], data["receiver"], data["message"], int(data["bytes"]))
-        case "delivered":
-            return Delivered(data["sender"], data["receiver"], data["label"])
-        case "consulted":
-            results = tuple(map(_load_rows, data["results"]))
-            return Consulted(data["source"], tuple(data["queries"]), results)
-        case "roused":
-            return Roused(data["source"])
-        case other:
-            raise ValueError(f"unknown entry '{other}'")

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
 from headwater.sharing.containment import is_contained
-from headwater.sharing.definitions import Definition
 from headwater.sharing.errors import PreconditionError
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.versions import NOTHING, Interval, Versions
 
 
@@ -37,7 +37,7 @@ class Booster:
     `exact` says that no other row of them could join; else this is a super-booster.
     """
 
-    view: Definition
+    view: SharedView
     interval: Interval
     of: tuple[str, ...]
     versions: Versions
@@ -78,7 +78,7 @@ class Booster:
         """The relation whose changes it is for."""
         return self.interval.relation
 
-    def covers(self, view: Definition, interval: Interval) -> bool:
+    def covers(self, view: SharedView, interval: Interval) -> bool:
         """Whether it has all rows that changes over `interval` may join with in `view`."""
         return self.interval.contains(interval) and is_contained(view, self.view, self.relations)
 

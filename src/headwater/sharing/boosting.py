@@ -8,15 +8,15 @@ from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.catalog import Catalog, ListedUpdategram
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
-from headwater.sharing.errors import GapError, MissingBoosterError
+from headwater.sharing.errors import MissingBoosterError, VersionGapError
 from headwater.sharing.refresh import Copy, Refresher
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval
 
 
 def missing_boosters(
-    catalog: Catalog, view: Definition, held: Mapping[str, Contents], copy: Copy
+    catalog: Catalog, view: SharedView, held: Mapping[str, Contents], copy: Copy
 ) -> Iterator[Booster]:
     """The boosters of `held` relations that a view could use and nobody has published.
 
@@ -37,7 +37,7 @@ def missing_boosters(
 
 
 def _up_to(
-    catalog: Catalog, view: Definition, updategram: Updategram, name: str, copy: Copy
+    catalog: Catalog, view: SharedView, updategram: Updategram, name: str, copy: Copy
 ) -> Updategram | None:
     """The updategram, joined with what lies between it and a relation, if that is possible."""
     between = view.between(updategram.subject, name)
@@ -49,7 +49,7 @@ def _up_to(
         try:
             refresher = Refresher(catalog, copy)
             return refresher.joined(view, updategram, [between], {between: version})
-        except (GapError, MissingBoosterError):
+        except (VersionGapError, MissingBoosterError):
             continue
     return None
 

@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 from headwater.errors import InputError
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
 from headwater.sharing.encoding import (
     KINDS,
     MALFORMED,
@@ -39,8 +38,9 @@ from headwater.sharing.errors import (
 )
 from headwater.sharing.limits import MOST_HEAD_BYTES
 from headwater.sharing.peers import NODE_FILE, read_description, require_name
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.signatures import Signer
-from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectStore, local_folder
+from headwater.sharing.store import PRIVATE_FILE, Envelope, ObjectStore, local_folder, shared_object
 from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
@@ -84,7 +84,7 @@ class ListedContents(Listed):
 
 @dataclass(frozen=True)
 class ListedBooster(Listed):
-    view: Definition
+    view: SharedView
     interval: Interval
     of: tuple[str, ...]
     versions: Versions
@@ -212,7 +212,7 @@ class Catalog:
 
     def _take_in(self, listed: Listed) -> None:
         try:
-            self.known.admit(self.load(listed.address, most=4 * MOST_HEAD_BYTES), listed.maker)
+            self.known.admit(self.load(listed.address, 4 * MOST_HEAD_BYTES), listed.maker)
         except (ForeignObjectError, ConflictError, UntrustedObjectError) as error:
             raise type(error)(
                 f"{self.store.path(listed.address)} does not belong here: {error.message}",
@@ -262,7 +262,7 @@ class Catalog:
     def load(self, address: str, most: int | None = None) -> Item:
         """An object with its rows, after its checksum has been verified."""
         _, content = self.store.read(address, most)
-        return decode(content)
+        return decode(content, shared_object(self.store.path(address)))
 
     def load_updategram(self, listed: ListedUpdategram) -> Updategram:
         item = self.load(listed.address)
@@ -290,7 +290,7 @@ class Catalog:
         return self.known.relations
 
     @property
-    def views(self) -> dict[str, Definition]:
+    def views(self) -> dict[str, SharedView]:
         return self.known.views
 
     def relation(self, name: str) -> RelationEntry:
@@ -301,7 +301,7 @@ class Catalog:
             )
         return self.relations[name]
 
-    def view(self, name: str) -> Definition:
+    def view(self, name: str) -> SharedView:
         if name not in self.views:
             known = ", ".join(sorted(self.views)) or "none"
             raise UnknownNameError(
@@ -376,7 +376,7 @@ class Arrival:
 
 def _new_signer(store: ObjectStore) -> Signer:
     signer = Signer()
-    store.write(PRIVATE_FILE, signer.private(), mode=0o600)
+    store.write_key(signer)
     return signer
 
 
@@ -407,6 +407,6 @@ def _listed(address: str, maker: str, manifest: Manifest) -> Listed:
 
 
 @lru_cache(maxsize=1024)
-def _definition(text: str) -> Definition:
+def _definition(text: str) -> SharedView:
     """Boosters of one view share its definition, which is then read once."""
-    return Definition.from_json(json.loads(text))
+    return SharedView.from_json(json.loads(text))

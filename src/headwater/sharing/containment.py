@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwater.sharing.deduction import Facts
-from headwater.sharing.definitions import Definition
+from headwater.sharing.shared_views import SharedView
 
 
-def is_contained(view: Definition, other: Definition, relations: Iterable[str]) -> bool:
+def is_contained(view: SharedView, other: SharedView, relations: Iterable[str]) -> bool:
     """Whether the join of these relations by `view` is certainly contained in that by `other`."""
     names = tuple(relations)
     for name in names:

@@ -21,7 +21,7 @@ from headwater.algebra.operators import LAZY
 from headwater.algebra.values import BOOL, Type
 from headwater.algebra.views import equated_columns
 
-Node: TypeAlias = ColumnRef | Literal
+_Side: TypeAlias = ColumnRef | Literal
 _NOT_AFTER, _BEFORE = 1, 2
 _EXACT = frozenset({"int", "decimal"})
 _TRUE, _FALSE = Literal(True, BOOL), Literal(False, BOOL)
@@ -34,7 +34,7 @@ class Facts:
         self.conjuncts = tuple(dict.fromkeys(part for c in conjuncts for part in _parts(c)))
         atoms = [atom for c in self.conjuncts if (atom := _atom(c))]
         nodes = [node for _, a, b in atoms for node in (a, b)]
-        self.nodes: tuple[Node, ...] = tuple(
+        self.nodes: tuple[_Side, ...] = tuple(
             sorted({*nodes, *constants}, key=lambda node: (isinstance(node, Literal), repr(node)))
         )
         self._order = _closed_order(self.nodes, atoms)
@@ -60,7 +60,7 @@ class Facts:
                 return all(map(self.implies, parts))
             case Call("not", (Call("is null", (ColumnRef(name),)),)):
                 return name in self._not_null or self._known(condition)
-            case Call("<=>", (a, b)) if isinstance(a, Node) and isinstance(b, Node):
+            case Call("<=>", (a, b)) if isinstance(a, _Side) and isinstance(b, _Side):
                 return self._with(condition)._equal(a, b) or self._known(condition)
         if _atom(condition) and self._with(condition)._follows(condition):
             return True
@@ -87,10 +87,10 @@ class Facts:
         apart = self._order.get((a, b)), self._order.get((b, a))
         return _BEFORE in apart or self._known_unequal(a, b)
 
-    def _equal(self, a: Node, b: Node) -> bool:
+    def _equal(self, a: _Side, b: _Side) -> bool:
         return (a, b) in self._order and (b, a) in self._order
 
-    def _known_unequal(self, a: Node, b: Node) -> bool:
+    def _known_unequal(self, a: _Side, b: _Side) -> bool:
         return any(
             (self._equal(a, c) and self._equal(b, d)) or (self._equal(a, d) and self._equal(b, c))
             for c, d in self._unequal
@@ -173,8 +173,8 @@ def _facts(conjuncts: tuple[Expression, ...], constants: tuple[Literal, ...]) ->
 
 # The order of columns and constants
 
-Order: TypeAlias = dict[tuple[Node, Node], int]
-Atom: TypeAlias = tuple[str, Node, Node]
+_Order: TypeAlias = dict[tuple[_Side, _Side], int]
+Atom: TypeAlias = tuple[str, _Side, _Side]
 _FLIPPED = {">": "<", ">=": "<="}
 
 
@@ -182,7 +182,7 @@ def _atom(condition: Expression) -> Atom | None:
     """A comparison of columns and constants that can be compared as they are."""
     match condition:
         case Call(operator, (a, b)) if operator in ("=", "<>", "<", "<=", ">", ">="):
-            if not (isinstance(a, Node) and isinstance(b, Node) and _comparable(a.type, b.type)):
+            if not (isinstance(a, _Side) and isinstance(b, _Side) and _comparable(a.type, b.type)):
                 return None
             if any(isinstance(n, Literal) and n.value is None for n in (a, b)):
                 return None
@@ -194,10 +194,10 @@ def _comparable(a: Type, b: Type) -> bool:
     return a == b or {a.name, b.name} <= _EXACT
 
 
-def _closed_order(nodes: Sequence[Node], atoms: Iterable[Atom]) -> Order:
-    order: Order = {}
+def _closed_order(nodes: Sequence[_Side], atoms: Iterable[Atom]) -> _Order:
+    order: _Order = {}
 
-    def note(a: Node, b: Node, strength: int) -> None:
+    def note(a: _Side, b: _Side, strength: int) -> None:
         order[a, b] = max(strength, order.get((a, b), 0))
 
     for node in nodes:

@@ -15,28 +15,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, from_json, to_json
+from headwater.algebra.values import Row, from_json, text_of, to_json
 from headwater.errors import HeadwaterError
+from headwater.reading import format_problem
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import (
-    Definition,
-    columns_from_json,
-    columns_to_json,
-    relation_from_json,
-    relation_to_json,
-    text,
-)
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import DamagedObjectError
 from headwater.sharing.limits import MOST_DEPTH, MOST_HEAD_BYTES
+from headwater.sharing.shared_views import (
+    SharedView,
+    relation_from_json,
+    relation_to_json,
+)
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
 
@@ -75,13 +72,13 @@ def net_address(updategram: Updategram) -> str:
     return address_of(encode(Updategram.of_net(updategram.subject, first, last, net)))
 
 
-def decode(content: bytes) -> Item:
+def decode(content: bytes, what: str = "A shared object") -> Item:
     """The object that these bytes stand for; DamagedObjectError if they are not canonical.
 
     Line by line, so that little more is in memory than the bytes and the object.
     """
     head, _, body = content.partition(b"\n")
-    manifest = read_manifest(head)
+    manifest = read_manifest(head, what)
     try:
         item = _READERS[manifest["kind"]](manifest, body)
         described, lines = _described(item)
@@ -90,12 +87,12 @@ def decode(content: bytes) -> Item:
             raise _NotCanonicalError
     except _NotCanonicalError:
         raise DamagedObjectError(
-            f"A shared object of kind '{manifest['kind']}' is not in its canonical form.",
+            f"{what} of kind '{manifest['kind']}' is not in its canonical form.",
             "It was not written by Headwater: get another copy of it.",
         ) from None
     except MALFORMED as error:
         raise DamagedObjectError(
-            f"A shared object of kind '{manifest['kind']}' cannot be read: {_short(error)}.",
+            f"{what} of kind '{manifest['kind']}' cannot be read: {_short(error)}.",
             "Get another copy of it.",
         ) from None
     return item
@@ -112,25 +109,27 @@ def value_count(manifest: Manifest, content: bytes) -> int:
     return (content.count(b"\n") - 1) * max(width, 1)
 
 
-def read_manifest(head: bytes) -> Manifest:
+def read_manifest(head: bytes, what: str = "A shared object") -> Manifest:
     """The first line: what an object is, without its rows."""
     try:
         if len(head) >= MOST_HEAD_BYTES or _depth(head) > MOST_DEPTH:
             raise ValueError
-        manifest = json.loads(head)
-        if not isinstance(manifest, dict) or manifest["kind"] not in _READERS:
-            raise ValueError
+        manifest: Manifest = json.loads(head)
+        kind, number = manifest["kind"], manifest.get("format")
     except MALFORMED:
+        raise _unknown(what) from None
+    if problem := format_problem(number, FORMAT):
         raise DamagedObjectError(
-            "A shared object does not say what it is.", "Get another copy of it."
-        ) from None
-    if manifest.get("format") != FORMAT:
-        found = reprlib.repr(manifest.get("format"))
-        raise DamagedObjectError(
-            f"A shared object has format {found}; this release reads {FORMAT}.",
-            "Use the same release of Headwater at all nodes.",
+            f"{what} {problem}.",
+            "Use the same release of Headwater at all nodes, and publish anew what is of another.",
         )
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise _unknown(what)
     return manifest
+
+
+def _unknown(what: str) -> DamagedObjectError:
+    return DamagedObjectError(f"{what} does not say what it is.", "Get another copy of it.")
 
 
 def _depth(line: bytes) -> int:
@@ -209,7 +208,7 @@ def _counted_values(values: str, counts: Iterable[int]) -> str:
 
 
 def _columns(rows: Rows) -> Manifest:
-    return {"columns": columns_to_json(rows.schema)}
+    return {"columns": rows.schema.to_json()}
 
 
 def _counted(rows: Rows) -> Iterable[Line]:
@@ -230,25 +229,25 @@ def _dumps(value: object) -> str:
 
 
 def _read_contents(manifest: Manifest, body: bytes) -> Contents:
-    (rows,) = _rows(columns_from_json(manifest["columns"]), body, 1)
-    return Contents(text(manifest["subject"]), Versions(manifest["versions"]), rows)
+    (rows,) = _rows(Schema.from_json(manifest["columns"]), body, 1)
+    return Contents(text_of(manifest["subject"]), Versions(manifest["versions"]), rows)
 
 
 def _read_updategram(manifest: Manifest, body: bytes) -> Updategram:
     return Updategram(
-        text(manifest["subject"]),
+        text_of(manifest["subject"]),
         Versions(manifest["first"]),
         Versions(manifest["last"]),
-        *_rows(columns_from_json(manifest["columns"]), body, 2),
+        *_rows(Schema.from_json(manifest["columns"]), body, 2),
     )
 
 
 def _read_booster(manifest: Manifest, body: bytes) -> Booster:
-    (rows,) = _rows(columns_from_json(manifest["columns"]), body, 1)
+    (rows,) = _rows(Schema.from_json(manifest["columns"]), body, 1)
     return Booster(
-        Definition.from_json(manifest["view"]),
+        SharedView.from_json(manifest["view"]),
         read_interval(manifest),
-        tuple(map(text, manifest["of"])),
+        tuple(map(text_of, manifest["of"])),
         Versions(manifest["versions"]),
         rows,
         manifest["exact"] is True,
@@ -257,7 +256,7 @@ def _read_booster(manifest: Manifest, body: bytes) -> Booster:
 
 
 def read_interval(manifest: Manifest) -> Interval:
-    changed = text(manifest["changed"])
+    changed = text_of(manifest["changed"])
     ends = (Versions({changed: manifest[end]})[changed] for end in ("first", "last"))
     return Interval(changed, *ends)
 
@@ -294,11 +293,13 @@ def _row(schema: Schema, values: Sequence[Any]) -> Row:
 
 
 _READERS: Mapping[str, Callable[[Manifest, bytes], Item]] = {
-    "node": lambda manifest, body: NodeEntry(text(manifest["name"]), text(manifest.get("key", ""))),
-    "relation": lambda manifest, body: RelationEntry(
-        relation_from_json(manifest), text(manifest["owner"])
+    "node": lambda manifest, body: NodeEntry(
+        text_of(manifest["name"]), text_of(manifest.get("key", ""))
     ),
-    "view": lambda manifest, body: ViewEntry(Definition.from_json(manifest)),
+    "relation": lambda manifest, body: RelationEntry(
+        relation_from_json(manifest), text_of(manifest["owner"])
+    ),
+    "view": lambda manifest, body: ViewEntry(SharedView.from_json(manifest)),
     "contents": _read_contents,
     "updategram": _read_updategram,
     "booster": _read_booster,

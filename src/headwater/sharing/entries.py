@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headwater.algebra.schema import Relation
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 
 
@@ -33,7 +33,7 @@ class RelationEntry:
 class ViewEntry:
     """A view that somebody publishes."""
 
-    definition: Definition
+    definition: SharedView
 
 
 Item: TypeAlias = NodeEntry | RelationEntry | ViewEntry | Contents | Updategram | Booster

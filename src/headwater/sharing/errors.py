@@ -13,7 +13,7 @@ class PreconditionError(SharingError):
     """A rule was given objects to which it does not apply."""
 
 
-class GapError(SharingError):
+class VersionGapError(SharingError):
     """There is no way from one version to another: an updategram is missing, or they overlap."""
 
 

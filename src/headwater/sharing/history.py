@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from headwater.sharing.catalog import Catalog, ListedUpdategram
 from headwater.sharing.contents import Contents
-from headwater.sharing.errors import GapError, MissingContentsError
+from headwater.sharing.errors import MissingContentsError, VersionGapError
 from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Interval, Versions
 
@@ -81,15 +81,15 @@ def _way(
     return None
 
 
-def gap(catalog: Catalog, subject: str, first: Versions, last: Versions) -> GapError:
+def gap(catalog: Catalog, subject: str, first: Versions, last: Versions) -> VersionGapError:
     """Why there is no way, in words."""
     there = catalog.updategrams(subject)
     if not there:
-        return GapError(
+        return VersionGapError(
             f"There is no updategram of {subject}.", "Exchange with a node that has some."
         )
     if len(first) != 1:
-        return GapError(
+        return VersionGapError(
             f"No updategrams of {subject} lead from ({first}) to ({last}).",
             "Exchange with a node that has them.",
         )
@@ -111,7 +111,9 @@ def gap(catalog: Catalog, subject: str, first: Versions, last: Versions) -> GapE
         words += f"updategrams lead up to {reached}, and the next starts at {following}."
     else:
         words += f"updategrams lead up to {reached} only."
-    return GapError(words, "Exchange with a node that has what is missing; nothing was applied.")
+    return VersionGapError(
+        words, "Exchange with a node that has what is missing; nothing was applied."
+    )
 
 
 def contents_at(

@@ -24,15 +24,14 @@ from headwater.sharing.booster import Booster
 from headwater.sharing.boosting import missing_boosters
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
 from headwater.sharing.encoding import address_of, decode, encode
 from headwater.sharing.entries import RelationEntry, ViewEntry
 from headwater.sharing.errors import (
-    GapError,
     MissingBoosterError,
     MissingContentsError,
     SharingError,
     UnknownNameError,
+    VersionGapError,
 )
 from headwater.sharing.exchange import Copied, copy
 from headwater.sharing.history import contents_at, relation_between
@@ -40,7 +39,8 @@ from headwater.sharing.limits import Limits
 from headwater.sharing.peers import Peer
 from headwater.sharing.policies import Moment, Policy, is_due, policy_from_json, policy_to_json
 from headwater.sharing.refresh import Refresher
-from headwater.sharing.store import Envelope
+from headwater.sharing.shared_views import SharedView
+from headwater.sharing.store import Envelope, shared_object
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
@@ -61,7 +61,7 @@ class Advanced:
     """Base relations whose copy was asked because there was no booster."""
 
 
-class Node:
+class SharingNode:
     """One participant of a data sharing system, in a folder of its own."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -77,13 +77,13 @@ class Node:
         policy: Policy | None = None,
         *,
         durable: bool = True,
-    ) -> Node:
+    ) -> SharingNode:
         """A new node in an empty folder; nodes that exchange objects are of one system."""
         chosen = policy_to_json(policy or Policy())
         return cls(Catalog.create(folder, name, system, durable=durable, policy=chosen))
 
     @classmethod
-    def open(cls, folder: Path | str, *, durable: bool = True) -> Node:
+    def open(cls, folder: Path | str, *, durable: bool = True) -> SharingNode:
         return cls(Catalog.open(folder, durable=durable))
 
     @property
@@ -102,8 +102,7 @@ class Node:
         path = self.catalog.store.held().get(name)
         if path is None:
             return None
-        _, content = self.catalog.store.read_held(path)
-        found = decode(content)
+        found = decode(self.catalog.store.read_held(path), shared_object(path))
         assert isinstance(found, Contents)
         return found
 
@@ -209,17 +208,17 @@ class Node:
         """A base relation at a version from what is here, if that is possible."""
         try:
             return contents_at(self.catalog, name, Versions({name: version}), self.held(name))
-        except (GapError, MissingContentsError):
+        except (VersionGapError, MissingContentsError):
             return None
 
     # Views
 
-    def define(self, name: str, sql: str) -> Definition:
+    def define(self, name: str, sql: str) -> SharedView:
         """Publish the definition of a view over relations that are known here."""
         with self.catalog.store.locked():
             self.catalog.refresh()
             known = [entry.relation for entry in self.catalog.relations.values()]
-            definition = Definition.parse(name, sql, known)
+            definition = SharedView.parse(name, sql, known)
             self.catalog.add(ViewEntry(definition))
         return definition
 
@@ -259,7 +258,7 @@ class Node:
         self.catalog.add(contents)
         return contents
 
-    def _recomputed(self, definition: Definition, versions: Versions) -> Contents:
+    def _recomputed(self, definition: SharedView, versions: Versions) -> Contents:
         state = {}
         for relation in definition.relations:
             found = self._copy(relation, versions[relation])
@@ -312,7 +311,7 @@ class Node:
         )
 
     def _vector(
-        self, definition: Definition, start: Versions, given: Mapping[str, int]
+        self, definition: SharedView, start: Versions, given: Mapping[str, int]
     ) -> Versions:
         """A whole vector from versions of some relations; the others stay where they are."""
         for name in given:
@@ -372,7 +371,7 @@ class Node:
         return copied
 
     def exchange(
-        self, other: Node, *, fetch_only: bool = False, skip_bad: bool = False
+        self, other: SharingNode, *, fetch_only: bool = False, skip_bad: bool = False
     ) -> tuple[Copied, ...]:
         """Take what another node of one's own has, and let it take what it lacks."""
         taken = copy(other.as_peer(), self.catalog, skip_bad=skip_bad)
@@ -396,7 +395,7 @@ class Node:
         done = []
         for name, path in self.catalog.store.held().items():
             if name in self.catalog.views:
-                age = (time.time() if now is None else now) - path.stat().st_mtime
+                age = (time.time() if now is None else now) - path.modified()
                 if is_due(self.policy.propagation, moment, self._waiting(name), age):
                     done.append(self.advance(name))
         return [advanced for advanced in done if advanced.updategram is not None]
@@ -419,8 +418,8 @@ class Node:
         if name in self.catalog.views:
             if at is None:
                 if (path := self.catalog.store.held().get(name)) is not None:
-                    age = time.time() - path.stat().st_mtime
-                    if is_due(self.policy.propagation, "query", self._waiting(name), age):
+                    waiting = self._waiting(name)
+                    if is_due(self.policy.propagation, "query", waiting, path.age_s()):
                         self.advance(name)
                 return self.hold(name)
             return self._view_at(self.catalog.view(name), at)
@@ -434,7 +433,7 @@ class Node:
             )
         return contents_at(self.catalog, name, Versions(at), self.held(name))
 
-    def _view_at(self, definition: Definition, at: Mapping[str, int]) -> Contents:
+    def _view_at(self, definition: SharedView, at: Mapping[str, int]) -> Contents:
         """From the view's own updategrams, then from boosters, then from the relations."""
         held = self.held(definition.name)
         starts = [held] if held is not None else []
@@ -447,13 +446,13 @@ class Node:
         target = self._vector(definition, default, at)
         try:
             return contents_at(self.catalog, definition.name, target, held)
-        except (GapError, MissingContentsError) as error:
+        except (VersionGapError, MissingContentsError) as error:
             reason: SharingError = error
         for start in starts:
             try:
                 refresher = Refresher(self.catalog, self._copy)
                 return start.after(refresher.updategram(definition, start.versions, target))
-            except (GapError, MissingBoosterError) as error:
+            except (VersionGapError, MissingBoosterError) as error:
                 reason = error
         try:
             return self._recomputed(definition, target)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import InputError
-from headwater.sharing import files
+from headwater.reading import read_at_most
 from headwater.sharing.encoding import MALFORMED
 from headwater.sharing.limits import MOST_HEAD_BYTES, MOST_NAME_BYTES
-from headwater.sharing.store import ObjectFiles, local_folder
+from headwater.sharing.store import ObjectFiles, local_folder, node_folder
 
 NODE_FILE = "node.json"
 """The public file of a node: its name, its system and its key, and what else it says of itself."""
@@ -19,7 +19,8 @@ NODE_FILE = "node.json"
 def read_description(path: Path) -> dict[str, Any]:
     """A node's public file; InputError in words when it is none."""
     try:
-        description = json.loads(files.read(path.parent, path.name, most=MOST_HEAD_BYTES))
+        with (node_folder(path.parent) / path.name).open() as file:
+            description = json.loads(read_at_most(file, MOST_HEAD_BYTES))
         for what in ("node", "system"):
             require_name(what, description[what])
         if not isinstance(description.get("key", ""), str):

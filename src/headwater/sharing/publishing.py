@@ -17,21 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.algebra.sql.view import parse_view
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition, columns_from_json
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import SharingError
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Versions
-from headwater.warehouse.changes import Break, ChangeLog, between
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.change_records import Break
+from headwater.warehouse.changes import ChangeLog, between
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
@@ -39,7 +38,7 @@ _KEPT_LEVELS = ("weak", "strong", "complete")
 
 
 @dataclass
-class Publication:
+class PublishedObjects:
     """What was published: objects by kind, the views' vectors, and relations' new intervals."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -69,7 +68,7 @@ def publish_warehouse(
     views: Iterable[str] | None = None,
     *,
     each_transaction: bool = False,
-) -> Publication:
+) -> PublishedObjects:
     """Publish what views and their relations did since the last time.
 
     One updategram for each, or with `each_transaction` one for each transaction and commit. If no
@@ -80,7 +79,7 @@ def publish_warehouse(
         raise InputError(f"The warehouse {warehouse.path} has no views.", "Load one first.")
     with catalog.store.locked():
         catalog.refresh()
-        done = Publication()
+        done = PublishedObjects()
         if views is None:
             tables = [table for table in tables if _can_be_shared(table, done)]
         definitions = _definitions(catalog, warehouse, tables)
@@ -114,15 +113,13 @@ def publish_warehouse(
 
 def _definitions(
     catalog: Catalog, warehouse: Warehouse, tables: Sequence[ViewTable]
-) -> dict[str, Definition]:
+) -> dict[str, SharedView]:
     """The views over their relations as far as the change log has them."""
     used: dict[str, set[str]] = {}
     whole: dict[str, Relation] = {}
     for name in warehouse.view_names():
-        definition = warehouse.view(name).definition
-        relations = _stored_relations(definition)
-        whole |= relations
-        view = parse_view(str(definition["select"]), relations, name, allow_self_joins=True)
+        view = warehouse.view(name).definition.view
+        whole |= {relation.name: relation for relation in view.relations}
         for relation, columns in view.used_columns.items():
             used.setdefault(relation, set()).update(columns)
     narrow = {
@@ -133,21 +130,20 @@ def _definitions(
     return {table.name: _definition(table, narrow) for table in tables}
 
 
-def _can_be_shared(table: ViewTable, done: Publication) -> bool:
+def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
     """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
-    stored = table.definition
+    whole = table.definition.view
     try:
-        Definition.parse(table.name, str(stored["select"]), _stored_relations(stored))
+        SharedView.parse(table.name, whole.sql, whole.relations)
     except UnsupportedViewError as error:
         done.left_out[table.name] = str(error)
         return False
     return True
 
 
-def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> Definition:
-    stored = table.definition
-    mine = [relations[name] for name in _stored_relations(stored)]
-    whole = parse_view(str(stored["select"]), _stored_relations(stored), table.name)
+def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedView:
+    whole = table.definition.view
+    mine = [relations[relation.name] for relation in whole.relations]
     for relation in mine:
         if lost := [c for c in whole.used_columns[relation.name] if c not in relation.schema.names]:
             raise SharingError(
@@ -155,7 +151,7 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> Definiti
                 "without that.",
                 "Relations keep their columns: publish into a new catalog.",
             )
-    definition = Definition.parse(table.name, str(stored["select"]), mine)
+    definition = SharedView.parse(table.name, whole.sql, mine)
     if definition.schema != table.schema:
         raise SharingError(
             f"View {table.name} has other columns in the warehouse than its SELECT gives.",
@@ -164,22 +160,10 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> Definiti
     return definition
 
 
-def _stored_relations(definition: Mapping[str, Any]) -> dict[str, Relation]:
-    return {
-        name: Relation(
-            name,
-            name.partition(".")[0],
-            columns_from_json(shape["columns"]),
-            tuple(shape["key"]),
-        )
-        for name, shape in definition["relations"].items()
-    }
-
-
 # Views
 
 
-def _since(catalog: Catalog, definition: Definition, table: ViewTable) -> list[_Version]:
+def _since(catalog: Catalog, definition: SharedView, table: ViewTable) -> list[_Version]:
     """From the commit on that was published last, or all if it is not there any more."""
     number = catalog.description.get("published", {}).get(table.name, 0)
     known = {c.versions for c in catalog.contents(table.name)}
@@ -191,7 +175,7 @@ def _since(catalog: Catalog, definition: Definition, table: ViewTable) -> list[_
     return _versions(definition, table, 0)
 
 
-def _versions(definition: Definition, table: ViewTable, after: int) -> list[_Version]:
+def _versions(definition: SharedView, table: ViewTable, after: int) -> list[_Version]:
     """The commits that can be published, oldest first; the first has no change."""
     found: list[_Version] = []
     waiting: list[Rows] = []
@@ -228,7 +212,7 @@ def _distinct(found: Sequence[_Version], table: ViewTable) -> list[_Version]:
     return kept
 
 
-def _check_level(table: ViewTable, commit: Commit) -> None:
+def _check_level(table: ViewTable, commit: ViewCommit) -> None:
     if commit.level and commit.level not in _KEPT_LEVELS:
         raise SharingError(
             f"View {table.name} is maintained {commit.level}: its states do not belong to vectors.",
@@ -236,7 +220,7 @@ def _check_level(table: ViewTable, commit: Commit) -> None:
         )
 
 
-def _vector(definition: Definition, commit: Commit) -> Versions | None:
+def _vector(definition: SharedView, commit: ViewCommit) -> Versions | None:
     """The versions of relations that a commit stands for; None if some transactions are early."""
     if any(reached.also for reached in commit.vector.values()):
         return None
@@ -245,7 +229,7 @@ def _vector(definition: Definition, commit: Commit) -> Versions | None:
 
 def _view_items(
     catalog: Catalog,
-    definition: Definition,
+    definition: SharedView,
     table: ViewTable,
     versions: Sequence[_Version],
     each_transaction: bool,
@@ -270,7 +254,7 @@ def _view_items(
 def _relation_updategrams(
     catalog: Catalog,
     warehouse: Warehouse,
-    definitions: Mapping[str, Definition],
+    definitions: Mapping[str, SharedView],
     histories: Mapping[str, Sequence[_Version]],
     each_transaction: bool,
 ) -> Iterable[Updategram]:

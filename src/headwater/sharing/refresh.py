@@ -21,9 +21,9 @@ from headwater.sharing.booster import Booster
 from headwater.sharing.catalog import Catalog, ListedBooster
 from headwater.sharing.containment import is_contained
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
-from headwater.sharing.errors import GapError, MissingBoosterError
+from headwater.sharing.errors import MissingBoosterError, VersionGapError
 from headwater.sharing.history import reachable, relation_between, updategram_between
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
 
@@ -48,14 +48,14 @@ class Refresher:
     made: list[Booster] = field(default_factory=list)
     """Boosters that came about on the way (rule A3)."""
 
-    def updategram(self, view: Definition, first: Versions, last: Versions) -> Updategram:
+    def updategram(self, view: SharedView, first: Versions, last: Versions) -> Updategram:
         """mu_V between two vectors, forwards or backwards; a SharingError says what is missing."""
         try:
             return updategram_between(self.catalog, view.name, first, last)
-        except GapError:
+        except VersionGapError:
             return self._by_relations(view, first, last)
 
-    def as_far_as_possible(self, view: Definition, first: Versions) -> Updategram | None:
+    def as_far_as_possible(self, view: SharedView, first: Versions) -> Updategram | None:
         """Forwards to the newest vector that can be reached; None if none can."""
         found: Updategram | None = None
         for step in self._published(view, first):
@@ -65,13 +65,13 @@ class Refresher:
             for version in reachable(self.catalog, relation, here[relation]):
                 try:
                     step = self._step(view, here, relation, version)
-                except (GapError, MissingBoosterError):
+                except (VersionGapError, MissingBoosterError):
                     continue
                 here, found = step.last, step if found is None else found.then(step)
                 break
         return found
 
-    def _published(self, view: Definition, first: Versions) -> Iterator[Updategram]:
+    def _published(self, view: SharedView, first: Versions) -> Iterator[Updategram]:
         """Updategrams of the view itself, one after the other, each as far as it goes."""
         here = first
         while True:
@@ -82,7 +82,7 @@ class Refresher:
             yield self.catalog.load_updategram(longest)
             here = longest.last
 
-    def _by_relations(self, view: Definition, first: Versions, last: Versions) -> Updategram:
+    def _by_relations(self, view: SharedView, first: Versions, last: Versions) -> Updategram:
         found, here = None, first
         for relation in view.relations:
             if here[relation] != last[relation]:
@@ -93,13 +93,13 @@ class Refresher:
 
     # One relation moves
 
-    def _step(self, view: Definition, here: Versions, relation: str, version: int) -> Updategram:
+    def _step(self, view: SharedView, here: Versions, relation: str, version: int) -> Updategram:
         mu = relation_between(self.catalog, relation, here[relation], version)
         missing = [name for name in view.relations if name != relation]
         return rules.finished(view, self.joined(view, mu, missing, here))
 
     def joined(
-        self, view: Definition, mu: Updategram, missing: Sequence[str], here: Mapping[str, int]
+        self, view: SharedView, mu: Updategram, missing: Sequence[str], here: Mapping[str, int]
     ) -> Updategram:
         """An updategram joined with relations of the view at these versions."""
         found, left = mu, list(missing)
@@ -113,7 +113,7 @@ class Refresher:
 
     def _join_one(
         self,
-        view: Definition,
+        view: SharedView,
         mu: Updategram,
         joined: Updategram,
         missing: Sequence[str],
@@ -129,7 +129,7 @@ class Refresher:
         raise reasons[0]
 
     def _join(
-        self, view: Definition, mu: Updategram, joined: Updategram, name: str, version: int
+        self, view: SharedView, mu: Updategram, joined: Updategram, name: str, version: int
     ) -> Updategram:
         booster = self._booster(view, mu, name, version)
         if booster is None:
@@ -143,7 +143,7 @@ class Refresher:
         self.made.append(rules.a3(view, joined, copy))
         return rules.a1(view, joined, copy)
 
-    def _missing(self, view: Definition, mu: Updategram, name: str) -> MissingBoosterError:
+    def _missing(self, view: SharedView, mu: Updategram, name: str) -> MissingBoosterError:
         owner = (
             self.catalog.relations[name].owner if name in self.catalog.relations else "its owner"
         )
@@ -159,7 +159,7 @@ class Refresher:
     # Boosters of several relations, joined already
 
     def _join_boosters(
-        self, view: Definition, mu: Updategram, missing: Sequence[str], here: Mapping[str, int]
+        self, view: SharedView, mu: Updategram, missing: Sequence[str], here: Mapping[str, int]
     ) -> Iterator[Booster]:
         taken: set[str] = set()
         listed = [
@@ -177,7 +177,7 @@ class Refresher:
 
     # Boosters of one relation
 
-    def _booster(self, view: Definition, mu: Updategram, name: str, version: int) -> Booster | None:
+    def _booster(self, view: SharedView, mu: Updategram, name: str, version: int) -> Booster | None:
         listed = [
             entry
             for entry in self.catalog.boosters(mu.interval.relation)
@@ -190,15 +190,15 @@ class Refresher:
         for entry in sorted(whole, key=lambda b: (b.versions[name] != version, b.rows, b.address)):
             try:
                 return self._at(view, mu, entry, version)
-            except GapError:
+            except VersionGapError:
                 continue
         try:
             return self._merged(view, mu, listed, version)
-        except GapError:
+        except VersionGapError:
             return None
 
     def _merged(
-        self, view: Definition, mu: Updategram, listed: Sequence[ListedBooster], version: int
+        self, view: SharedView, mu: Updategram, listed: Sequence[ListedBooster], version: int
     ) -> Booster | None:
         """Boosters of overlapping or touching intervals, put together (A11)."""
         found: Booster | None = None
@@ -223,7 +223,7 @@ class Refresher:
         return pieces
 
     def _at(
-        self, view: Definition, part: Updategram, entry: ListedBooster, version: int
+        self, view: SharedView, part: Updategram, entry: ListedBooster, version: int
     ) -> Booster:
         """A booster for exactly these changes, at the version that is needed.
 
@@ -238,7 +238,7 @@ class Refresher:
     # Boosters through relations in between
 
     def _through(
-        self, view: Definition, mu: Updategram, joined: Updategram, name: str, version: int
+        self, view: SharedView, mu: Updategram, joined: Updategram, name: str, version: int
     ) -> Booster | None:
         """Rows that changes reach over a relation in between, wherever that stood then."""
         listed = [
@@ -250,13 +250,13 @@ class Refresher:
             mine = [entry for entry in listed if between in entry.through]
             try:
                 return self._over(view, mu, joined, between, mine, version)
-            except (GapError, MissingBoosterError):
+            except (VersionGapError, MissingBoosterError):
                 continue
         return None
 
     def _over(
         self,
-        view: Definition,
+        view: SharedView,
         mu: Updategram,
         joined: Updategram,
         between: str,
@@ -294,5 +294,5 @@ class Refresher:
         return self.catalog.load_booster(entry)
 
 
-def _serves(view: Definition, entry: ListedBooster) -> bool:
+def _serves(view: SharedView, entry: ListedBooster) -> bool:
     return is_contained(view, entry.view, (entry.interval.relation, *entry.through, *entry.of))

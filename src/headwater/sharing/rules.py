@@ -30,8 +30,8 @@ from headwater.algebra.rows import Rows
 from headwater.sharing.booster import Booster
 from headwater.sharing.containment import is_contained
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
 from headwater.sharing.errors import PreconditionError
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
 
@@ -41,7 +41,7 @@ Operand: TypeAlias = Contents | Booster
 # Creating updategrams and boosters
 
 
-def a1(view: Definition, updategram: Updategram, relation: Contents) -> Updategram:
+def a1(view: SharedView, updategram: Updategram, relation: Contents) -> Updategram:
     """A1. mu_R x_V S = mu_{R x_V S}.
 
     Holds, for S at the version that the result's vector names; R may be a join already. For
@@ -50,14 +50,14 @@ def a1(view: Definition, updategram: Updategram, relation: Contents) -> Updategr
     return _joined(view, updategram, relation)
 
 
-def a2(view: Definition, updategram: Updategram, booster: Booster) -> Updategram:
+def a2(view: SharedView, updategram: Updategram, booster: Booster) -> Updategram:
     """A2. mu_R x_V beta_V(mu_R, S) = mu_{R x_V S}. Holds."""
     _require_same_view(view, booster)
     _require_interval(booster.interval == updategram.interval, updategram, booster)
     return _joined(view, updategram, booster)
 
 
-def a3(view: Definition, updategram: Updategram, relation: Contents) -> Booster:
+def a3(view: SharedView, updategram: Updategram, relation: Contents) -> Booster:
     """A3. Pi_S(mu_R x_V S) = beta_V(mu_R, S).
 
     Holds for all rows touched, each row of S with its own count. For the net change the booster
@@ -76,7 +76,7 @@ def a3(view: Definition, updategram: Updategram, relation: Contents) -> Booster:
 # Combining boosters
 
 
-def a4(view: Definition, booster: Booster, other: Booster) -> Booster:
+def a4(view: SharedView, booster: Booster, other: Booster) -> Booster:
     """A4. beta_V(mu_R, S) x_V beta_V(mu_R, T) contains beta_V(mu_R, S x_V T).
 
     Printed as an equality. R(a, b) = {(1, 1), (2, 2)} inserted, S(a) = T(b) = {1, 2}, S joins R on
@@ -88,7 +88,7 @@ def a4(view: Definition, booster: Booster, other: Booster) -> Booster:
     return _joined_boosters(view, booster.interval, booster, other)
 
 
-def a5(view: Definition, updategram: Updategram, booster: Booster, other: Booster) -> Updategram:
+def a5(view: SharedView, updategram: Updategram, booster: Booster, other: Booster) -> Updategram:
     """A5. (mu_R x_V beta(S)) x_V beta(T) = mu_R x_V (beta(S) x_V beta(T)). Holds.
 
     This is the right-hand side; `a2` twice is the left. Boosters may be super-boosters.
@@ -99,7 +99,7 @@ def a5(view: Definition, updategram: Updategram, booster: Booster, other: Booste
 # Using super-boosters
 
 
-def a6(view: Definition, updategram: Updategram, booster: Booster) -> Updategram:
+def a6(view: SharedView, updategram: Updategram, booster: Booster) -> Updategram:
     """A6. If R x_V S is contained in R x_W S, then mu_R x_V beta_W(mu_R, S) = mu_{R x_V S}.
 
     Holds with conditions closed first: W with R.a = T.a and T.a = S.a says nothing of R and S
@@ -110,7 +110,7 @@ def a6(view: Definition, updategram: Updategram, booster: Booster) -> Updategram
     return _joined(view, updategram, booster)
 
 
-def a7(view: Definition, booster: Booster, other: Booster) -> Booster:
+def a7(view: SharedView, booster: Booster, other: Booster) -> Booster:
     """A7. If R x_V S is contained in R x_U S and R x_V T in R x_W T, then
     beta_U(mu_R, S) x_V beta_W(mu_R, T) contains beta_V(mu_R, S x_V T).
 
@@ -126,7 +126,7 @@ def a7(view: Definition, booster: Booster, other: Booster) -> Booster:
 # Boosters for overlapping intervals
 
 
-def a8(view: Definition, updategram: Updategram, booster: Booster) -> Updategram:
+def a8(view: SharedView, updategram: Updategram, booster: Booster) -> Updategram:
     """A8. If i <= j < k <= l, then mu_R^{j,k} x_V beta_V(mu_R^{i,l}, S) = mu_{R x_V S}^{j,k}.
 
     Holds because boosters cover all rows touched. For net updategrams it does not: r inserted in
@@ -138,7 +138,7 @@ def a8(view: Definition, updategram: Updategram, booster: Booster) -> Updategram
     return _joined(view, updategram, booster)
 
 
-def a9(view: Definition, booster: Booster, other: Booster) -> Booster:
+def a9(view: SharedView, booster: Booster, other: Booster) -> Booster:
     """A9. If m = max(i, k) < n = min(j, l), then
     beta_V(mu_R^{i,j}, S) x_V beta_V(mu_R^{k,l}, T) contains beta_V(mu_R^{m,n}, S x_V T).
 
@@ -168,7 +168,7 @@ def a10(updategram: Updategram, later: Updategram) -> Updategram:
     return updategram.then(later)
 
 
-def a11(view: Definition, booster: Booster, other: Booster) -> Booster:
+def a11(view: SharedView, booster: Booster, other: Booster) -> Booster:
     """A11. If V is contained in W and in X and i < k <= j < l, then
     beta_W(mu_R^{i,j}, S) u beta_X(mu_R^{k,l}, S) contains beta_V(mu_R^{i,l}, S).
 
@@ -202,7 +202,7 @@ def a11(view: Definition, booster: Booster, other: Booster) -> Booster:
 # Beside the paper's rules
 
 
-def narrowed(view: Definition, updategram: Updategram, booster: Booster) -> Booster:
+def narrowed(view: SharedView, updategram: Updategram, booster: Booster) -> Booster:
     """Pi_S(mu_R^{j,k} x_V beta_W(mu_R^{i,l}, S)) = beta_V(mu_R^{j,k}, S): A3 from a super-booster.
 
     Needs i <= j < k <= l and R x_V S contained in R x_W S. Gives the exact booster.
@@ -214,7 +214,7 @@ def narrowed(view: Definition, updategram: Updategram, booster: Booster) -> Boos
 
 
 def moved(
-    view: Definition, updategram: Updategram, booster: Booster, change: Updategram
+    view: SharedView, updategram: Updategram, booster: Booster, change: Updategram
 ) -> Booster:
     """beta_V(mu_R, S^s) + what of mu_S^{s,t} is relevant = beta_V(mu_R, S^t), t before or after s.
 
@@ -232,7 +232,7 @@ def moved(
     return replace(exact, versions=change.last, rows=exact.rows + delta)
 
 
-def finished(view: Definition, updategram: Updategram) -> Updategram:
+def finished(view: SharedView, updategram: Updategram) -> Updategram:
     """mu_V from the updategram of the join of all its relations: the select list at last.
 
     Where that may fail on a row, only on rows that are in one of the two versions: a row that
@@ -259,7 +259,7 @@ def finished(view: Definition, updategram: Updategram) -> Updategram:
 # The join with a view's conditions
 
 
-def _joined(view: Definition, updategram: Updategram, operand: Operand) -> Updategram:
+def _joined(view: SharedView, updategram: Updategram, operand: Operand) -> Updategram:
     """The bowtie of the paper, between an updategram and rows."""
     names, part = qualified(view, updategram)
     others, versions, rows = _operand(view, operand)
@@ -281,7 +281,7 @@ def _joined(view: Definition, updategram: Updategram, operand: Operand) -> Updat
 
 
 def _joined_boosters(
-    view: Definition, interval: Interval, booster: Booster, other: Booster
+    view: SharedView, interval: Interval, booster: Booster, other: Booster
 ) -> Booster:
     if twice := [name for name in booster.of if name in other.of]:
         raise PreconditionError(
@@ -307,7 +307,7 @@ def _joined_boosters(
 
 
 def _made(
-    view: Definition, updategram: Updategram, names: tuple[str, ...], versions: Versions, rows: Rows
+    view: SharedView, updategram: Updategram, names: tuple[str, ...], versions: Versions, rows: Rows
 ) -> Booster:
     """The exact booster for an updategram, from rows that cover it."""
     interval = updategram.interval
@@ -316,14 +316,14 @@ def _made(
     return Booster(view, interval, names, versions, found, through=through)
 
 
-def _relevant(view: Definition, updategram: Updategram, names: tuple[str, ...], rows: Rows) -> Rows:
+def _relevant(view: SharedView, updategram: Updategram, names: tuple[str, ...], rows: Rows) -> Rows:
     """Those of `rows` that may join with a row that the updategram touches."""
     own, part = qualified(view, updategram)
     matches = view.joined([(own, part.touched), (names, rows)])
     return rows.among(matches.only(view.columns(names)))
 
 
-def qualified(view: Definition, updategram: Updategram) -> tuple[tuple[str, ...], Updategram]:
+def qualified(view: SharedView, updategram: Updategram) -> tuple[tuple[str, ...], Updategram]:
     """The updategram with columns named `relation.column`, and the relations that are in it."""
     names = view.ordered(updategram.first)
     columns = view.columns(names)
@@ -342,7 +342,7 @@ def qualified(view: Definition, updategram: Updategram) -> tuple[tuple[str, ...]
     )
 
 
-def _operand(view: Definition, operand: Operand) -> tuple[tuple[str, ...], Versions, Rows]:
+def _operand(view: SharedView, operand: Operand) -> tuple[tuple[str, ...], Versions, Rows]:
     names: tuple[str, ...]
     if isinstance(operand, Contents):
         names = (view.require(operand.subject).name,)
@@ -371,7 +371,7 @@ def _require_through(updategram: Updategram, booster: Booster) -> None:
         )
 
 
-def _require_same_view(view: Definition, booster: Booster) -> None:
+def _require_same_view(view: SharedView, booster: Booster) -> None:
     if booster.view != view:
         raise PreconditionError(
             f"This is {booster}, not one for view {view.name}.",
@@ -379,7 +379,7 @@ def _require_same_view(view: Definition, booster: Booster) -> None:
         )
 
 
-def _require_contained(view: Definition, booster: Booster) -> None:
+def _require_contained(view: SharedView, booster: Booster) -> None:
     if not is_contained(view, booster.view, booster.relations):
         raise PreconditionError(
             f"View {view.name} is not known to be contained in view {booster.view.name} on "

@@ -3,8 +3,7 @@
 Definition 2.1 of the paper: the updategram from i to j of R has the changes that advance the
 i-th version of R to the j-th. Here it is a pair of multisets, the rows `inserted` and the rows
 `deleted` within the interval, each with how often. What it does is their difference (`net`);
-what it touches is their sum (`touched`). A modification is a deletion and an insertion; where
-the relation has a key, `changes` pairs them again.
+what it touches is their sum (`touched`). A modification is a deletion and an insertion.
 
 Choices: a row that was inserted and deleted again within the interval nets to nothing, but some
 version in between had it, and a booster must cover it (see `booster`). So the pair is not
@@ -24,26 +23,8 @@ from itertools import pairwise
 
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row
 from headwater.sharing.errors import MisfitError, PreconditionError
 from headwater.sharing.versions import Interval, Versions
-
-
-@dataclass(frozen=True)
-class Modification:
-    """A row that took the place of another with the same key."""
-
-    old: Row
-    new: Row
-
-
-@dataclass(frozen=True)
-class Changes:
-    """A net change in words: rows that came, rows that went, rows that were modified."""
-
-    insertions: Rows
-    deletions: Rows
-    modifications: tuple[Modification, ...]
 
 
 @dataclass(frozen=True)
@@ -134,22 +115,6 @@ class Updategram:
         (name,) = self.moving
         low, high = sorted((self.first[name], self.last[name]))
         return Interval(name, low, high)
-
-    def changes(self, key: Sequence[str] = ()) -> Changes:
-        """The net change, with deletions and insertions of one key paired as modifications."""
-        net = self.net
-        insertions, deletions = dict(net.positive().items()), dict((-net.negative()).items())
-        places = [self.schema.positions[name] for name in key]
-        by_key = {tuple(row[at] for at in places): row for row in deletions} if places else {}
-        modifications = []
-        for new in list(insertions):
-            old = by_key.get(tuple(new[at] for at in places)) if places else None
-            if old is not None and insertions[new] == deletions[old] == 1:
-                del insertions[new], deletions[old]
-                modifications.append(Modification(old, new))
-        return Changes(
-            Rows(self.schema, insertions), Rows(self.schema, deletions), tuple(modifications)
-        )
 
     # What can be done with it
 

@@ -19,7 +19,6 @@ from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Schema
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
-from headwater.sharing.definitions import Definition
 from headwater.sharing.effort import require_little_work
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import ConflictError, ForeignObjectError
@@ -29,6 +28,7 @@ from headwater.sharing.limits import (
     MOST_COUNT,
     MOST_NAME_BYTES,
 )
+from headwater.sharing.shared_views import SharedView
 from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
@@ -44,7 +44,7 @@ class Known:
     nodes: dict[str, str] = field(default_factory=dict)
     """By name, with the key that is trusted; none if the node never had one."""
     relations: dict[str, RelationEntry] = field(default_factory=dict)
-    views: dict[str, Definition] = field(default_factory=dict)
+    views: dict[str, SharedView] = field(default_factory=dict)
 
     def copy(self) -> Known:
         return Known(dict(self.nodes), dict(self.relations), dict(self.views))
@@ -98,7 +98,7 @@ class Known:
         if name in self.views:
             raise ConflictError(f"{name} is a view and a relation.", "Rename one of them.")
 
-    def _admit_view(self, definition: Definition) -> None:
+    def _admit_view(self, definition: SharedView) -> None:
         self._check_relations(definition)
         if self.views.setdefault(definition.name, definition) != definition:
             raise ConflictError(
@@ -109,7 +109,7 @@ class Known:
                 f"{definition.name} is a view and a relation.", "Rename one of them."
             )
 
-    def _check_relations(self, definition: Definition) -> None:
+    def _check_relations(self, definition: SharedView) -> None:
         _require_names("view", definition.name)
         if (compared := _compared(definition)) > MOST_COMPARED:
             raise ForeignObjectError(
@@ -238,6 +238,6 @@ def _require_names(what: str, name: str) -> None:
         )
 
 
-def _compared(definition: Definition) -> int:
+def _compared(definition: SharedView) -> int:
     parts = (part for conjunct in definition.join.condition for part in walk(conjunct))
     return len({part for part in parts if isinstance(part, ColumnRef | Literal)})

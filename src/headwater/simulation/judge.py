@@ -27,9 +27,9 @@ from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import Break, Change
 from headwater.warehouse.changes import ChangeLog
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.files import read_arrow
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
 ROOT = Path("/warehouse")
@@ -50,8 +50,8 @@ class _Shown:
 
     number: int = 0
     contents: Rows | None = None
-    start: Vector = field(default_factory=dict)
-    vector: Vector = field(default_factory=dict)
+    start: VersionVector = field(default_factory=dict)
+    vector: VersionVector = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
     states: dict[int, Rows] = field(default_factory=dict)
     """What each commit has shown."""
@@ -134,7 +134,7 @@ class Judge:
                 f"{name}: the plain table shows {found} as commit {plain.number}: {expected}",
             )
 
-    def _judge(self, name: str, shown: _Shown, commit: Commit) -> None:
+    def _judge(self, name: str, shown: _Shown, commit: ViewCommit) -> None:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
         expected = self._view_at(name, numbers)
@@ -154,7 +154,7 @@ class Judge:
         shown.number, shown.vector = commit.number, commit.vector
         shown.states[commit.number] = expected
 
-    def _order_of(self, name: str, before: Vector, after: Vector) -> tuple[str, ...]:
+    def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
 
         A commit does not tell the order between sources; where no such order exists, any will do.
@@ -282,5 +282,5 @@ def _unit(record: Change | Break) -> _Unit:
     return _Unit(() if record.stamp is None else (record.stamp,))
 
 
-def _shown(vector: Vector) -> str:
+def _shown(vector: VersionVector) -> str:
     return str({source: at.number for source, at in vector.items()})

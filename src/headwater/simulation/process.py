@@ -43,8 +43,9 @@ from headwater.sources.order import (
 from headwater.sources.subscription import Delivery
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
-from headwater.warehouse.lease import Claim
-from headwater.warehouse.notes import Note, read_notes, write_notes
+from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.notes import VectorNote, read_notes, write_notes
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 from headwater.warehouse.warehouse import Warehouse
@@ -72,7 +73,9 @@ class SimulatedHost:
 class Reading:
     """A source as this runner reads it: its order, its change log, and what is on its way there."""
 
-    def __init__(self, database: Database, log: ChangeLog, claim: Claim, columns: Columns) -> None:
+    def __init__(
+        self, database: Database, log: ChangeLog, claim: LeaseClaim, columns: Columns
+    ) -> None:
         self.database = database
         self.log = log
         self.columns = columns
@@ -227,7 +230,7 @@ class Process:
     def run(self) -> None:
         """Raises what ends it, a crash included; BusyError if another is at work."""
         world = self.world
-        self.claim = Claim(self._root / "_headwater", SimulatedHost(self.pid, world.alive))
+        self.claim = LeaseClaim(self._root / "_headwater", SimulatedHost(self.pid, world.alive))
         self.claim.acquire()
         self.warehouse = Warehouse(self._root)
         self.warehouse.remove_leftovers()
@@ -354,15 +357,15 @@ class Process:
             self.readings[source].order.remove(place)
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
         self.warehouse.put(
-            wanted.name,
-            plan.view.schema,
-            plan.definition,
-            task.vector,
-            evaluate_view(plan.view, narrow),
-            algorithm=plan.algorithm,
-            level=plan.level,
-            runner=self.claim.runner,
-            guard=self.claim.guard,
+            ViewLoad(
+                plan.definition,
+                task.vector,
+                evaluate_view(plan.view, narrow),
+                plan.algorithm,
+                plan.level,
+                self.claim.runner,
+                guard=self.claim.guard,
+            )
         )
 
     def _stop(self) -> None:
@@ -499,7 +502,7 @@ class Process:
                     passed = min(place.cursor - 1, self.readings[source].log.end)
                     kept.maintenance.move_on(source, passed)
                 if kept.maintenance.is_settled:
-                    notes[name] = Note.of(kept.writer.latest, kept.maintenance.vector)
+                    notes[name] = VectorNote.of(kept.writer.latest, kept.maintenance.vector)
         with self.claim.guard():
             write_notes(self.warehouse.own, notes)
         for name in self.kept:

@@ -14,13 +14,14 @@ from random import Random
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
-from headwater.algebra.values import INT, Json, Row
+from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import Plan
 from headwater.project.choice import choose
 from headwater.protocol.transactions import Update
 from headwater.simulation.database import Change, Database
+from headwater.warehouse.definition import StoredDefinition
 
 _COLUMNS = ("k", "a", "b")
 _DOMAIN = 3
@@ -40,12 +41,12 @@ class ViewAtLevel:
     name: str
     view: View
     level: Level
-    definition: Mapping[str, Json]
 
     def plan(self) -> Plan:
         choice = choose(self.view.narrowed(), self.level)
         narrow = self.view.narrowed()
-        return Plan(narrow, choice.manager, choice.algorithm, str(self.level), self.definition)
+        definition = StoredDefinition.of(self.view)
+        return Plan(narrow, choice.manager, choice.algorithm, str(self.level), definition)
 
 
 def relations() -> tuple[Relation, ...]:
@@ -60,16 +61,8 @@ def views(random: Random, count: int) -> list[ViewAtLevel]:
     for at, select in enumerate(random.sample(_SELECTS, count)):
         name = f"v{at}"
         view = parse_view(select, relations(), name)
-        shape: dict[str, Json] = {
-            "view": name,
-            "select": select,
-            "relations": {
-                r.name: {"columns": [[c.name, str(c.type)] for c in r.schema.columns], "key": []}
-                for r in view.relations
-            },
-        }
         level = random.choice([Level.STRONG, Level.COMPLETE])
-        found.append(ViewAtLevel(name, view, level, shape))
+        found.append(ViewAtLevel(name, view, level))
     return found
 
 

@@ -24,7 +24,7 @@ from headwater.simulation.judge import Judge, ViolationError
 from headwater.simulation.process import Process
 from headwater.simulation.workload import databases, views
 from headwater.storage.local import LocalStorage
-from headwater.warehouse.lease import Claim
+from headwater.warehouse.lease import LeaseClaim
 
 _MOST_STEPS = 10_000
 
@@ -162,7 +162,7 @@ class World:
 
     def is_later(self, epoch: int) -> bool:
         """Whether there has been a later runner."""
-        return Claim(self.judge.warehouse.own).highest_epoch() > epoch
+        return LeaseClaim(self.judge.warehouse.own).highest_epoch() > epoch
 
     def passes(self) -> None:
         """Time goes by."""

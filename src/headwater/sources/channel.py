@@ -44,7 +44,7 @@ from headwater.sources.contract import (
     Source,
     as_it_is,
 )
-from headwater.sources.order import RECEIVED_BEFORE, Held, Numbered, Order, Place
+from headwater.sources.order import RECEIVED_BEFORE, HeldItem, Numbered, Order, Place
 from headwater.sources.subscription import PAUSES_S, Subscription, Wake, fault_of
 
 _POLL_S = 0.5
@@ -52,7 +52,7 @@ _AT_ONCE = 256
 _LEAVE_BEHIND_S = 5.0
 
 
-class History(Protocol):
+class Recorder(Protocol):
     """Where the order is kept: everything by its number, and positions in between."""
 
     def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
@@ -90,7 +90,7 @@ class Channel:
         after: Position | None = None,
         ask_limit_s: float = 60.0,
         end: int = 0,
-        history: History | None = None,
+        history: Recorder | None = None,
         lift: Lift = as_it_is,
         reader: Reader | None = None,
     ) -> None:
@@ -118,11 +118,6 @@ class Channel:
     def end(self) -> int:
         """The number of the last transaction that was read."""
         return self.order.end
-
-    @property
-    def read_position(self) -> Position | None:
-        """Up to where the log has been read."""
-        return self.order.position
 
     @property
     def needed(self) -> int:
@@ -249,7 +244,7 @@ class Channel:
             "See whether the source can still be reached.",
         )
 
-    def following(self, place: Place, upto: int, most: int) -> Sequence[tuple[int, Held]]:
+    def following(self, place: Place, upto: int, most: int) -> Sequence[tuple[int, HeldItem]]:
         """Some of what concerns a place up to a number, with its numbers, at least one."""
         with self.changed:
             numbers = self.order.concerning(place, place.cursor, most)
@@ -260,11 +255,11 @@ class Channel:
         found = self._recalled(first, min(_AT_ONCE, last - first + 1))
         return [(number, held) for number, held in found if place.is_concerned(held.item)]
 
-    def _recalled(self, first: int, most: int) -> Sequence[tuple[int, Held]]:
+    def _recalled(self, first: int, most: int) -> Sequence[tuple[int, HeldItem]]:
         found = self._history.recall(first - 1, most) if self._history is not None else ()
         if not found:
             raise self._forgotten(first - 1)
-        return [(number, Held(item, 0.0)) for number, item in enumerate(found, first)]
+        return [(number, HeldItem(item, 0.0)) for number, item in enumerate(found, first)]
 
     def sleep(self, seconds: float) -> None:
         with self.changed:

@@ -83,7 +83,7 @@ def _indexed(item: Numbered) -> Collection[str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldItem:
     """Something numbered, kept whole, and when it was read; 0 if an earlier process did."""
 
     item: Numbered
@@ -151,7 +151,7 @@ class Order:
         self._behind: set[Place] = set()
         self._numbers = Numbers()
         self._stamps: deque[Stamps] = deque()  # of the last ones: to place answers by
-        self._held: deque[Held] = deque()  # of these, the last ones whole
+        self._held: deque[HeldItem] = deque()  # of these, the last ones whole
         self._held_rows = 0
         self._held_after_trim = 0
         self._markers: dict[str, None] = {}
@@ -190,7 +190,7 @@ class Order:
         for item in logged:
             match item:
                 case Committed(position=position) | Broken(position=position):
-                    self._number(Held(item, read_at))
+                    self._number(HeldItem(item, read_at))
                     self.position = position
                     woken |= self._concerned(relations_of(item))
                 case Marked(marker=marker):
@@ -208,7 +208,7 @@ class Order:
         """The numbers, from `first` on, of several transactions that are reported as one."""
         return self._numbers.concerning([_MERGED], max(first, self.first_known), self.end)
 
-    def _number(self, held: Held) -> None:
+    def _number(self, held: HeldItem) -> None:
         self.end += 1
         self._stamps.append(stamps_of(held.item))
         self._held.append(held)
@@ -238,7 +238,7 @@ class Order:
             self._markers.pop(marker, None)
             self._awaited.pop(marker, None)
 
-    def held(self, numbers: Sequence[int]) -> Sequence[Held] | None:
+    def held(self, numbers: Sequence[int]) -> Sequence[HeldItem] | None:
         """What has these numbers; None if the first is not held any more."""
         if numbers[0] < self.first_held:
             return None

@@ -17,7 +17,7 @@ from headwater.errors import HeadwaterError, LostConnectionError, SourceError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.sources.contract import Broken, Position, Reply, Snapshot
-from headwater.sources.order import Answer, Await, Deliver, Held, Inquire, Place
+from headwater.sources.order import Answer, Await, Deliver, HeldItem, Inquire, Place
 
 if TYPE_CHECKING:
     from headwater.sources.channel import Channel
@@ -143,7 +143,7 @@ class Subscription:
             channel.order.tidy()
         return [self._delivery(number, held) for number, held in found]
 
-    def _delivery(self, number: int, held: Held) -> Delivery:
+    def _delivery(self, number: int, held: HeldItem) -> Delivery:
         item, name = held.item, self._channel.source.name
         if isinstance(item, Broken):
             return Delivery(name, None, item.position, number, held.read_at, item)

@@ -43,7 +43,7 @@ class Appending(Protocol):
     def close(self) -> None: ...
 
 
-class Held(Protocol):
+class FolderHandle(Protocol):
     """A folder that was there once."""
 
     def is_in_place(self) -> bool:
@@ -92,7 +92,7 @@ class Storage(Protocol):
         """A plain file in a form that Arrow reads."""
         ...
 
-    def hold(self, folder: Path) -> Held | None:
+    def hold(self, folder: Path) -> FolderHandle | None:
         """None if it is not there."""
         ...
 

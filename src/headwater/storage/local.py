@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headwater.storage.contract import About, Content, Held
+from headwater.storage.contract import About, Content, FolderHandle
 from headwater.storage.modes import OWN
 from headwater.storage.system import POSIX, GrowingFile, System
 
@@ -57,7 +57,7 @@ class LocalStorage:
     def for_arrow(self, path: Path) -> Any:
         return self.system.for_arrow(path)
 
-    def hold(self, folder: Path) -> Held | None:
+    def hold(self, folder: Path) -> FolderHandle | None:
         return self.system.hold(folder)
 
     # Writing

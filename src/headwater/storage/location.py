@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from headwater.reading import too_large
-from headwater.storage.contract import About, Appending, Content, Held, Storage
+from headwater.storage.contract import About, Appending, Content, FolderHandle, Storage
 from headwater.storage.local import LocalStorage
 
 
@@ -110,7 +110,7 @@ class Location:
     def for_arrow(self) -> Any:
         return self.storage.for_arrow(self.path)
 
-    def hold(self) -> Held | None:
+    def hold(self) -> FolderHandle | None:
         return self.storage.hold(self.path)
 
     # Writing

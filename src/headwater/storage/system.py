@@ -14,13 +14,14 @@ import uuid
 import weakref
 from contextlib import AbstractContextManager, nullcontext
 from errno import EINVAL, EISDIR, ELOOP, ENOENT, ENOTDIR, ENXIO
+from io import FileIO
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any, BinaryIO, Protocol
 
 from headwater.errors import EngineError
 from headwater.reading import open_plain, plain
-from headwater.storage.contract import About, Content, Held
+from headwater.storage.contract import About, Content, FolderHandle
 from headwater.storage.modes import OWN, PRIVATE, as_folder, mode_of, require_own, set_modes
 
 
@@ -55,7 +56,7 @@ class System(Protocol):
 
     def for_arrow(self, path: Path) -> Any: ...
 
-    def hold(self, folder: Path) -> Held | None: ...
+    def hold(self, folder: Path) -> FolderHandle | None: ...
 
     def create(self, path: Path, content: Content, synced: bool) -> None:
         """Make a file that is not there yet, as open as its folder."""
@@ -132,7 +133,7 @@ class Posix:
         open_plain(path).close()  # Arrow would wait for a FIFO
         return str(path)
 
-    def hold(self, folder: Path) -> Held | None:
+    def hold(self, folder: Path) -> FolderHandle | None:
         try:
             return HeldFolder(folder)
         except FileNotFoundError:
@@ -140,9 +141,7 @@ class Posix:
 
     def create(self, path: Path, content: Content, synced: bool) -> None:
         with path.open("xb", buffering=0) as file:
-            remaining = memoryview(content)
-            while remaining:
-                remaining = remaining[file.write(remaining) or 0 :]
+            write_all(file, content)
             os.fchmod(file.fileno(), mode_of(path.parent) & 0o666)
             if synced:
                 os.fsync(file.fileno())
@@ -186,7 +185,7 @@ class Posix:
 
     def lock(self, path: Path, wait: bool) -> BinaryIO | None:
         while True:
-            file = _open_lock(path)
+            file = self.open_lock(path)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):
@@ -197,6 +196,20 @@ class Posix:
             except FileNotFoundError:
                 pass
             file.close()  # somebody has deleted it
+
+    def open_lock(self, path: Path) -> BinaryIO:
+        """A file to be locked, made if it is missing."""
+        try:
+            return plain(
+                os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "wb"
+            )
+        except OSError as error:
+            if error.errno not in (EINVAL, EISDIR, ELOOP, ENXIO):
+                raise
+            raise EngineError(
+                f"The file {path} of the warehouse cannot be locked: {error.strerror}.",
+                "Remove what is there; it is made anew.",
+            ) from None
 
     def lend(self, folder: Path) -> AbstractContextManager[Path]:
         return nullcontext(folder)
@@ -227,9 +240,7 @@ class OpenFile:
         self._file = path.open("ab", buffering=0)
 
     def write(self, content: Content) -> None:
-        remaining = memoryview(content)
-        while remaining:
-            remaining = remaining[self._file.write(remaining) :]
+        write_all(self._file, content)
 
     def sync(self) -> None:
         os.fsync(self._file.fileno())
@@ -241,16 +252,8 @@ class OpenFile:
         self._file.close()
 
 
-def _open_lock(path: Path) -> BinaryIO:
-    """A file to be locked, made if it is missing."""
-    try:
-        return plain(
-            os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666), "wb"
-        )
-    except OSError as error:
-        if error.errno not in (EINVAL, EISDIR, ELOOP, ENXIO):
-            raise
-        raise EngineError(
-            f"The file {path} of the warehouse cannot be locked: {error.strerror}.",
-            "Remove what is there; it is made anew.",
-        ) from None
+def write_all(file: FileIO, content: Content) -> None:
+    """A system may take less than it is given."""
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]

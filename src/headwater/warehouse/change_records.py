@@ -23,12 +23,12 @@ from pydantic import TypeAdapter
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json, parse_type
+from headwater.algebra.values import Json
 from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Transaction, Update
-from headwater.reading import parse_json
+from headwater.reading import format_problem, parse_json
 from headwater.storage.location import Location
-from headwater.warehouse.forms import BREAK, CHANGE, PROGRESS, has_form
+from headwater.warehouse.forms import BREAK, CHANGE, POSITION, has_form
 
 FORMAT = 1
 _MAGIC = b"headwlog"
@@ -37,7 +37,7 @@ _MARK = b"\xa9hw\n"
 _FRAME = struct.Struct("<4sIIQ")
 _HEADER = struct.Struct("<I")
 SEGMENT_START = _START.pack(_MAGIC, FORMAT)
-Place: TypeAlias = dict[str, Json]
+Position: TypeAlias = dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Change:
 
     number: int
     transaction: Transaction
-    position: Place
+    position: Position
     stamp: int
     others: tuple[int, ...] = ()
 
@@ -64,23 +64,23 @@ class Break:
     number: int
     columns: Mapping[str, frozenset[str] | None] | None
     reason: str
-    position: Place
+    position: Position
     stamp: int | None = None
 
 
 @dataclass(frozen=True)
-class Progress:
+class PositionRecord:
     """The source has come this far without a transaction of interest."""
 
-    position: Place
+    position: Position
 
 
-Numbered: TypeAlias = Change | Break
-Record: TypeAlias = Change | Break | Progress
+NumberedRecord: TypeAlias = Change | Break
+Record: TypeAlias = Change | Break | PositionRecord
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRecord:
     """A record as it lies in a segment, from `offset` up to `end`."""
 
     offset: int
@@ -96,18 +96,18 @@ class Stored:
         return found
 
     @property
-    def position(self) -> Place:
-        found: Place = self.header["position"]
+    def position(self) -> Position:
+        found: Position = self.header["position"]
         return found
 
-    def record(self, source: str) -> Numbered:
+    def record(self, source: str) -> NumberedRecord:
         return self._opened(source, self.body)
 
-    def head(self, source: str) -> Numbered:
+    def head(self, source: str) -> NumberedRecord:
         """The record without changed rows; which relations it changes is told."""
         return self._opened(source, None)
 
-    def _opened(self, source: str, body: bytes | None) -> Numbered:
+    def _opened(self, source: str, body: bytes | None) -> NumberedRecord:
         if "reason" in self.header:
             return _break(self.header)
         try:
@@ -156,7 +156,7 @@ def _payload(record: Record) -> bytes:
                 "id": record.transaction.id,
                 "stamp": record.stamp,
                 "relations": [
-                    [name, [[c.name, str(c.type)] for c in rows.schema.columns], len(body)]
+                    [name, rows.schema.to_json(), len(body)]
                     for (name, rows), body in zip(deltas.items(), bodies, strict=True)
                 ],
             }
@@ -188,7 +188,7 @@ def _packed(rows: Rows) -> bytes:
 # Reading
 
 
-def stored_in(path: Location, offset: int = 0) -> Iterator[Stored]:
+def stored_in(path: Location, offset: int = 0) -> Iterator[StoredRecord]:
     """The whole records of a segment from an offset on, up to what a crash has cut off.
 
     What another process appends meanwhile may be there or not.
@@ -234,11 +234,8 @@ def _check_start(file: IO[bytes]) -> bool:
     if torn and next(_all_in(file.read(), len(start)), None) is None:
         return False
     magic, number = _START.unpack(start.ljust(_START.size, b"\0"))
-    raise FormatError(
-        f"has the format {number}"
-        if magic == _MAGIC
-        else "begins with something else than a format number"
-    )
+    problem = format_problem(number, FORMAT) if magic == _MAGIC else None
+    raise FormatError(problem or "begins with something else than a format number")
 
 
 def _is_appended_to(path: Location, offset: int) -> bool:
@@ -262,7 +259,7 @@ def _is_appended_to(path: Location, offset: int) -> bool:
     raise AssertionError
 
 
-def _all_in(data: bytes, start: int) -> Iterator[Stored]:
+def _all_in(data: bytes, start: int) -> Iterator[StoredRecord]:
     """All whole records in a part of a segment that begins at `start`, whatever is between."""
     at = data.find(_MARK)
     while at >= 0:
@@ -274,7 +271,7 @@ def _all_in(data: bytes, start: int) -> Iterator[Stored]:
         at = data.find(_MARK, found.end - start if found else at + 1)
 
 
-def _stored_at(data: bytes, at: int, offset: int) -> Stored | None:
+def _stored_at(data: bytes, at: int, offset: int) -> StoredRecord | None:
     frame = data[at : at + _FRAME.size]
     if len(frame) < _FRAME.size:
         return None
@@ -282,7 +279,7 @@ def _stored_at(data: bytes, at: int, offset: int) -> Stored | None:
     return _opened(frame, data[at + _FRAME.size : at + _FRAME.size + size], offset)
 
 
-def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
+def _stored(frame: bytes, file: IO[bytes], offset: int) -> StoredRecord | None:
     if len(frame) < _FRAME.size or not frame.startswith(_MARK):
         return None
     _, size, _, _ = _FRAME.unpack(frame)
@@ -292,7 +289,7 @@ def _stored(frame: bytes, file: IO[bytes], offset: int) -> Stored | None:
     return _opened(frame, file.read(min(size, max(left, 0))), offset)
 
 
-def _opened(frame: bytes, payload: bytes, offset: int) -> Stored | None:
+def _opened(frame: bytes, payload: bytes, offset: int) -> StoredRecord | None:
     mark, size, checksum, batch = _FRAME.unpack(frame)
     if mark != _MARK or len(payload) < size or _checksum(payload, batch) != checksum:
         return None
@@ -304,13 +301,13 @@ def _opened(frame: bytes, payload: bytes, offset: int) -> Stored | None:
         raise DamageError(offset) from None
     if not has_form(_form(header), header):
         raise DamageError(offset)
-    return Stored(offset, offset + _FRAME.size + size, batch, header, payload[start:])
+    return StoredRecord(offset, offset + _FRAME.size + size, batch, header, payload[start:])
 
 
 def _form(header: object) -> TypeAdapter[Any]:
     """What a record has to look like; what it is, is told by its members."""
     if not isinstance(header, dict) or "number" not in header:
-        return PROGRESS
+        return POSITION
     return BREAK if "reason" in header else CHANGE
 
 
@@ -340,7 +337,7 @@ def _rows(packed: bytes, schema: Schema) -> Rows:
 
 @lru_cache(maxsize=256)
 def _schema(columns: tuple[tuple[str, str], ...]) -> Schema:
-    return Schema.of((column, parse_type(kind)) for column, kind in columns)
+    return Schema.from_json(columns)
 
 
 def _break(header: Mapping[str, Any]) -> Break:

@@ -24,25 +24,21 @@ from headwater.errors import BrokenLogError, EngineError, HeadwaterError
 from headwater.storage.contract import Appending
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import (
-    FORMAT,
     SEGMENT_START,
     Break,
-    Change,
     DamageError,
     FormatError,
-    Numbered,
-    Place,
-    Progress,
+    NumberedRecord,
+    Position,
+    PositionRecord,
     Record,
-    Stored,
+    StoredRecord,
     batch_of,
     stored_in,
     surviving_numbers,
 )
 from headwater.warehouse.pins import pinned, pins_in, releasing
 from headwater.warehouse.segments import segment_name, segment_path
-
-__all__ = ["Break", "Change", "ChangeLog", "Place", "Progress", "Record", "between", "drop_changes"]
 
 _SEGMENT_BYTES = 64 << 20
 _INDEXED = 128
@@ -72,7 +68,7 @@ class ChangeLog:
         self._check: Callable[[], None] = lambda: None
         self.end = 0
         """The number of the last transaction that is durable."""
-        self.position: Place | None = None
+        self.position: Position | None = None
         """The source's position there, or further on without a transaction."""
         self._index: dict[Location, list[tuple[int, int]]] = {}
 
@@ -92,7 +88,7 @@ class ChangeLog:
                 return
         self.end, self.position = end, None
 
-    def _last(self, segment: _Segment) -> tuple[int, Place | None]:
+    def _last(self, segment: _Segment) -> tuple[int, Position | None]:
         """The last number in a segment that counts, and the position there."""
         end, position = segment.first - 1, None
         for stored in self._stored(segment):
@@ -106,26 +102,26 @@ class ChangeLog:
         self._check_reaches(segment, end)
         return end, position
 
-    def read(self, after: int | None = None) -> Iterator[Numbered]:
+    def read(self, after: int | None = None) -> Iterator[NumberedRecord]:
         """The transactions and gaps behind a number, or all that are kept, in order.
 
         BrokenLogError where one is missing, HeadwaterError where it is not kept any more.
         """
-        return self._opened(after, Stored.record)
+        return self._opened(after, StoredRecord.record)
 
-    def heads(self, after: int) -> Iterator[Numbered]:
+    def heads(self, after: int) -> Iterator[NumberedRecord]:
         """The same without the rows that were changed, which take the time to read."""
-        return self._opened(after, Stored.head)
+        return self._opened(after, StoredRecord.head)
 
     def _opened(
-        self, after: int | None, view: Callable[[Stored, str], Numbered]
-    ) -> Iterator[Numbered]:
+        self, after: int | None, view: Callable[[StoredRecord, str], NumberedRecord]
+    ) -> Iterator[NumberedRecord]:
         for path, stored in self._numbered(after):
             with self._telling(path):
                 opened = view(stored, self.source)
             yield opened
 
-    def _numbered(self, after: int | None) -> Iterator[tuple[Location, Stored]]:
+    def _numbered(self, after: int | None) -> Iterator[tuple[Location, StoredRecord]]:
         segments = self._counting()
         oldest = segments[0].first if segments else 1
         expected = oldest if after is None else after + 1
@@ -179,7 +175,7 @@ class ChangeLog:
             if found := segment_name(file.name):
                 yield *found, file.name
 
-    def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[Stored]:
+    def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[StoredRecord]:
         try:
             with self._telling(segment.path):
                 yield from stored_in(segment.path, offset)
@@ -192,8 +188,7 @@ class ChangeLog:
         try:
             yield
         except FormatError as error:
-            how = f"file {path} {error}, and this version of Headwater reads format {FORMAT}."
-            raise BrokenLogError(self.source, f"the change log's {how}") from None
+            raise BrokenLogError(self.source, f"the change log's file {path} {error}.") from None
         except DamageError as error:
             how = f"{path} at byte {error.offset}."
             raise BrokenLogError(self.source, f"the change log is damaged: {how}") from None
@@ -297,7 +292,7 @@ class ChangeLog:
         self._write(batch_of(records, self._size))
         self._check()
         for record in records:
-            if not isinstance(record, Progress):
+            if not isinstance(record, PositionRecord):
                 self.end = record.number
             self.position = record.position
 
@@ -307,7 +302,7 @@ class ChangeLog:
             return
         if self.position is not None:
             with suppress(OSError):
-                self._write(batch_of([Progress(self.position)], self._size))
+                self._write(batch_of([PositionRecord(self.position)], self._size))
         self._shut()
 
     def has_old(self, older_than_s: float) -> bool:
@@ -349,7 +344,7 @@ class ChangeLog:
         if not self._size:
             self._write(SEGMENT_START)
             if self.position is not None:
-                self._write(batch_of([Progress(self.position)], self._size))
+                self._write(batch_of([PositionRecord(self.position)], self._size))
 
     def _write(self, data: bytes) -> None:
         """After a failure nothing more is written, so nothing comes behind what was cut off."""
@@ -375,7 +370,7 @@ def drop_changes(folder: Location | Path, source: str) -> None:
         changes.settle(())
 
 
-def between(log: ChangeLog, after: int, upto: int) -> Iterator[Numbered]:
+def between(log: ChangeLog, after: int, upto: int) -> Iterator[NumberedRecord]:
     """The transactions and gaps behind one number up to another; an error if one is missing."""
     expected = after + 1
     for found in log.read(after) if upto > after else ():

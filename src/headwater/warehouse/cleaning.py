@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from headwater.storage.location import Location
-from headwater.warehouse.commits import OWN_FILES, Commit
+from headwater.warehouse.commits import OWN_FILES, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.replacing import loaded_files, settle
 
@@ -44,7 +44,7 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     _clean_staging(view.staging, now - max(ABANDONED, minimum_age).total_seconds())
 
 
-def _loaded(view: ViewTable, commits: Iterable[Commit]) -> set[str]:
+def _loaded(view: ViewTable, commits: Iterable[ViewCommit]) -> set[str]:
     """The plain files of loads, which their commits name themselves."""
     loads = [commit for commit in commits if commit.base.plain == OWN_FILES]
     entries = [view.log.entry(commit.version) or [] for commit in loads]
@@ -83,11 +83,12 @@ def _current_at(log: DeltaLog, moment: float) -> int:
 
 
 def _added_after(log: DeltaLog, version: int) -> set[str]:
-    added: set[str] = set()
-    while (entry := log.entry(version + 1)) is not None:
-        added |= {unquote(action["add"]["path"]) for action in entry if "add" in action}
-        version += 1
-    return added
+    return {
+        unquote(line["add"]["path"])
+        for entry in log.entries_after(version)
+        for line in entry
+        if "add" in line
+    }
 
 
 def _clean_staging(staging: Location, moment: float) -> None:

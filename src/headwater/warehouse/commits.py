@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from headwater.warehouse.vectors import (
     Ranges,
-    Vector,
+    VersionVector,
     ranges_from_json,
     ranges_to_json,
     vector_from_json,
@@ -17,7 +17,7 @@ from headwater.warehouse.vectors import (
 )
 
 Kind: TypeAlias = Literal["load", "change", "open", "vector", "fold", "clean", "compact"]
-Action: TypeAlias = dict[str, Any]
+LogLine: TypeAlias = dict[str, Any]
 """One line of a Delta log entry."""
 
 APP = "headwater"
@@ -32,7 +32,7 @@ OWN_FILES = -1
 
 
 @dataclass(frozen=True)
-class Base:
+class FoldedBase:
     """The version of the plain table that a state starts from, and the last commit in it."""
 
     plain: int
@@ -40,7 +40,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Commit:
+class ViewCommit:
     """A numbered commit of a view.
 
     `version` is the Delta version at which it stands: of the plain table for a fold, of the
@@ -51,8 +51,8 @@ class Commit:
     number: int
     kind: Kind
     runner: str
-    vector: Vector
-    base: Base
+    vector: VersionVector
+    base: FoldedBase
     added: Ranges = field(default_factory=dict)
     algorithm: str = ""
     level: str = ""
@@ -75,7 +75,7 @@ class Commit:
             "base": base_to_json(self.base),
         }
 
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[LogLine]:
         """The lines of a Delta commit that say this: its metadata and its app transactions.
 
         App transactions survive checkpoints and the clean-up of the log; metadata does not.
@@ -98,15 +98,15 @@ def source_app(source: str) -> str:
     return f"{APP}:{source}"
 
 
-def base_to_json(base: Base) -> dict[str, int]:
+def base_to_json(base: FoldedBase) -> dict[str, int]:
     return {"plain": base.plain, "number": base.number}
 
 
-def base_from_json(json: Mapping[str, int]) -> Base:
-    return Base(json["plain"], json["number"])
+def base_from_json(json: Mapping[str, int]) -> FoldedBase:
+    return FoldedBase(json["plain"], json["number"])
 
 
-def commit_info(metadata: Mapping[str, Any], now: int) -> Action:
+def commit_info(metadata: Mapping[str, Any], now: int) -> LogLine:
     return {
         "commitInfo": {
             "timestamp": now,
@@ -117,7 +117,7 @@ def commit_info(metadata: Mapping[str, Any], now: int) -> Action:
     }
 
 
-def maintenance_info(view: str, kind: Kind, base: Base | None = None) -> Action:
+def maintenance_info(view: str, kind: Kind, base: FoldedBase | None = None) -> LogLine:
     """The metadata of a commit without a number: it changes files, not the view."""
     metadata: dict[str, Any] = {"view": view, "kind": kind}
     if base is not None:
@@ -125,7 +125,7 @@ def maintenance_info(view: str, kind: Kind, base: Base | None = None) -> Action:
     return commit_info(metadata, int(time.time() * 1000))
 
 
-def metadata_of(entry: list[Action]) -> Mapping[str, Any] | None:
+def metadata_of(entry: list[LogLine]) -> Mapping[str, Any] | None:
     """Our metadata in a log entry; None in a commit of others."""
     for action in entry:
         if "commitInfo" in action:
@@ -134,13 +134,13 @@ def metadata_of(entry: list[Action]) -> Mapping[str, Any] | None:
     return None
 
 
-def commit_of(entry: list[Action], version: int) -> Commit | None:
+def commit_of(entry: list[LogLine], version: int) -> ViewCommit | None:
     """The numbered commit that a log entry is, or None."""
     metadata = metadata_of(entry)
     if metadata is None or "number" not in metadata:
         return None
     timestamp = next(a["commitInfo"].get("timestamp", 0) for a in entry if "commitInfo" in a)
-    return Commit(
+    return ViewCommit(
         metadata["view"],
         metadata["number"],
         metadata["kind"],

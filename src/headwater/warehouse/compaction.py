@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
-from headwater.warehouse.commits import Action, Base, maintenance_info
+from headwater.warehouse.commits import FoldedBase, LogLine, maintenance_info
 from headwater.warehouse.delta_log import DeltaLog, OvertakenError
 from headwater.warehouse.files import delete, read_arrow, write_arrow
 from headwater.warehouse.tables import schema_of
@@ -49,7 +49,7 @@ def remove_folded(view: ViewTable) -> None:
     """Remove from the log the files whose rows are all in the plain table."""
     while True:
         log, plain = view.tables()
-        base = Base(plain.version, plain.number)
+        base = FoldedBase(plain.version, plain.number)
         folded = [file for file in log.files if file.last is not None and file.last <= base.number]
         if not folded:
             return
@@ -62,7 +62,7 @@ def remove_folded(view: ViewTable) -> None:
             return
 
 
-def put_beside_writer(log: DeltaLog, version: int, actions: Sequence[Action]) -> bool:
+def put_beside_writer(log: DeltaLog, version: int, actions: Sequence[LogLine]) -> bool:
     """Commit after `version`, stepping over commits that only add; False if files went."""
     while True:
         try:

@@ -15,17 +15,18 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from deltalake import DeltaTable
 
 from headwater.errors import EngineError, FencedError
 from headwater.reading import parse_json
 from headwater.storage.location import Location
-from headwater.warehouse.commits import Action
+from headwater.warehouse.commits import LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
 from headwater.warehouse.own_files import read_own, read_own_bytes
-from headwater.warehouse.snapshots import Snapshot, from_checkpoint
+from headwater.warehouse.table_versions import TableVersion, from_checkpoint
 
 OLDEST = "_oldest_version"
 """The file that says which versions' log entries may have been deleted: those before its own."""
@@ -53,7 +54,7 @@ class DeltaLog:
         self.folder = folder
         self._entries = folder / "_delta_log"
         self._held = self._entries.hold()  # None if it was deleted: all that is done here says so
-        self._known: Snapshot | None = None
+        self._known: TableVersion | None = None
 
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
@@ -66,14 +67,14 @@ class DeltaLog:
 
     # Reading
 
-    def snapshot(self, version: int | None = None) -> Snapshot:
+    def snapshot(self, version: int | None = None) -> TableVersion:
         """The table at a version, or the newest; FileNotFoundError when it is not there."""
         try:
             return self._newest() if version is None else self._at(version)
         finally:
             self.check_in_place()
 
-    def _newest(self) -> Snapshot:
+    def _newest(self) -> TableVersion:
         if self._known is not None:
             found = self._replayed(self._known)
             # Entries go from the oldest on. While that of this version is there, or is the first
@@ -93,33 +94,26 @@ class DeltaLog:
             f"there is no entry {found.version + 1} that can be read, but there are later ones"
         )
 
-    def _at(self, version: int) -> Snapshot:
+    def _at(self, version: int) -> TableVersion:
         found = self._replayed(self._start(version), version)
         if found.version != version:
             raise FileNotFoundError(f"{self.folder} at version {version}")
         return found
 
-    def _replayed(self, start: Snapshot, upto: int | None = None) -> Snapshot:
-        entries = []
-        version = start.version
-        while upto is None or version < upto:
-            entry = self.entry(version + 1)
-            if entry is None:
-                break
-            entries.append(entry)
-            version += 1
-        return start.after(entries)
+    def _replayed(self, start: TableVersion, upto: int | None = None) -> TableVersion:
+        most = None if upto is None else upto - start.version
+        return start.after(list(islice(self.entries_after(start.version), most)))
 
-    def _start(self, upto: int | None = None) -> Snapshot:
+    def _start(self, upto: int | None = None) -> TableVersion:
         """The newest checkpoint that can be read, or the state before the first entry."""
         for version, parts in sorted(self._checkpoints().items(), reverse=True):
             if upto is None or version <= upto:
                 found = from_checkpoint(self.folder, version, parts)
                 if found is not None:
                     return found
-        return Snapshot(self.folder)
+        return TableVersion(self.folder)
 
-    def entry(self, version: int) -> list[Action] | None:
+    def entry(self, version: int) -> list[LogLine] | None:
         """The actions of a commit; None when there is none or it has been cleaned away."""
         path = self._entry(version)
         content = read_own_bytes(path)
@@ -132,6 +126,18 @@ class DeltaLog:
         if not found or not has_form(ACTIONS, found):
             raise self._damaged(f"{path} cannot be read")
         return found
+
+    def entries_back(self, version: int) -> Iterator[tuple[int, list[LogLine]]]:
+        """From a version back to the oldest whose entry is still there, with these versions."""
+        while (entry := self.entry(version)) is not None:
+            yield version, entry
+            version -= 1
+
+    def entries_after(self, version: int) -> Iterator[list[LogLine]]:
+        """Behind a version, up to the newest."""
+        while (entry := self.entry(version + 1)) is not None:
+            yield entry
+            version += 1
 
     def _damaged(self, how: str) -> EngineError:
         return EngineError(
@@ -170,7 +176,7 @@ class DeltaLog:
         for folder in (self._entries, self.folder, self.folder.parent):
             folder.settle(())
 
-    def put(self, version: int, actions: Sequence[Action]) -> bool:
+    def put(self, version: int, actions: Sequence[LogLine]) -> bool:
         """Commit at exactly this version; False when it is taken.
 
         An entry that clean-up has deleted leaves its version free to a writer that slept
@@ -201,7 +207,7 @@ class DeltaLog:
         """Whether there is one that can be read."""
         return self._checkpoint(version) is not None
 
-    def write_checkpoint(self, snapshot: Snapshot) -> None:
+    def write_checkpoint(self, snapshot: TableVersion) -> None:
         """Let a version be read without the entries before it; durable when this returns."""
         if not self.has_checkpoint(snapshot.version):
             self.remove_broken_checkpoints()
@@ -268,7 +274,7 @@ class DeltaLog:
                     ) from error
                 self.folder.storage.pause(_PAUSE_S)
 
-    def _checkpoint(self, version: int) -> Snapshot | None:
+    def _checkpoint(self, version: int) -> TableVersion | None:
         return from_checkpoint(self.folder, version, self._checkpoints().get(version, []))
 
     def _checkpoints(self) -> dict[int, list[Location]]:

@@ -16,7 +16,7 @@ from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
 from headwater.storage.location import Location
 from headwater.warehouse.netting import repeated
-from headwater.warehouse.snapshots import DataFile
+from headwater.warehouse.table_versions import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

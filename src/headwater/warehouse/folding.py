@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.frames.expressions import spark_schema
-from headwater.warehouse.commits import OWN_FILES, Action, Base, Commit
+from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
 from headwater.warehouse.replacing import settle
-from headwater.warehouse.snapshots import DataFile
 from headwater.warehouse.states import ViewState
+from headwater.warehouse.table_versions import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
 """Files of a plain table that go, and those that come instead."""
 
 
-def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | Unfolded | None:
+def fold(view: ViewTable, spark: Spark, runner: str) -> ViewCommit | Unfolded | None:
     settle(view)
     commit = _fold_into_plain(view, view.at(), spark, runner)
     remove_folded(view)
@@ -56,7 +56,7 @@ def fold(view: ViewTable, spark: Spark, runner: str) -> Commit | Unfolded | None
 
 def _fold_into_plain(
     view: ViewTable, state: ViewState, spark: Spark, runner: str
-) -> Commit | Unfolded | None:
+) -> ViewCommit | Unfolded | None:
     if state.base.plain == OWN_FILES:
         return None  # just loaded anew
     if state.number <= state.base.number or not _worth_folding(view, state):
@@ -75,19 +75,19 @@ def _fold_into_plain(
         )
     old, new = rewritten
     version = state.plain.version + 1
-    commit = Commit(
+    commit = ViewCommit(
         view.name,
         state.number,
         "fold",
         runner,
         state.commit.vector,
-        Base(version, state.number),
+        FoldedBase(version, state.number),
         algorithm=state.commit.algorithm,
         level=state.commit.level,
         rows=sum(file.rows for file in new),
         version=version,
     )
-    actions: list[Action] = [
+    actions: list[LogLine] = [
         *commit.actions(),
         *(file.remove() for file in old),
         *(file.add() for file in new),

@@ -163,29 +163,22 @@ DESCRIPTION: TypeAdapter[Any] = TypeAdapter(_Description)
 # Change logs
 
 
-class _Progress(_Form):
+class _Position(_Form):
     position: dict[str, Any]
 
 
-class _Break(_Progress):
+class _Break(_Position):
     number: _Number
     reason: str
     stamp: _Stamp | None
     columns: dict[str, _Texts | None] | None
 
 
-def _differ(columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    if len(dict(columns)) < len(columns):
-        raise ValueError("two columns have one name")
-    return columns
+_Changed = Annotated[tuple[str, list[Any], _Number], Strict(False)]
+"""The columns are a schema's, which says itself when it is none."""
 
 
-_Column = Annotated[tuple[str, str], Strict(False)]
-_Columns = Annotated[list[_Column], AfterValidator(_differ)]
-_Changed = Annotated[tuple[str, _Columns, _Number], Strict(False)]
-
-
-class _Change(_Progress):
+class _Change(_Position):
     number: _Number
     id: str
     stamp: _Stamp
@@ -193,7 +186,7 @@ class _Change(_Progress):
     others: list[_Stamp] = []
 
 
-PROGRESS: TypeAdapter[Any] = TypeAdapter(_Progress)
+POSITION: TypeAdapter[Any] = TypeAdapter(_Position)
 BREAK: TypeAdapter[Any] = TypeAdapter(_Break)
 CHANGE: TypeAdapter[Any] = TypeAdapter(_Change)
 

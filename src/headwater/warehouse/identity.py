@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from headwater.errors import InputError
+from headwater.reading import format_problem
 from headwater.storage.location import Location
 from headwater.warehouse.own_files import read_own
 
@@ -19,19 +20,26 @@ FORMAT = 1
 FILE = "warehouse.json"
 
 
+def require_format(folder: Location | Path) -> None:
+    """Refuse a warehouse whose tables, logs and own files another release keeps otherwise."""
+    path = Location.of(folder) / FILE
+    found = read_own(path) or {}
+    problem = format_problem(found.get("format"), FORMAT)
+    if problem and ("format" in found or _digits(found.get("id"))):
+        raise InputError(
+            f"The file {path} {problem}.",
+            "Use the release of Headwater that wrote this warehouse, or give another folder as the "
+            "warehouse: the views are loaded anew there.",
+        )
+
+
 def owner_of(folder: Location | Path) -> str:
     """The warehouse's identity, 8 lower-case hexadecimal digits; made if there is none yet."""
     internal = Location.of(folder)
     internal.parent.require_own()
+    require_format(internal)
     path = internal / FILE
-    found = read_own(path)
-    if found is not None and (owner := _digits(found.get("id"))):
-        if found.get("format") != FORMAT:
-            raise InputError(
-                f"The warehouse {internal.parent} has the format {found.get('format')}, and this "
-                f"version of Headwater reads format {FORMAT}.",
-                "Use the version of Headwater that wrote it, or another folder as the warehouse.",
-            )
+    if owner := _digits((read_own(path) or {}).get("id")):
         return owner
     known = _digits((read_own(internal / "lease.json") or {}).get("warehouse"))
     present = path.is_named()  # a link that leads nowhere is there too

@@ -34,7 +34,7 @@ _LOCK_TRIES = 2000
 _LOCK_PAUSE_S = 0.005
 
 
-class Claim:
+class LeaseClaim:
     """The right to run: `acquire` it first, `renew` it from time to time, `release` it last."""
 
     def __init__(self, folder: Location | Path, host: Host | None = None) -> None:
@@ -199,7 +199,7 @@ class Claim:
             ) from None
 
 
-class Lease(Claim):
+class Lease(LeaseClaim):
     """A claim that a thread renews until it is released."""
 
     def __init__(self, folder: Location | Path) -> None:
@@ -225,7 +225,7 @@ class Lease(Claim):
 
 def current_runner(folder: Location | Path) -> dict[str, Any] | None:
     """Who runs now, if anybody does."""
-    return Claim(folder).current()
+    return LeaseClaim(folder).current()
 
 
 class Host(Protocol):

@@ -18,29 +18,29 @@ from pathlib import Path
 from typing import Any
 
 from headwater.storage.location import Location
-from headwater.warehouse.commits import Commit
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.forms import NOTES, has_form
 from headwater.warehouse.own_files import read_own
-from headwater.warehouse.vectors import Vector, vector_from_json, vector_to_json
+from headwater.warehouse.vectors import VersionVector, vector_from_json, vector_to_json
 
 FORMAT = 1
 _FILE = "notes.json"
 
 
 @dataclass(frozen=True)
-class Note:
+class VectorNote:
     """A view is at `vector` as the commit `number`, whose own numbers are `since`, left it."""
 
     number: int
     since: Mapping[str, int]
-    vector: Vector
+    vector: VersionVector
 
     @classmethod
-    def of(cls, commit: Commit, vector: Vector) -> Note:
+    def of(cls, commit: ViewCommit, vector: VersionVector) -> VectorNote:
         return cls(commit.number, _numbers(commit.vector), vector)
 
 
-def read_notes(internal: Location | Path) -> Mapping[str, Note]:
+def read_notes(internal: Location | Path) -> Mapping[str, VectorNote]:
     """The notes by view; none if there are none, or what is there is damaged or of another form."""
     file = Location.of(internal) / _FILE
     about = file.about()
@@ -48,18 +48,18 @@ def read_notes(internal: Location | Path) -> Mapping[str, Note]:
 
 
 @lru_cache(maxsize=4)
-def _read(path: Location, _: object) -> Mapping[str, Note]:
+def _read(path: Location, _: object) -> Mapping[str, VectorNote]:
     """What a file says, which has another token whenever it is another."""
     found = read_own(path)
     if found is None or found.get("format") != FORMAT or not has_form(NOTES, found):
         return {}
     return {
-        view: Note(told["number"], told["since"], vector_from_json(told["vector"]))
+        view: VectorNote(told["number"], told["since"], vector_from_json(told["vector"]))
         for view, told in found["views"].items()
     }
 
 
-def write_notes(internal: Location | Path, notes: Mapping[str, Note]) -> None:
+def write_notes(internal: Location | Path, notes: Mapping[str, VectorNote]) -> None:
     """Put these in the place of all others; durable when it returns."""
     told: dict[str, Any] = {
         view: {
@@ -73,7 +73,7 @@ def write_notes(internal: Location | Path, notes: Mapping[str, Note]) -> None:
     (Location.of(internal) / _FILE).replace(content.encode())
 
 
-def noted(internal: Location | Path, commit: Commit) -> Commit:
+def noted(internal: Location | Path, commit: ViewCommit) -> ViewCommit:
     """A commit with the vector to which the view has come with it, as far as that was noted."""
     note = read_notes(internal).get(commit.view)
     if note is None or (note.number, note.since) != (commit.number, _numbers(commit.vector)):
@@ -81,5 +81,5 @@ def noted(internal: Location | Path, commit: Commit) -> Commit:
     return replace(commit, vector=note.vector)
 
 
-def _numbers(vector: Vector) -> dict[str, int]:
+def _numbers(vector: VersionVector) -> dict[str, int]:
     return {source: reached.number for source, reached in vector.items()}

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from headwater.errors import EngineError
 from headwater.storage.location import Location
-from headwater.warehouse.commits import Action, commit_of
+from headwater.warehouse.commits import LogLine, commit_of
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.snapshots import Snapshot
+from headwater.warehouse.table_versions import TableVersion
 
 
-def write_table(folder: Location, actions: Sequence[Action]) -> None:
+def write_table(folder: Location, actions: Sequence[LogLine]) -> None:
     """Make a table whose first version has its contents already."""
     first = folder / "_delta_log" / f"{0:020}.json"
     first.parent.make_folder()
     first.write("\n".join(map(json.dumps, actions)).encode())
 
 
-def whole(log: DeltaLog) -> Snapshot | None:
+def whole(log: DeltaLog) -> TableVersion | None:
     """The newest version of a table whose entries can all be read; None if there is no such."""
     if not is_table(log.folder):
         return None
@@ -32,7 +32,7 @@ def whole(log: DeltaLog) -> Snapshot | None:
 
 
 def remade(
-    log: DeltaLog, aside: Location, actions: Sequence[Action], staging: Location
+    log: DeltaLog, aside: Location, actions: Sequence[LogLine], staging: Location
 ) -> DeltaLog:
     """Put a table, made in the folder `aside`, where a damaged or lost one was.
 

@@ -18,85 +18,54 @@ and commit numbers go on above all that can have been given.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_other
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError
 from headwater.storage.location import Location
-from headwater.warehouse.columns import check_change, check_columns
 from headwater.warehouse.commits import (
     APP,
     OWN_FILES,
-    Action,
-    Base,
-    Commit,
+    FoldedBase,
+    LogLine,
+    ViewCommit,
     commit_of,
     metadata_of,
 )
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.remaking import number_above, remade, whole
-from headwater.warehouse.snapshots import DataFile, Snapshot
-from headwater.warehouse.tables import log_table, plain_table
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.table_versions import DataFile, TableVersion
+from headwater.warehouse.tables import plain_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headwater.warehouse.view_table import ViewTable
 
-Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
-"""What is entered while something is made to count."""
 _LOADED = f"{APP}:load"
 """The app transaction of the log that holds the number of the last load that replaced all."""
 
 
-def replace(
-    view: ViewTable,
-    contents: Rows | DataFrame,
-    schema: Schema,
-    definition: Mapping[str, Json],
-    vector: Vector,
-    *,
-    algorithm: str,
-    level: str,
-    runner: str,
-    key: Sequence[str],
-    guard: Guard,
-) -> Commit:
-    check_columns(view.name, schema)
-    check_change(view.name, schema, contents)
+def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
+    load.check()
     view.log.check_in_place()
-    files = _written(view, contents, schema)
+    files = _written(view, load)
     before = view.plain.snapshot()
+    schema = load.definition.schema
     plain = [*plain_table(view.name, schema, before), *(file.add() for file in files)]
+    rows = sum(file.rows for file in files)
     while True:
         log = whole(view.log)
         number = _next_number(view, log, before)
         version = 0 if log is None else log.version + 1
-        commit = Commit(
-            view.name,
-            number,
-            "load",
-            runner,
-            vector,
-            Base(OWN_FILES, number),
-            algorithm=algorithm,
-            level=level,
-            rows=sum(file.rows for file in files),
-            version=version,
-        )
+        commit = load.commit(number, FoldedBase(OWN_FILES, number), rows, version)
         actions = [
             *_with_contents(commit, plain),
-            *log_table(view.name, schema, definition, list(vector), key, log),
+            *load.log_table(log),
             *(file.remove() for file in (log.files if log else ())),
         ]
-        with guard():
+        with load.guard():
             if log is None:
                 view.log.check_in_place()
                 view.log = remade(view.log, _aside(view), actions, view.staging)
@@ -110,8 +79,9 @@ def replace(
     return commit
 
 
-def _written(view: ViewTable, contents: Rows | DataFrame, schema: Schema) -> list[DataFile]:
+def _written(view: ViewTable, load: ViewLoad) -> list[DataFile]:
     """The new files in the plain table's folder; a table that is not whole is made anew there."""
+    contents, schema = load.contents, load.definition.schema
     if whole(view.plain):
         return write_contents(contents, schema, view.plain.folder, view.staging)
     aside = _aside(view)
@@ -129,7 +99,7 @@ def _aside(view: ViewTable) -> Location:
     return view.staging / view.staging.storage.fresh_name()
 
 
-def _next_number(view: ViewTable, log: Snapshot | None, plain: Snapshot) -> int:
+def _next_number(view: ViewTable, log: TableVersion | None, plain: TableVersion) -> int:
     if log is None:
         return number_above(view.log, plain.number)
     return max(log.number, plain.number) + 1
@@ -144,7 +114,7 @@ def settle(view: ViewTable) -> None:
         entry, commit = _last_load(view, log)
         version = plain.version + 1
         actions = [
-            *with_other(commit, version=version, base=Base(version, commit.number)).actions(),
+            *with_other(commit, version=version, base=FoldedBase(version, commit.number)).actions(),
             *_contents(entry),
             *(file.remove() for file in plain.files),
         ]
@@ -155,26 +125,26 @@ def settle(view: ViewTable) -> None:
             pass
 
 
-def is_ahead(log: Snapshot, plain: Snapshot) -> bool:
+def is_ahead(log: TableVersion, plain: TableVersion) -> bool:
     """Whether the plain table has still to follow a load."""
     return plain.number < (log.transaction(_LOADED) or 0)
 
 
-def loaded_plain(view: ViewTable, commit: Commit) -> Snapshot:
+def loaded_plain(view: ViewTable, commit: ViewCommit) -> TableVersion:
     """The plain table as a load made it, from the load's own entry in the log."""
     entry = view.log.entry(commit.version)
     if entry is None:
         raise FileNotFoundError(f"{view.log.folder} has no entry {commit.version}")
-    found = Snapshot(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
+    found = TableVersion(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
     return with_other(found, transactions={APP: commit.number})
 
 
-def loaded_files(entry: Sequence[Action]) -> list[DataFile]:
+def loaded_files(entry: Sequence[LogLine]) -> list[DataFile]:
     """The files of the plain table that an entry of the log names."""
     return [DataFile.of_add(action["add"]) for action in _contents(entry) if "add" in action]
 
 
-def _with_contents(commit: Commit, plain: Sequence[Action]) -> list[Action]:
+def _with_contents(commit: ViewCommit, plain: Sequence[LogLine]) -> list[LogLine]:
     actions = commit.actions()
     actions[0]["commitInfo"][APP]["plain"] = list(plain)
     now = int(time.time() * 1000)
@@ -182,18 +152,16 @@ def _with_contents(commit: Commit, plain: Sequence[Action]) -> list[Action]:
     return [*actions, loaded]
 
 
-def _contents(entry: Sequence[Action]) -> list[Action]:
+def _contents(entry: Sequence[LogLine]) -> list[LogLine]:
     metadata: Mapping[str, Any] = metadata_of(list(entry)) or {}
-    found: list[Action] = metadata.get("plain", [])
+    found: list[LogLine] = metadata.get("plain", [])
     return found
 
 
-def _last_load(view: ViewTable, log: Snapshot) -> tuple[list[Action], Commit]:
-    version = log.version
-    while (entry := view.log.entry(version)) is not None:
+def _last_load(view: ViewTable, log: TableVersion) -> tuple[list[LogLine], ViewCommit]:
+    for version, entry in view.log.entries_back(log.version):
         if _contents(entry) and (commit := commit_of(entry, version)):
             return entry, commit
-        version -= 1
     raise EngineError(
         f"The log of the view {view.name} has lost the entry of its last load.",
         f"Load the view anew with 'headwater reload {view.name}'.",

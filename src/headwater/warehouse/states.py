@@ -15,7 +15,7 @@ from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
-from headwater.warehouse.commits import Base, Commit
+from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
@@ -24,7 +24,7 @@ from headwater.warehouse.netting import (
     patch_of_rows,
     summed,
 )
-from headwater.warehouse.snapshots import DataFile, Snapshot
+from headwater.warehouse.table_versions import DataFile, TableVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,10 +40,10 @@ class ViewState:
     """The plain table at `plain`, and the rows of `log` that came after it, up to `commit`."""
 
     schema: Schema
-    commit: Commit
-    plain: Snapshot
-    log: Snapshot
-    base: Base
+    commit: ViewCommit
+    plain: TableVersion
+    log: TableVersion
+    base: FoldedBase
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
 

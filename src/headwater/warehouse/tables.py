@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,54 +13,58 @@ import pyarrow
 from deltalake import Schema as DeltaSchema
 
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError
 from headwater.frames.arrow import arrow_schema
 from headwater.reading import parse_json
 from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
-from headwater.warehouse.commits import Action
+from headwater.warehouse.commits import LogLine
+from headwater.warehouse.definition import StoredDefinition, unreadable
 from headwater.warehouse.forms import DESCRIPTION, has_form
-from headwater.warehouse.snapshots import Snapshot
+from headwater.warehouse.table_versions import TableVersion
 
 
-def plain_table(view: str, schema: Schema, before: Snapshot | None = None) -> list[Action]:
+def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     """The actions that make a plain table, or give one other columns."""
     text = f"The view {view}, kept by Headwater; read only."
     return _table(view, arrow_schema(schema), text, before)
 
 
 def log_table(
-    view: str,
-    schema: Schema,
-    definition: Mapping[str, Json],
+    definition: StoredDefinition,
     sources: Sequence[str],
     key: Sequence[str],
-    before: Snapshot | None = None,
-) -> list[Action]:
+    before: TableVersion | None = None,
+) -> list[LogLine]:
     """The actions that make a signed log, or give one other columns and another definition."""
-    description = {"definition": dict(definition), "sources": list(sources), "key": list(key)}
-    return _table(view, log_arrow_schema(schema), json.dumps(description), before)
+    told = {"definition": definition.to_json(), "sources": list(sources), "key": list(key)}
+    schema = log_arrow_schema(definition.schema)
+    return _table(definition.name, schema, json.dumps(told), before)
 
 
-def schema_of(snapshot: Snapshot) -> Schema:
+def schema_of(snapshot: TableVersion) -> Schema:
     """The view's columns, of either table."""
     return schema_from_delta(snapshot.schema_json)
 
 
-def definition_of(log: Snapshot) -> dict[str, Json]:
-    return dict(_described(log)["definition"])
+def definition_of(log: TableVersion) -> StoredDefinition:
+    """What the view was loaded with; EngineError if that is damaged."""
+    _described(log)
+    try:
+        return _definition(log.description)
+    except ValueError:
+        raise unreadable(log.folder.name) from None
 
 
-def sources_of(log: Snapshot) -> tuple[str, ...]:
+def sources_of(log: TableVersion) -> tuple[str, ...]:
     return tuple(_described(log)["sources"])
 
 
-def key_of(log: Snapshot) -> tuple[str, ...]:
+def key_of(log: TableVersion) -> tuple[str, ...]:
     """The columns that identify every row; none if rows may occur twice."""
     return tuple(_described(log).get("key", ()))
 
 
-def _described(log: Snapshot) -> dict[str, Any]:
+def _described(log: TableVersion) -> dict[str, Any]:
     found = _description(log.description)
     if found is None:
         raise EngineError(
@@ -68,6 +72,11 @@ def _described(log: Snapshot) -> dict[str, Any]:
             f"Load the view anew with 'headwater reload {log.folder.name}'.",
         )
     return found
+
+
+@lru_cache(maxsize=1024)
+def _definition(text: str) -> StoredDefinition:
+    return StoredDefinition.from_json(parse_json(text)["definition"])
 
 
 @lru_cache(maxsize=256)
@@ -80,8 +89,8 @@ def _description(text: str) -> dict[str, Any] | None:
 
 
 def _table(
-    view: str, schema: pyarrow.Schema, description: str, before: Snapshot | None
-) -> list[Action]:
+    view: str, schema: pyarrow.Schema, description: str, before: TableVersion | None
+) -> list[LogLine]:
     metadata: dict[str, Any] = {
         "id": str(uuid.uuid4()),
         "name": view,
@@ -98,7 +107,7 @@ def _table(
     return [{"protocol": _protocol(features, before)}, {"metaData": metadata}]
 
 
-def _protocol(features: set[str], before: Snapshot | None) -> dict[str, Any]:
+def _protocol(features: set[str], before: TableVersion | None) -> dict[str, Any]:
     """What a reader has to know; never less than before, since old versions stay readable."""
     old = before.protocol if before is not None else {}
     features = features.union(old.get("readerFeatures") or ())

@@ -22,12 +22,12 @@ class Reached:
     also: tuple[int, ...] = ()
 
 
-Vector: TypeAlias = Mapping[str, Reached]
+VersionVector: TypeAlias = Mapping[str, Reached]
 Ranges: TypeAlias = Mapping[str, tuple[tuple[int, int], ...]]
 """For each source the numbers of transactions, as ranges with both ends in."""
 
 
-def vector_to_json(vector: Vector) -> dict[str, Any]:
+def vector_to_json(vector: VersionVector) -> dict[str, Any]:
     return {
         source: {
             "number": reached.number,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ import pyarrow.compute
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.storage.location import Location
@@ -21,23 +19,25 @@ from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import (
     EARLY,
     OWN_FILES,
-    Base,
-    Commit,
+    FoldedBase,
+    ViewCommit,
     base_from_json,
     commit_of,
     metadata_of,
     source_app,
 )
 from headwater.warehouse.compaction import compact
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import noted
-from headwater.warehouse.replacing import Guard, is_ahead, loaded_plain, replace
-from headwater.warehouse.snapshots import Snapshot
+from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.states import ViewState
+from headwater.warehouse.table_versions import TableVersion
 from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
-from headwater.warehouse.vectors import Reached, Vector
+from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ViewTable:
         return schema_of(self.log.snapshot())
 
     @property
-    def definition(self) -> dict[str, Json]:
+    def definition(self) -> StoredDefinition:
         return definition_of(self.log.snapshot())
 
     @property
@@ -88,19 +88,15 @@ class ViewTable:
 
     # Commits
 
-    def latest(self) -> Commit:
+    def latest(self) -> ViewCommit:
         """The newest numbered commit; others' commits and maintenance are skipped."""
         return self.commit_in(self.log.snapshot())
 
-    def commits(self) -> Iterator[Commit]:
+    def commits(self) -> Iterator[ViewCommit]:
         """The numbered commits, newest first, as far back as the log goes."""
-        version = self.log.snapshot().version
-        while (entry := self.log.entry(version)) is not None:
-            if commit := commit_of(entry, version):
-                yield commit
-            version -= 1
+        return _commits(self.log, self.log.snapshot())
 
-    def commit_in(self, snapshot: Snapshot) -> Commit:
+    def commit_in(self, snapshot: TableVersion) -> ViewCommit:
         """The newest numbered commit in a version of the log.
 
         Where its entry has been cleaned away, the app transactions still tell its number and
@@ -109,8 +105,8 @@ class ViewTable:
         """
         return noted(self._internal, self._committed(snapshot))
 
-    def _committed(self, snapshot: Snapshot) -> Commit:
-        if found := self._commit_entry(self.log, snapshot):
+    def _committed(self, snapshot: TableVersion) -> ViewCommit:
+        if found := next(_commits(self.log, snapshot), None):
             return found
         if snapshot.transaction(EARLY):
             raise EngineError(
@@ -118,7 +114,7 @@ class ViewTable:
                 "and with it which transactions were taken in before earlier ones.",
                 f"Load the view anew with 'headwater reload {self.name}'.",
             )
-        return Commit(
+        return ViewCommit(
             self.name,
             snapshot.number,
             "open",
@@ -131,14 +127,14 @@ class ViewTable:
             version=snapshot.version,
         )
 
-    def base_in(self, snapshot: Snapshot) -> Base:
+    def base_in(self, snapshot: TableVersion) -> FoldedBase:
         """The newest fold whose commits may be missing from this version of the log."""
         if base := self._relied_on(snapshot):
             return base
         plain = self._plain()
-        return Base(plain.version, plain.number)
+        return FoldedBase(plain.version, plain.number)
 
-    def tables(self) -> tuple[Snapshot, Snapshot]:
+    def tables(self) -> tuple[TableVersion, TableVersion]:
         """The newest log, then the newest plain table; EngineError if they do not fit together.
 
         A plain table that was put back from a backup, or has lost its last entries, lacks
@@ -155,7 +151,7 @@ class ViewTable:
                     "it is not the one on which the signed log relies"
                 )
 
-    def _plain(self) -> Snapshot:
+    def _plain(self) -> TableVersion:
         try:
             return self.plain.snapshot()
         except FencedError:
@@ -170,7 +166,7 @@ class ViewTable:
             f"Load the view anew with 'headwater reload {self.name}'.",
         )
 
-    def _fits(self, log: Snapshot, plain: Snapshot) -> bool:
+    def _fits(self, log: TableVersion, plain: TableVersion) -> bool:
         base = self._relied_on(log)
         if base is None:
             return True
@@ -179,31 +175,21 @@ class ViewTable:
         then = commit_of(self.plain.entry(base.plain) or [], base.plain)
         return plain.number >= base.number and (then is None or then.number == base.number)
 
-    def _relied_on(self, log: Snapshot) -> Base | None:
+    def _relied_on(self, log: TableVersion) -> FoldedBase | None:
         """The fold that the newest commit of the log builds on; None if it names its own files."""
-        version = log.version
-        while (entry := self.log.entry(version)) is not None:
+        for _, entry in self.log.entries_back(log.version):
             if "base" in (metadata := metadata_of(entry) or {}):
                 base = base_from_json(metadata["base"])
                 return base if base.plain != OWN_FILES else None
-            version -= 1
         return None
 
-    def plain_commit(self, plain: Snapshot) -> Commit | None:
+    def plain_commit(self, plain: TableVersion) -> ViewCommit | None:
         """The load or fold that made a version of the plain table; None if no longer known."""
-        return self._commit_entry(self.plain, plain)
+        return next(_commits(self.plain, plain), None)
 
     def writer(self, runner: str) -> ViewWriter:
         """Take the view over: every earlier writer is fenced off from now on."""
         return ViewWriter(self, runner)
-
-    def _commit_entry(self, log: DeltaLog, snapshot: Snapshot) -> Commit | None:
-        version = snapshot.version
-        while (entry := log.entry(version)) is not None:
-            if commit := commit_of(entry, version):
-                return commit
-            version -= 1
-        return None
 
     # Reading
 
@@ -215,33 +201,18 @@ class ViewTable:
         """What a reader sees, duplicates as repeated rows."""
         return self.at(number).dataframe(spark)
 
-    def signed(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        """Each row once with its `_count`, negative ones too."""
-        return self.at(number).signed(spark)
-
     def rows(self, number: int | None = None) -> Rows:
         """What a reader sees, read without Spark."""
         return self.at(number).rows()
 
-    def signed_rows(self, number: int | None = None) -> Rows:
-        """Rows with negative counts too, read without Spark."""
-        return self.at(number).signed_rows()
-
-    def below_zero(self, spark: Spark) -> Rows:
-        """The rows whose count is below zero in the newest state: a right state has none.
-
-        `spark` may be what gives the session; it is called only if the view is not small.
-        """
-        return self.at().below_zero(spark)
-
-    def changes(self, after: int) -> list[tuple[Commit, Rows]]:
+    def changes(self, after: int) -> list[tuple[ViewCommit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
 
         Goes back only as far as the commits' rows are still there: after a fold their files are
         kept for as long as old versions are.
         """
         newest = self.log.snapshot()
-        found: list[tuple[Commit, Rows]] = []
+        found: list[tuple[ViewCommit, Rows]] = []
         together = self._rows_behind(newest, after)
         for commit in self.commits():
             if commit.number <= after:
@@ -257,7 +228,7 @@ class ViewTable:
                 break
         return found[::-1]
 
-    def _rows_of(self, commit: Commit) -> Rows | None:
+    def _rows_of(self, commit: ViewCommit) -> Rows | None:
         """What one commit added, from the files that it wrote, if they are still there."""
         try:
             snapshot = self.log.snapshot(commit.version)
@@ -270,7 +241,7 @@ class ViewTable:
             raise
         return rows if rows is not None and len(rows) == commit.rows else None
 
-    def _rows_behind(self, snapshot: Snapshot, after: int) -> dict[int, Rows]:
+    def _rows_behind(self, snapshot: TableVersion, after: int) -> dict[int, Rows]:
         """The signed rows in a version of the log by the number of their commit."""
         files = [file for file in snapshot.files if file.last is None or file.last > after]
         schema = schema_of(snapshot)
@@ -299,7 +270,7 @@ class ViewTable:
         commit = self.commit_in(log)
         if is_ahead(log, plain):
             return self._pinned(commit)
-        base = Base(plain.version, plain.number)
+        base = FoldedBase(plain.version, plain.number)
         if base.number > commit.number:
             commit = self.plain_commit(plain) or commit
         return self._state(commit, plain, log, base)
@@ -325,7 +296,7 @@ class ViewTable:
             f"The oldest version that can still be read is {oldest}.",
         )
 
-    def _pinned(self, commit: Commit) -> ViewState:
+    def _pinned(self, commit: ViewCommit) -> ViewState:
         log = self.log.snapshot(commit.version)
         if commit.base.plain == OWN_FILES:
             plain = loaded_plain(self, commit)
@@ -336,10 +307,12 @@ class ViewTable:
         return self._state(commit, plain, log, commit.base)
 
     @staticmethod
-    def _state(commit: Commit, plain: Snapshot, log: Snapshot, base: Base) -> ViewState:
+    def _state(
+        commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
+    ) -> ViewState:
         return ViewState(schema_of(plain), commit, plain, log, base, key_of(log))
 
-    def _find(self, number: int, newest: Snapshot) -> Commit | None:
+    def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""
         version = newest.version - (newest.number - number)
         while (entry := self.log.entry(version)) is not None:
@@ -362,39 +335,16 @@ class ViewTable:
 
     # Maintenance
 
-    def replace(
-        self,
-        contents: Rows | DataFrame,
-        schema: Schema,
-        definition: Mapping[str, Json],
-        vector: Vector,
-        *,
-        algorithm: str,
-        level: str,
-        runner: str,
-        key: Sequence[str] = (),
-        guard: Guard = nullcontext,
-    ) -> Commit:
+    def replace(self, load: ViewLoad) -> ViewCommit:
         """Load the view anew in place: one commit, with the next number, that replaces all of it.
 
-        Takes what `Warehouse.create` takes. Readers see the old contents until the new ones are
-        whole, and may read them as old versions after that. Every earlier writer is fenced off;
-        whoever commits between the beginning and the end of this is replaced as well.
+        Readers see the old contents until the new ones are whole, and may read them as old
+        versions after that. Every earlier writer is fenced off; whoever commits between the
+        beginning and the end of this is replaced as well.
         """
-        return replace(
-            self,
-            contents,
-            schema,
-            definition,
-            vector,
-            algorithm=algorithm,
-            level=level,
-            runner=runner,
-            key=key,
-            guard=guard,
-        )
+        return replace(self, load)
 
-    def fold(self, spark: Spark, runner: str) -> Commit | Unfolded | None:
+    def fold(self, spark: Spark, runner: str) -> ViewCommit | Unfolded | None:
         """Bring the plain table up to the newest commit.
 
         None when there is nothing to do, or another fold was quicker; why, when it cannot be done.
@@ -409,3 +359,10 @@ class ViewTable:
     def clean_up(self, keep: timedelta, *, minimum_age: timedelta = HOUR) -> None:
         """Forget versions older than `keep`, and delete the files that only they need."""
         clean_up(self, keep, minimum_age)
+
+
+def _commits(log: DeltaLog, snapshot: TableVersion) -> Iterator[ViewCommit]:
+    """The numbered commits up to a version of a table, newest first."""
+    for version, entry in log.entries_back(snapshot.version):
+        if commit := commit_of(entry, version):
+            yield commit

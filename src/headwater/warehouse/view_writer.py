@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -15,10 +14,10 @@ from headwater.errors import EngineError, FencedError
 from headwater.frames.columns import arrow_table
 from headwater.warehouse.columns import COMMIT, check_change
 from headwater.warehouse.commits import (
-    Action,
-    Base,
-    Commit,
+    FoldedBase,
     Kind,
+    LogLine,
+    ViewCommit,
     base_from_json,
     commit_of,
     metadata_of,
@@ -26,9 +25,9 @@ from headwater.warehouse.commits import (
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import delete, write_arrow, write_spark
 from headwater.warehouse.replacing import settle
-from headwater.warehouse.snapshots import DataFile
+from headwater.warehouse.table_versions import DataFile
 from headwater.warehouse.tables import schema_of, sources_of
-from headwater.warehouse.vectors import Ranges, Vector
+from headwater.warehouse.vectors import Ranges, VersionVector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,12 +56,7 @@ class ViewWriter:
     def __enter__(self) -> ViewWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -72,13 +66,13 @@ class ViewWriter:
     def commit(
         self,
         delta: Rows | DataFrame,
-        vector: Vector,
+        vector: VersionVector,
         *,
         added: Ranges | None = None,
         algorithm: str = "",
         level: str = "",
         kind: Kind = "change",
-    ) -> Commit:
+    ) -> ViewCommit:
         """Append signed rows and the vector they lead to, in one atomic step.
 
         Large deltas come as a DataFrame of the view's columns and `_count`. Without rows the
@@ -93,7 +87,7 @@ class ViewWriter:
         self._log.check_in_place()
         number = self.latest.number + 1
         files = self._write(delta, number)
-        draft = Commit(
+        draft = ViewCommit(
             self.view.name,
             number,
             kind,
@@ -117,7 +111,7 @@ class ViewWriter:
 
     # Data files
 
-    def _check(self, delta: Rows | DataFrame, vector: Vector) -> None:
+    def _check(self, delta: Rows | DataFrame, vector: VersionVector) -> None:
         check_change(self.view.name, self._schema, delta)
         if set(vector) != set(self._sources):
             raise EngineError(
@@ -142,15 +136,15 @@ class ViewWriter:
     # The log
 
     _version: int
-    _base: Base
+    _base: FoldedBase
     _schema: Schema
     _sources: tuple[str, ...]
 
-    def _open(self) -> Commit:
+    def _open(self) -> ViewCommit:
         """Take the next number for this runner, following an earlier writer that is still at it."""
         latest = self._look()
         while True:
-            commit = Commit(
+            commit = ViewCommit(
                 self.view.name,
                 latest.number + 1,
                 "open",
@@ -179,7 +173,7 @@ class ViewWriter:
             latest = taken or latest
             self._pass(entry)
 
-    def _put(self, draft: Commit, adds: list[Action]) -> Commit:
+    def _put(self, draft: ViewCommit, adds: list[LogLine]) -> ViewCommit:
         while True:
             commit = replace(draft, base=self._base, version=self._version + 1)
             try:
@@ -197,7 +191,7 @@ class ViewWriter:
                 self._fence(taken.number if taken else self.latest.number)
                 self._pass(entry)
 
-    def _look(self) -> Commit:
+    def _look(self) -> ViewCommit:
         """Start over from the newest version."""
         settle(self.view)
         plain = self.view.plain.snapshot()
@@ -222,7 +216,7 @@ class ViewWriter:
                 f"It stood at commit {self.latest.number}; nothing of it is lost or twice.",
             )
 
-    def _pass(self, entry: list[Action]) -> None:
+    def _pass(self, entry: list[LogLine]) -> None:
         """Accept a version that another has written, and follow a fold's new base."""
         metadata = metadata_of(entry)
         if metadata is None and any(map(_changes_data, entry)):
@@ -235,6 +229,6 @@ class ViewWriter:
         self._version += 1
 
 
-def _changes_data(action: Action) -> bool:
+def _changes_data(action: LogLine) -> bool:
     changed = action.get("add") or action.get("remove") or {}
     return "metaData" in action or "protocol" in action or bool(changed.get("dataChange"))

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import Json
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
-from headwater.warehouse.columns import check_change, check_columns, check_name
-from headwater.warehouse.commits import Base, Commit
+from headwater.warehouse.columns import check_name
+from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_contents
+from headwater.warehouse.identity import require_format
+from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
-from headwater.warehouse.replacing import Guard
-from headwater.warehouse.tables import log_table, plain_table
-from headwater.warehouse.vectors import Vector
+from headwater.warehouse.tables import plain_table
 from headwater.warehouse.view_table import ViewTable
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
 """Who may read the views: the user that runs Headwater, its group, or everybody."""
@@ -34,20 +25,6 @@ MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
 
 class ExistsError(InputError):
     """A view that was to be made is there already."""
-
-
-class _Loaded(TypedDict):
-    """What a load brings."""
-
-    schema: Schema
-    definition: Mapping[str, Json]
-    vector: Vector
-    contents: Rows | DataFrame
-    algorithm: str
-    level: str
-    runner: str
-    key: Sequence[str]
-    guard: Guard
 
 
 class Warehouse:
@@ -81,6 +58,7 @@ class Warehouse:
         self._staging = self._own / "staging"
         self._trash = self._own / "trash"
         self._root.require_own()
+        require_format(self._own)
 
     @property
     def internal(self) -> Path:
@@ -157,86 +135,33 @@ class Warehouse:
                 found.append(vector[source].number)
         return found
 
-    def put(
-        self,
-        name: str,
-        schema: Schema,
-        definition: Mapping[str, Json],
-        vector: Vector,
-        contents: Rows | DataFrame,
-        *,
-        algorithm: str,
-        level: str,
-        runner: str,
-        key: Sequence[str] = (),
-        guard: Guard = nullcontext,
-    ) -> ViewTable:
+    def put(self, load: ViewLoad) -> ViewTable:
         """Load a view: a new one, or in place of what it had, which is one more version of it."""
-        loaded = _Loaded(
-            schema=schema,
-            definition=definition,
-            vector=vector,
-            contents=contents,
-            algorithm=algorithm,
-            level=level,
-            runner=runner,
-            key=key,
-            guard=guard,
-        )
-        if self.has_view(name):
-            self.view(name).replace(**loaded)
-            return self.view(name)
+        if self.has_view(load.name):
+            self.view(load.name).replace(load)
+            return self.view(load.name)
         try:
-            return self.create(name, **loaded)
+            return self.create(load)
         except ExistsError:
             raise FencedError(
-                f"Another runner has loaded the view {name} meanwhile.",
+                f"Another runner has loaded the view {load.name} meanwhile.",
                 "One of both was replaced; who is the runner takes it up as it is.",
             ) from None
 
-    def create(
-        self,
-        name: str,
-        schema: Schema,
-        definition: Mapping[str, Json],
-        vector: Vector,
-        contents: Rows | DataFrame,
-        *,
-        algorithm: str,
-        level: str,
-        runner: str,
-        key: Sequence[str] = (),
-        guard: Guard = nullcontext,
-    ) -> ViewTable:
-        """Load a new view: `contents` are rows, or a DataFrame of its columns and `_count`.
-
-        `key` has columns that identify every row, if there are any: reading is cheaper then.
-        `guard` is entered when everything is written and nothing counts yet; it may raise.
+    def create(self, load: ViewLoad) -> ViewTable:
+        """Load a new view.
 
         Both tables are made whole aside and then moved into place, the signed log last, and
         from then on the view exists. What an attempt that failed left behind is replaced.
         """
-        check_name(name)
-        check_columns(name, schema)
-        check_change(name, schema, contents)
+        load.check()
+        name = load.name
         self._refuse_existing(name)
         aside = self._staging / self._root.storage.fresh_name()
-        commit = Commit(
-            name,
-            1,
-            "load",
-            runner,
-            vector,
-            Base(0, 1),
-            algorithm=algorithm,
-            level=level,
-            version=0,
-        )
         try:
-            commit = self._write_plain(aside / "plain", schema, commit, contents)
-            table = log_table(name, schema, definition, list(vector), key)
-            write_table(aside / "log", [*commit.actions(), *table])
-            with guard(), self._locked():
+            commit = self._write_plain(aside / "plain", load)
+            write_table(aside / "log", [*commit.actions(), *load.log_table()])
+            with load.guard(), self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
                 (aside / "plain").move(self._root / name)
@@ -269,13 +194,12 @@ class Warehouse:
 
     # Making tables
 
-    def _write_plain(
-        self, folder: Location, schema: Schema, commit: Commit, contents: Rows | DataFrame
-    ) -> Commit:
+    def _write_plain(self, folder: Location, load: ViewLoad) -> ViewCommit:
+        schema = load.definition.schema
         folder.make_folder(durable=False)
-        files = write_contents(contents, schema, folder, self._staging)
-        commit = replace(commit, rows=sum(file.rows for file in files))
-        table = [*plain_table(commit.view, schema), *(file.add() for file in files)]
+        files = write_contents(load.contents, schema, folder, self._staging)
+        commit = load.commit(1, FoldedBase(0, 1), sum(file.rows for file in files), 0)
+        table = [*plain_table(load.name, schema), *(file.add() for file in files)]
         write_table(folder, [*commit.actions(), *table])
         return commit
 

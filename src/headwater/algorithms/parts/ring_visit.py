@@ -36,7 +36,7 @@ from headwater.protocol.transactions import Transaction, net_change
 
 @cached_hash
 @dataclass(frozen=True)
-class Entry:
+class TokenEntry:
     """Updates of one item on their way round: the paper's `token[i]`, partly evaluated."""
 
     item: str
@@ -69,7 +69,7 @@ class Token:
     """The token of a ring, or those of several that travel together; rings count from 0."""
 
     rings: tuple[int, ...]
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[TokenEntry, ...] = ()
     number: int = 0
     """How many increments of the ring have been sent: the paper's `sn`; not used in a star."""
     idle: int = 0
@@ -130,7 +130,7 @@ def begin(view: View, item: str, tokens: Iterable[Token], taken: tuple[Transacti
                 for ring in token.rings
                 for place in changed_occurrences(terms[ring], deltas)
             ]
-            own = Entry(item, tuple(t.id for t in taken), ())
+            own = TokenEntry(item, tuple(t.id for t in taken), ())
             token = replace(token, entries=(*token.entries, own))
         found.append(token)
     return Visit(tuple(found), taken, tuple(pieces))

@@ -25,14 +25,14 @@ MOST_IN_A_BLOCK = 4096
 """Larger blocks would be fewer, and indexing one a longer pause."""
 
 
-class Change(Protocol):
+class QueuedChange(Protocol):
     """What can wait: something that changes relations."""
 
     @property
     def deltas(self) -> dict[str, Rows]: ...
 
 
-Waiting = TypeVar("Waiting", bound=Change)
+Waiting = TypeVar("Waiting", bound=QueuedChange)
 
 
 class UpdateQueue(Generic[Waiting]):

@@ -16,7 +16,7 @@ from headwater.algebra.values import Row, Type
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.types import Reader, Stored, reader, type_of
-from headwater.sources.sqlite.uniques import Term, Unique, compares, index_terms, quoted
+from headwater.sources.sqlite.uniques import IndexedTerm, Unique, compares, index_terms, quoted
 
 BUSY_TIMEOUT_S = 5.0
 _SHOWN = 200
@@ -118,7 +118,7 @@ Connection = sqlite3.Connection
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """What the triggers of a table are made from, beside the columns that they log.
 
     `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
@@ -165,7 +165,7 @@ class Table:
     relation: Relation
     declared: Mapping[str, str]
     """The types of all its columns, also of those that nobody asked for."""
-    shape: Shape
+    shape: TableShape
     missing: tuple[str, ...] = ()
     """Columns that were asked for and are not there."""
 
@@ -363,7 +363,7 @@ def _shape(
     described: Sequence[_Column],
     primary: tuple[str, ...],
     without_rowid: bool,
-) -> Shape:
+) -> TableShape:
     columns = tuple(column.name for column in described)
     taken = {column.lower() for column in columns}
     rowid = next((n for n in _ROWIDS if n not in taken), None)
@@ -373,7 +373,7 @@ def _shape(
             "apart.",
             "Rename one of them, or leave the table out.",
         )
-    uniques = [] if without_rowid else [Unique((Term(str(rowid), "BINARY", True),))]
+    uniques = [] if without_rowid else [Unique((IndexedTerm(str(rowid), "BINARY", True),))]
     indexes = connection.execute("SELECT * FROM pragma_index_list(?, 'main')", (name,)).fetchall()
     for _, index, unique, _, _ in indexes:
         if unique:
@@ -385,7 +385,7 @@ def _shape(
         keys = ()
     elif not without_rowid:
         keys += tuple(n for n in _ROWIDS if n not in taken)
-    return Shape(
+    return TableShape(
         name,
         columns,
         None if without_rowid else rowid,
@@ -429,9 +429,9 @@ def _unique(connection: Connection, index: str) -> Unique:
     ).fetchone()
     written, where = index_terms(made[0]) if made is not None else ([], "")
     terms = [
-        Term(written[at], str(collation), False)
+        IndexedTerm(written[at], str(collation), False)
         if column is None
-        else Term(str(column), str(collation), True)
+        else IndexedTerm(str(column), str(collation), True)
         for at, (_, _, column, _, collation, is_key) in enumerate(info)
         if is_key
     ]

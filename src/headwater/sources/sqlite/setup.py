@@ -28,7 +28,7 @@ from headwater.sources.sqlite.catalog import (
 )
 from headwater.sources.sqlite.names import Names, owner_of_head
 from headwater.sources.sqlite.standing import (
-    Stored,
+    StoredSetup,
     Trouble,
     check_alone,
     foreign_triggers,
@@ -68,7 +68,7 @@ def setup_statements(
     names = access.names
     for table in tables.values():
         check_followable(access, table)
-    known: dict[str, Stored] = {}
+    known: dict[str, StoredSetup] = {}
     relations = width = 0
     statements = []
     if has_log(connection, names):
@@ -100,7 +100,7 @@ def setup_statements(
     return statements
 
 
-def _staying(table: Table, before: Stored | None, trouble: Trouble | None) -> dict[str, int]:
+def _staying(table: Table, before: StoredSetup | None, trouble: Trouble | None) -> dict[str, int]:
     """The columns that are in the log already, and where."""
     if before is None:
         return {}
@@ -114,7 +114,7 @@ def _staying(table: Table, before: Stored | None, trouble: Trouble | None) -> di
     }
 
 
-def _fits(before: Stored, table: Table, stay: Mapping[str, int]) -> bool:
+def _fits(before: StoredSetup, table: Table, stay: Mapping[str, int]) -> bool:
     wanted = shape_of(table.name, json.loads(shape_json(table.shape, table.columns)))
     return (
         before.logging.shape == wanted

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
-from headwater.sources.sqlite.catalog import Access, Connection, Shape, Table, describe
+from headwater.sources.sqlite.catalog import Access, Connection, Table, TableShape, describe
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.triggers import Logging, renamed_columns
 from headwater.sources.sqlite.uniques import unique_of
@@ -31,7 +31,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Column:
+class LoggedColumn:
     """A column in the log: the declared type it had, and the last number before it was logged."""
 
     declared: str
@@ -40,11 +40,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSetup:
     """What the setup wrote down about a relation."""
 
     logging: Logging
-    columns: Mapping[str, Column]
+    columns: Mapping[str, LoggedColumn]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Followed:
 
     number: int
     table: Table
-    columns: Mapping[str, Column]
+    columns: Mapping[str, LoggedColumn]
     trouble: Trouble | None
     unlogged: str
     """Finds out whether a statement ended in the middle of a change."""
@@ -85,22 +85,22 @@ def has_log(connection: Connection, names: Names) -> bool:
     return bool(found[0] == len(names.tables))
 
 
-def stored_relations(connection: Connection, names: Names) -> dict[str, Stored]:
-    columns: dict[int, dict[str, Column]] = {}
+def stored_relations(connection: Connection, names: Names) -> dict[str, StoredSetup]:
+    columns: dict[int, dict[str, LoggedColumn]] = {}
     for number, column, declared, slot, since in connection.execute(
         f"SELECT relation, name, declared, slot, since FROM {names.column} ORDER BY slot"
     ):
-        columns.setdefault(int(number), {})[str(column)] = Column(str(declared), slot, since)
+        columns.setdefault(int(number), {})[str(column)] = LoggedColumn(str(declared), slot, since)
     found = {}
     for number, name, shape in connection.execute(f"SELECT id, name, shape FROM {names.relation}"):
         its = columns.get(int(number), {})
         slots = tuple((column, entry.slot) for column, entry in its.items())
         logging = Logging(names, shape_of(str(name), json.loads(shape)), int(number), slots)
-        found[str(name)] = Stored(logging, its)
+        found[str(name)] = StoredSetup(logging, its)
     return found
 
 
-def shape_json(shape: Shape, logged: Collection[str]) -> str:
+def shape_json(shape: TableShape, logged: Collection[str]) -> str:
     """What the triggers of a table are made from, without the columns that they do not name."""
     kept = shape.kept(logged)
     made: dict[str, Json] = {
@@ -116,7 +116,7 @@ def shape_json(shape: Shape, logged: Collection[str]) -> str:
     return json.dumps(made)
 
 
-def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
+def shape_of(name: str, made: Mapping[str, Json]) -> TableShape:
     columns, primary, uniques = made["columns"], made["primary"], made["uniques"]
     rowid, defaults, keys = made["rowid"], made["defaults"], made["keys"]
     followed = made.get("followed", [])
@@ -126,7 +126,7 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
     assert isinstance(primary, list)
     assert isinstance(uniques, list)
     assert isinstance(defaults, dict)
-    return Shape(
+    return TableShape(
         name,
         tuple(map(str, columns)),
         None if rowid is None else str(rowid),
@@ -139,7 +139,7 @@ def shape_of(name: str, made: Mapping[str, Json]) -> Shape:
     )
 
 
-def trouble_with(access: Access, connection: Connection, stored: Stored) -> Trouble | None:
+def trouble_with(access: Access, connection: Connection, stored: StoredSetup) -> Trouble | None:
     """Why the log of a table, or of some of its columns, cannot be trusted; None if it can."""
     logging = stored.logging
     name = logging.shape.name
@@ -209,7 +209,7 @@ def follow(
     return found
 
 
-def check_alone(access: Access, connection: Connection, known: Iterable[Stored]) -> None:
+def check_alone(access: Access, connection: Connection, known: Iterable[StoredSetup]) -> None:
     """BrokenLogError if somebody has put triggers on the log's own tables."""
     for name, table in foreign_triggers(connection, access.names, known):
         raise access.broken(
@@ -219,7 +219,7 @@ def check_alone(access: Access, connection: Connection, known: Iterable[Stored])
 
 
 def foreign_triggers(
-    connection: Connection, names: Names, known: Iterable[Stored]
+    connection: Connection, names: Names, known: Iterable[StoredSetup]
 ) -> list[tuple[str, str]]:
     """Triggers on the log's own tables that no setup has made, and which table each is on."""
     made = {trigger for stored in known for trigger in stored.logging.triggers()}
@@ -233,7 +233,9 @@ def foreign_triggers(
     ]
 
 
-def _followed(access: Access, table: Table, stored: Stored, trouble: Trouble | None) -> Followed:
+def _followed(
+    access: Access, table: Table, stored: StoredSetup, trouble: Trouble | None
+) -> Followed:
     lost = frozenset(table.missing)
     if lost and (trouble is None or (trouble.columns is not None and lost - trouble.columns)):
         said = f"table {table.name} has no column {', '.join(sorted(lost))}."

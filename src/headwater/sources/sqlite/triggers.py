@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headwater.sources.sqlite.catalog import Shape
+from headwater.sources.sqlite.catalog import TableShape
 from headwater.sources.sqlite.names import Names
 from headwater.sources.sqlite.uniques import Comparison, Reference, Unique, literal, quoted
 
@@ -51,7 +51,7 @@ class Logging:
     """How one relation is logged: from what shape, under which number, which columns where."""
 
     names: Names
-    shape: Shape
+    shape: TableShape
     number: int
     slots: tuple[tuple[str, int], ...]
 
@@ -484,7 +484,7 @@ class _Statements:
         )
 
 
-def _identity(shape: Shape) -> Unique:
+def _identity(shape: TableShape) -> Unique:
     """The uniqueness that tells a row from all others, and is never NULL."""
     return next(
         unique

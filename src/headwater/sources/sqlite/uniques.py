@@ -24,7 +24,7 @@ Reference = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Term:
+class IndexedTerm:
     """A column by its name, or an expression as it was written, and its collation."""
 
     text: str
@@ -36,7 +36,7 @@ class Term:
 class Unique:
     """Terms that no two rows share; `where` says among which rows, if not among all."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[IndexedTerm, ...]
     where: str = ""
 
     def json(self) -> Json:
@@ -46,7 +46,7 @@ class Unique:
     def renamed(self, names: Mapping[str, str]) -> Unique:
         return Unique(
             tuple(
-                Term(names.get(t.text, t.text), t.collation, True) if t.is_column else t
+                IndexedTerm(names.get(t.text, t.text), t.collation, True) if t.is_column else t
                 for t in self.terms
             ),
             self.where,
@@ -76,7 +76,7 @@ def unique_of(value: Json) -> Unique:
     made = []
     for term in terms:
         assert isinstance(term, list)
-        made.append(Term(str(term[0]), str(term[1]), bool(term[2])))
+        made.append(IndexedTerm(str(term[0]), str(term[1]), bool(term[2])))
     return Unique(tuple(made), str(where))
 
 
@@ -152,7 +152,7 @@ class Comparison:
         ]
         return " AND ".join([*conditions, f"({unique.where})"] if unique.where else conditions)
 
-    def _value(self, term: Term, row: Reference) -> str:
+    def _value(self, term: IndexedTerm, row: Reference) -> str:
         """A term of some row, of which only the columns can be named."""
         if term.is_column:
             return row(term.text)
@@ -161,5 +161,5 @@ class Comparison:
         return f"(SELECT {term.text} FROM (SELECT {columns or '1'}) AS {quoted(self.name)})"
 
 
-def _equal(one: str, other: str, term: Term) -> str:
+def _equal(one: str, other: str, term: IndexedTerm) -> str:
     return f"{one} = {other} COLLATE {quoted(term.collation)}"

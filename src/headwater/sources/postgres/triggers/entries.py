@@ -18,7 +18,7 @@ from headwater.sources.postgres.types import Table, TableColumn, read_value
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """A row of the log: a change, a gap (with a note), or a mark (without a relation)."""
 
     xid: int
@@ -58,7 +58,7 @@ def watched(table: Table, seen: Seen | None) -> Watched:
     return Watched(table, frozenset(every if table.used is None else table.used), seen)
 
 
-def delta_of(of: Watched, shapes: Mapping[int, Sequence[str]], entries: Sequence[Entry]) -> Rows:
+def delta_of(of: Watched, shapes: Mapping[int, Sequence[str]], entries: Sequence[LogEntry]) -> Rows:
     """What some rows of the log change, in the columns that all of them have."""
     logged = {entry.shape: shapes[entry.shape] for entry in entries}
     columns = [

@@ -32,9 +32,9 @@ from headwater.sources.contract import (
 )
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.snapshot import XidSnapshot
-from headwater.sources.postgres.triggers.entries import Entry, Watched, delta_of, watched
+from headwater.sources.postgres.triggers.entries import LogEntry, Watched, delta_of, watched
 from headwater.sources.postgres.triggers.setup import State, TriggerInstallation, quoted
-from headwater.sources.postgres.triggers.units import Unit, seen_by, units
+from headwater.sources.postgres.triggers.units import TriggerUnit, seen_by, units
 from headwater.sources.postgres.triggers.watch import (
     Gap,
     Seen,
@@ -188,7 +188,7 @@ class TriggerMonitor:
         with self._reading() as now:
             rows = self._connection.execute(statement, [at, at]).fetchall()
             gaps = self._look(now) if rows or time.monotonic() >= self._next_watch else {}
-        entries = [Entry(*row) for row in rows]
+        entries = [LogEntry(*row) for row in rows]
         marks = [entry.note for entry in entries if self._is_mark(entry)]
         changed = any(entry.relation is not None for entry in entries)
         if not gaps and not marks and not changed and not self._is_far(now):
@@ -214,7 +214,7 @@ class TriggerMonitor:
         logged.append(Progressed(_position(now, token)))
         return logged
 
-    def _is_mark(self, entry: Entry) -> bool:
+    def _is_mark(self, entry: LogEntry) -> bool:
         """Whether this is a question's marker; a monitor's token has no slash."""
         return entry.relation is None and (entry.note or "").startswith(
             f"{self._installation.name}/"
@@ -231,7 +231,7 @@ class TriggerMonitor:
             self._connection.execute(statement, [token])
         return token
 
-    def _learn_shapes(self, entries: Iterable[Entry]) -> None:
+    def _learn_shapes(self, entries: Iterable[LogEntry]) -> None:
         if any(entry.relation is not None and entry.shape not in self._shapes for entry in entries):
             state = self._installation.state(self._connection)
             if state is not None:
@@ -288,10 +288,10 @@ class TriggerMonitor:
     # Changes
 
     def _changes(
-        self, entries: Sequence[Entry], at: XidSnapshot, now: XidSnapshot, token: str
+        self, entries: Sequence[LogEntry], at: XidSnapshot, now: XidSnapshot, token: str
     ) -> Iterator[Logged]:
         """The units between two snapshots, and the gaps in them."""
-        of: dict[int, list[Entry]] = {}
+        of: dict[int, list[LogEntry]] = {}
         for entry in entries:
             if entry.relation is not None:
                 of.setdefault(entry.xid, []).append(entry)
@@ -305,7 +305,7 @@ class TriggerMonitor:
             yield from self._unit(unit, found, token, _position(at, token))
             at = unit.state
 
-    def _gaps(self, entries: Sequence[Entry], before: Position) -> Iterator[Broken]:
+    def _gaps(self, entries: Sequence[LogEntry], before: Position) -> Iterator[Broken]:
         """What the triggers themselves could not log."""
         for entry in entries:
             table = self._by_oid.get(entry.relation)
@@ -315,9 +315,9 @@ class TriggerMonitor:
                 yield Broken({self._full_name(table): None}, reason, before, entry.xid)
 
     def _unit(
-        self, unit: Unit, entries: Sequence[Entry], token: str, before: Position
+        self, unit: TriggerUnit, entries: Sequence[LogEntry], token: str, before: Position
     ) -> Iterator[Logged]:
-        changes: dict[int | None, list[Entry]] = {}
+        changes: dict[int | None, list[LogEntry]] = {}
         for entry in entries:
             if entry.relation in self._by_oid and entry.note is None:
                 changes.setdefault(entry.relation, []).append(entry)
@@ -339,7 +339,7 @@ class TriggerMonitor:
         yield Committed(whole, _position(unit.state, token), last, others=tuple(others))
 
     def _delta(
-        self, of: Watched, entries: Sequence[Entry]
+        self, of: Watched, entries: Sequence[LogEntry]
     ) -> tuple[Rows, Sequence[UnreadableError]]:
         """What entries change, in the columns of which every value can be read."""
         unreadable: list[UnreadableError] = []

@@ -25,7 +25,7 @@ MERGED = (
 
 
 @dataclass(frozen=True)
-class Unit:
+class TriggerUnit:
     """Transactions that cannot be told apart, and the state that they lead to."""
 
     xids: tuple[int, ...]
@@ -45,7 +45,7 @@ def seen_by(xid: int, snapshot: XidSnapshot) -> XidSnapshot:
 
 def units(
     xids: Collection[int], snapshots: Iterable[XidSnapshot], now: XidSnapshot
-) -> Iterator[Unit]:
+) -> Iterator[TriggerUnit]:
     """The finest cut of some transactions, all of which are in `now`, by snapshots before it."""
     coming = sorted(xids, reverse=True)
     open_now: set[int] = set()
@@ -55,7 +55,7 @@ def units(
         done = [xid for xid in open_now if state.includes(xid)]
         if done:
             open_now.difference_update(done)
-            yield Unit(tuple(sorted(done)), state)
+            yield TriggerUnit(tuple(sorted(done)), state)
 
 
 def _age(snapshot: XidSnapshot) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from headwater.errors import EngineError
 from headwater.storage.location import Location
-from headwater.warehouse.commits import APP, Action
+from headwater.warehouse.commits import APP, LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
 
 _CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol", "sidecar")
@@ -48,7 +48,7 @@ class DataFile:
             stats.get("maxValues", {}).get("_commit"),
         )
 
-    def add(self, *, data_change: bool = True) -> Action:
+    def add(self, *, data_change: bool = True) -> LogLine:
         stats: dict[str, object] = {"numRecords": self.rows}
         if self.first is not None:
             stats |= {"minValues": {"_commit": self.first}, "maxValues": {"_commit": self.last}}
@@ -63,7 +63,7 @@ class DataFile:
             }
         }
 
-    def remove(self, *, data_change: bool = True) -> Action:
+    def remove(self, *, data_change: bool = True) -> LogLine:
         return {
             "remove": {
                 "path": quote(self.name),
@@ -77,7 +77,7 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TableVersion:
     """A table at one version; version -1 is before its first entry."""
 
     folder: Location
@@ -87,7 +87,7 @@ class Snapshot:
     transactions: Mapping[str, int] = field(default_factory=dict)
     by_path: Mapping[str, DataFile] = field(default_factory=dict)
 
-    def after(self, entries: Sequence[Iterable[Action]]) -> Snapshot:
+    def after(self, entries: Sequence[Iterable[LogLine]]) -> TableVersion:
         """The table after the next entries of its log."""
         if not entries:
             return self
@@ -105,7 +105,7 @@ class Snapshot:
             protocol = action.get("protocol") or protocol
         _refuse_unread(self.folder, protocol)
         version = self.version + len(entries)
-        return Snapshot(self.folder, version, metadata, protocol, transactions, by_path)
+        return TableVersion(self.folder, version, metadata, protocol, transactions, by_path)
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:
@@ -128,7 +128,7 @@ class Snapshot:
         text: str = self.metadata["schemaString"]
         return text
 
-    def says_the_same(self, other: Snapshot) -> bool:
+    def says_the_same(self, other: TableVersion) -> bool:
         """Whether a reader finds the same in both, however they were stored."""
         return (
             self.version == other.version
@@ -139,7 +139,9 @@ class Snapshot:
         )
 
 
-def from_checkpoint(folder: Location, version: int, parts: Sequence[Location]) -> Snapshot | None:
+def from_checkpoint(
+    folder: Location, version: int, parts: Sequence[Location]
+) -> TableVersion | None:
     """The table as a checkpoint has it; None if that cannot be read."""
     try:
         actions = [action for part in parts for action in _actions(part)]
@@ -147,11 +149,11 @@ def from_checkpoint(folder: Location, version: int, parts: Sequence[Location]) -
         return None
     if any("sidecar" in action for action in actions) or not has_form(ACTIONS, actions):
         return None
-    found = Snapshot(folder, version - 1).after([actions])
+    found = TableVersion(folder, version - 1).after([actions])
     return found if found.metadata and found.protocol else None
 
 
-def _actions(part: Location) -> list[Action]:
+def _actions(part: Location) -> list[LogLine]:
     with pyarrow.parquet.ParquetFile(part.for_arrow()) as file:
         names = set(file.schema_arrow.names)
         table = file.read([name for name in _CHECKPOINT_COLUMNS if name in names])

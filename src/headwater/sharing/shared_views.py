@@ -11,7 +11,6 @@ with boosters and is read anew where it arrives.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +23,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Bound, Term
-from headwater.algebra.values import parse_type
+from headwater.algebra.values import text_of
 from headwater.algebra.views import Join, Occurrence, View
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.sharing.deduction import Facts
@@ -33,7 +32,7 @@ from headwater.sharing.limits import MOST_SQL_CHARACTERS
 
 @cached_hash
 @dataclass(frozen=True)
-class Definition:
+class SharedView:
     """A view that selects, projects and joins, by its name, its SQL and its relations."""
 
     name: str
@@ -43,7 +42,7 @@ class Definition:
     @classmethod
     def parse(
         cls, name: str, sql: str, relations: Mapping[str, Relation] | Iterable[Relation]
-    ) -> Definition:
+    ) -> SharedView:
         """Read a SELECT; InputError says what is wrong with it, or why it cannot be shared."""
         given = tuple(relations.values() if isinstance(relations, Mapping) else relations)
         view = parse_view(sql, given, name, allow_self_joins=True)
@@ -199,9 +198,9 @@ class Definition:
         }
 
     @classmethod
-    def from_json(cls, json: Mapping[str, Any]) -> Definition:
+    def from_json(cls, json: Mapping[str, Any]) -> SharedView:
         relations = [relation_from_json(item) for item in json["relations"]]
-        name, sql = text(json["name"]), text(json["sql"])
+        name, sql = text_of(json["name"]), text_of(json["sql"])
         if len(sql) > MOST_SQL_CHARACTERS:
             raise InputError(
                 f"View {name} has {len(sql):,} characters of SQL.",
@@ -214,30 +213,15 @@ def relation_to_json(relation: Relation) -> dict[str, Any]:
     return {
         "name": relation.name,
         "source": relation.source,
-        "columns": columns_to_json(relation.schema),
+        "columns": relation.schema.to_json(),
         "key": list(relation.key),
     }
 
 
 def relation_from_json(json: Mapping[str, Any]) -> Relation:
-    schema = columns_from_json(json["columns"])
-    return Relation(text(json["name"]), text(json["source"]), schema, tuple(map(text, json["key"])))
-
-
-def columns_to_json(schema: Schema) -> list[list[str]]:
-    return [[column.name, str(column.type)] for column in schema.columns]
-
-
-def columns_from_json(json: Sequence[Sequence[str]]) -> Schema:
-    return Schema.of((text(name), parse_type(text(kind))) for name, kind in json)
-
-
-def text(value: object) -> str:
-    """A text that files and terminals can take; ValueError if it is none."""
-    if not isinstance(value, str):
-        raise ValueError(f"{reprlib.repr(value)} is not a text")
-    value.encode()
-    return value
+    key = tuple(map(text_of, json["key"]))
+    schema = Schema.from_json(json["columns"])
+    return Relation(text_of(json["name"]), text_of(json["source"]), schema, key)
 
 
 def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:

@@ -1,0 +1,80 @@
+"""Why a view no longer fits what it was loaded with, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import normalised
+from headwater.errors import SqlError
+from headwater.warehouse.definition import StoredDefinition, StoredRelation
+
+
+def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str | None:
+    """Why a view's table does not fit its definition any more, and what to do; or None."""
+    view = now.name
+    difference = (
+        _selects_differ(view, before.select, now.select)
+        or _relations_differ(view, _by_name(before), _by_name(now))
+        or _columns_differ(f"view {view}", before.schema, now.schema, "it")
+    )
+    return f"{difference} Run headwater reload {view}." if difference else None
+
+
+def _selects_differ(view: str, before: str, now: str) -> str | None:
+    """The older one is normalised anew: another release may have written it differently."""
+    try:
+        if before == now or normalised(before) == now:
+            return None
+    except SqlError:
+        return f"What view {view} was loaded with cannot be read."
+    return f"The SELECT of view {view} has changed since it was loaded."
+
+
+def _by_name(definition: StoredDefinition) -> dict[str, StoredRelation]:
+    return {stored.relation.name: stored for stored in definition.relations}
+
+
+def _relations_differ(
+    view: str, before: dict[str, StoredRelation], now: dict[str, StoredRelation]
+) -> str | None:
+    if before.keys() != now.keys():
+        return (
+            f"View {view} now reads {', '.join(sorted(now))}, and read "
+            f"{', '.join(sorted(before))} when it was loaded."
+        )
+    for name, stored in now.items():
+        was, is_now = (_only(found[name].relation, stored.used) for found in (before, now))
+        if found := _columns_differ(name, was.schema, is_now.schema, f"view {view}"):
+            return found
+        if was.key != is_now.key:
+            return (
+                f"The key of {name} is now {_listed(is_now.key)}, was {_listed(was.key)} "
+                f"when view {view} was loaded."
+            )
+    return None
+
+
+def _only(relation: Relation, used: Collection[str]) -> Relation:
+    """A relation without what a view does not look at, in an order that does not matter."""
+    return relation.only(sorted(name for name in relation.schema.names if name in used))
+
+
+def _columns_differ(owner: str, before: Schema, now: Schema, loaded: str) -> str | None:
+    if before == now:
+        return None
+    old, new = ({c.name: c.type for c in schema.columns} for schema in (before, now))
+    when = f"when {loaded} was loaded."
+    for column, kind in old.items():
+        if column not in new:
+            return f"Column {column} of {owner} is gone, and was there {when}"
+        if new[column] != kind:
+            return f"Column {column} of {owner} is now {new[column]}, was {kind} {when}"
+    for column in new:
+        if column not in old:
+            return f"Column {column} of {owner} is new, and was not there {when}"
+    return f"The columns of {owner} are not in the order that they had {when}"
+
+
+def _listed(key: Sequence[str]) -> str:
+    return f"({', '.join(key)})" if key else "none"

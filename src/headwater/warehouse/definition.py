@@ -1,0 +1,91 @@
+"""What a view was loaded with: kept beside its table, to read it by and to see when it has changed.
+
+The level, the algorithm and how often a view is refreshed and published are not in it: these may
+change at any time. So may the columns of a relation that the view does not use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import normalised, parse_view
+from headwater.algebra.values import Json, text_of
+from headwater.algebra.views import View
+from headwater.errors import EngineError, SqlError
+
+
+def unreadable(view: str) -> EngineError:
+    return EngineError(
+        f"What view {view} was loaded with cannot be read.", f"Run headwater reload {view}."
+    )
+
+
+@dataclass(frozen=True)
+class StoredRelation:
+    """A relation as its source described it, and the columns of it that the view uses."""
+
+    relation: Relation
+    used: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        return {
+            "columns": self.relation.schema.to_json(),
+            "key": list(self.relation.key),
+            "used": list(self.used),
+        }
+
+    @classmethod
+    def from_json(cls, name: str, found: Any) -> StoredRelation:
+        schema = Schema.from_json(found["columns"])
+        key = tuple(map(text_of, found["key"]))
+        relation = Relation(name, name.partition(".")[0], schema, key)
+        return cls(relation, tuple(map(text_of, found.get("used", schema.names))))
+
+
+@dataclass(frozen=True)
+class StoredDefinition:
+    """A view by its name, its SELECT in its normal form, its columns and its relations."""
+
+    name: str
+    select: str
+    schema: Schema
+    relations: tuple[StoredRelation, ...] = ()
+
+    @classmethod
+    def of(cls, view: View) -> StoredDefinition:
+        used = view.used_columns
+        relations = tuple(StoredRelation(r, tuple(used[r.name])) for r in view.relations)
+        return cls(view.name, normalised(view.sql), view.schema, relations)
+
+    @cached_property
+    def view(self) -> View:
+        """The view over its relations as they were then; EngineError if it is damaged."""
+        relations = [stored.relation for stored in self.relations]
+        try:
+            return parse_view(self.select, relations, self.name)
+        except (AttributeError, KeyError, SqlError, TypeError, ValueError):
+            raise unreadable(self.name) from None
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "view": self.name,
+            "select": self.select,
+            "columns": self.schema.to_json(),
+            "relations": {stored.relation.name: stored.to_json() for stored in self.relations},
+        }
+
+    @classmethod
+    def from_json(cls, found: Any) -> StoredDefinition:
+        """What `to_json` gave; ValueError if it is something else."""
+        try:
+            return cls(
+                text_of(found["view"]),
+                text_of(found["select"]),
+                Schema.from_json(found["columns"]),
+                tuple(StoredRelation.from_json(*item) for item in found["relations"].items()),
+            )
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("is not what a view was loaded with") from error

@@ -1,0 +1,69 @@
+"""A load: all that a view's tables are made from, new ones or those that replace others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from headwater.algebra.rows import Rows
+from headwater.warehouse.columns import check_change, check_columns, check_name
+from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
+from headwater.warehouse.definition import StoredDefinition
+from headwater.warehouse.table_versions import TableVersion
+from headwater.warehouse.tables import log_table
+from headwater.warehouse.vectors import VersionVector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What is entered while something is made to count."""
+
+
+@dataclass(frozen=True)
+class ViewLoad:
+    """A view's contents at a vector: rows, or a DataFrame of its columns and `_count`.
+
+    `key` has columns that identify every row, if there are any: reading is cheaper then.
+    `guard` is entered when everything is written and nothing counts yet; it may raise.
+    """
+
+    definition: StoredDefinition
+    vector: VersionVector
+    contents: Rows | DataFrame
+    algorithm: str
+    level: str
+    runner: str
+    key: tuple[str, ...] = ()
+    guard: Guard = nullcontext
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def check(self) -> None:
+        """Refuse what a table cannot hold."""
+        schema = self.definition.schema
+        check_name(self.name)
+        check_columns(self.name, schema)
+        check_change(self.name, schema, self.contents)
+
+    def commit(self, number: int, base: FoldedBase, rows: int, version: int) -> ViewCommit:
+        return ViewCommit(
+            self.name,
+            number,
+            "load",
+            self.runner,
+            self.vector,
+            base,
+            algorithm=self.algorithm,
+            level=self.level,
+            rows=rows,
+            version=version,
+        )
+
+    def log_table(self, before: TableVersion | None = None) -> list[LogLine]:
+        """The actions that make the signed log, or give one other columns and a definition."""
+        return log_table(self.definition, list(self.vector), self.key, before)

@@ -1,0 +1,73 @@
+"""What a view was loaded with is written and read in one form, whatever release wrote it."""
+
+from typing import Any
+
+import pytest
+
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import INT, TEXT, decimal_type
+from headwater.errors import EngineError
+from headwater.warehouse.definition import StoredDefinition
+
+ORDERS = Relation(
+    "shop.orders",
+    "shop",
+    Schema.of([("id", INT), ("price", decimal_type(9, 2)), ("note", TEXT)]),
+    ("id",),
+)
+VIEW = parse_view("select id, price from shop.orders -- all", [ORDERS], "v")
+WRITTEN: dict[str, Any] = {
+    "view": "v",
+    "select": "SELECT id, price FROM shop.orders",
+    "columns": [["id", "int"], ["price", "decimal(9,2)"]],
+    "relations": {
+        "shop.orders": {
+            "columns": [["id", "int"], ["price", "decimal(9,2)"], ["note", "text"]],
+            "key": ["id"],
+            "used": ["id", "price"],
+        }
+    },
+}
+
+
+def test_a_definition_is_written_as_it_always_was() -> None:
+    assert StoredDefinition.of(VIEW).to_json() == WRITTEN
+
+
+def test_a_definition_is_read_as_it_was_written() -> None:
+    found = StoredDefinition.from_json(WRITTEN)
+    assert found == StoredDefinition.of(VIEW)
+    assert found.view.relations == (ORDERS,)
+    assert found.view.used_columns == VIEW.used_columns
+
+
+def test_a_definition_of_before_columns_were_told_apart_uses_all_of_them() -> None:
+    shape = dict(WRITTEN["relations"]["shop.orders"])
+    del shape["used"]
+    found = StoredDefinition.from_json(WRITTEN | {"relations": {"shop.orders": shape}})
+    assert found.relations[0].used == ("id", "price", "note")
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"view": 3},
+        {"select": None},
+        {"columns": [["id", "int"], ["id", "int"]]},
+        {"columns": [["id", "money"]]},
+        {"columns": [["id"]]},
+        {"columns": 3},
+        {"relations": []},
+        {"relations": {"shop.orders": {"columns": [], "key": [1]}}},
+    ],
+)
+def test_a_definition_that_is_damaged_is_refused(member: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # words are of no concern: the table is named
+        StoredDefinition.from_json(WRITTEN | member)
+
+
+def test_a_select_that_is_damaged_is_told_with_the_view() -> None:
+    damaged = StoredDefinition.from_json(WRITTEN | {"select": "SELECT ("})
+    with pytest.raises(EngineError, match=r"What view v was loaded with .*headwater reload v"):
+        _ = damaged.view
