@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from headwater.algebra.hashing import cached_hash
@@ -12,8 +12,17 @@ from headwater.algebra.values import Row, Type, Value, canonical
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A name and a type.
+
+    Where values are texts here and something else at their source, `printed` is the source's own
+    name for their type: then their order means nothing. `equality` says in words how equality of
+    the values differs from the source's. Both are for people, and make no difference to a schema.
+    """
+
     name: str
     type: Type
+    printed: str = field(default="", compare=False)
+    equality: str = field(default="", compare=False)
 
 
 @cached_hash
@@ -50,7 +59,7 @@ class Schema:
 
     def qualified(self, alias: str) -> Schema:
         """The same columns, each named `alias.column`."""
-        return Schema(tuple(Column(f"{alias}.{c.name}", c.type) for c in self.columns))
+        return Schema(tuple(replace(c, name=f"{alias}.{c.name}") for c in self.columns))
 
     def only(self, names: Sequence[str]) -> Schema:
         return Schema(tuple(self.columns[self.positions[name]] for name in names))

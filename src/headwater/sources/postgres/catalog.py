@@ -12,9 +12,11 @@ from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.definitions import read_definitions
+from headwater.sources.postgres.meanings import Definition, base_of, meaning_of
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
-from headwater.sources.postgres.types import Table, TableColumn, type_of
+from headwater.sources.postgres.types import Table, TableColumn
 
 _QUOTED = r'"((?:[^"]|"")+)"'
 _TABLES = """
@@ -103,6 +105,7 @@ def read_tables(
         oids = [row[0] for row in found.values()]
         columns = connection.execute(_COLUMNS, [oids]).fetchall()
         unique = connection.execute(_KEYS, [oids]).fetchall()
+        types = read_definitions(connection, {row[2] for row in columns})
     tables: dict[str, Table] = {}
     for at, name in enumerate(names):
         if at not in found:
@@ -113,7 +116,7 @@ def read_tables(
         own = [row[1:] for row in columns if row[0] == oid]
         kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
         key = next((names for primary, names in kept if primary), ())
-        table = _table(access, found[at], own, key)
+        table = _table(access, found[at], own, key, types)
         declared = keys.get(name, keys.get(table.name))
         if declared is not None:
             _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
@@ -152,7 +155,11 @@ def served_columns(
 
 
 def _table(
-    access: Access, row: Sequence[Any], columns: Sequence[Sequence[Any]], key: Sequence[str]
+    access: Access,
+    row: Sequence[Any],
+    columns: Sequence[Sequence[Any]],
+    key: Sequence[str],
+    types: Mapping[int, Definition],
 ) -> Table:
     oid, schema, name, kind, persistence, identity, *may, children, role, _ = row
     entered, readable, hidden, foreign = may
@@ -188,7 +195,7 @@ def _table(
     left_out: list[SourceError] = []
     for column in columns:
         try:
-            described.append(_column(label, column))
+            described.append(_column(label, column, types))
         except SourceError as error:
             left_out.append(error)
     if left_out and not described:
@@ -204,23 +211,21 @@ def _table(
     )
 
 
-def _column(label: str, row: Sequence[Any]) -> TableColumn:
+def _column(label: str, row: Sequence[Any], types: Mapping[int, Definition]) -> TableColumn:
     name, oid, modifier, shown, collation, generated = row
     if generated:
         raise SourceError(f"{label}, column {name}: generated columns are not in the log.")
     try:
-        kind = type_of(oid, modifier)
+        meaning = meaning_of(oid, modifier, types)
     except ValueError as error:
-        hint = "No view can use it, unless its type is changed."
-        if shown.startswith("numeric"):
-            hint = (
-                "Declare a precision of at most 38 digits and a scale, for example: ALTER TABLE "
-                f"... ALTER COLUMN {name} TYPE numeric(38,10);"
-            )
         raise SourceError(
-            f"{label}, column {name} of type {shown} cannot be read: {error}.", hint
+            f"{label}, column {name} of type {shown} cannot be read: {error}.",
+            "No view can use it, unless its type is changed.",
         ) from None
-    return TableColumn(name, oid, modifier, shown, collation, kind)
+    base = base_of(oid, types)
+    return TableColumn(
+        name, oid, modifier, shown, collation, meaning.type, meaning.form, meaning.equality, base
+    )
 
 
 def _check_key(

@@ -207,7 +207,7 @@ def _copied_column(column: TableColumn) -> sql.Composable:
     match column.type.name:
         case "float":
             return sql.SQL("{}::float8 + 0.0::float8").format(name)  # 0.0 for -0.0
-        case "text":
+        case "text" if column.form_name == "padded":
             return sql.SQL("{}::text").format(name)  # unpadded
         case "bytes":
             return sql.SQL("encode({}, 'hex')").format(name)
@@ -259,6 +259,10 @@ def _wire_type(kind: Type) -> pyarrow.DataType:
 
 def _finished(table: Table, column: TableColumn, values: pyarrow.Array) -> pyarrow.Array:
     match column.type.name:
+        case "text" if not column.form.is_plain:
+            read = column.form.read
+            texts = [None if v is None else read(v.encode()) for v in values.to_pylist()]
+            return pyarrow.array(texts, pyarrow.string())
         case "bytes":
             found = [None if v is None else bytes.fromhex(v) for v in values.to_pylist()]
             return pyarrow.array(found, pyarrow.binary())

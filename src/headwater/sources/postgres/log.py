@@ -19,6 +19,7 @@ from headwater.sources.contract import Broken, Committed, Logged, Marked, Progre
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
 from headwater.sources.postgres.history import other_history
+from headwater.sources.postgres.meanings import own_meaning
 from headwater.sources.postgres.pgoutput import (
     Datum,
     PgMessage,
@@ -32,7 +33,7 @@ from headwater.sources.postgres.pgoutput import (
 )
 from headwater.sources.postgres.position import Last, LogPosition
 from headwater.sources.postgres.snapshot import full_xid
-from headwater.sources.postgres.types import Table, TableColumn, UnreadableError, type_of
+from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 from headwater.sources.postgres.watch import Gap, Sight, compare
 
 PREFIX = "headwater"
@@ -323,11 +324,15 @@ def _shape(table: Table, sent: SentRelation) -> Table:
 def _column(known: TableColumn | None, sent: SentColumn) -> tuple[TableColumn, bool]:
     """How a column is read, and whether it is."""
     if known is not None:
+        if (sent.type_oid, sent.modifier) == (known.oid, known.modifier):
+            return known, True
         try:
-            if type_of(sent.type_oid, sent.modifier) == known.type:
-                return replace(known, oid=sent.type_oid, modifier=sent.modifier), True
+            meaning = own_meaning(sent.type_oid, sent.modifier)
         except ValueError:
-            pass
+            meaning = None
+        if meaning is not None and meaning.type == known.type:
+            column = replace(known, oid=sent.type_oid, modifier=sent.modifier)
+            return replace(column, form_name=meaning.form), True
     return TableColumn(sent.name, sent.type_oid, sent.modifier, "", 0, TEXT), False
 
 

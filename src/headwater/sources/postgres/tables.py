@@ -90,8 +90,8 @@ class Tables:
         """The tables with those of the wanted columns that are as they were described."""
         found: dict[str, Table] = {}
         for name, table in tables.items():
-            before = {column.name: column.type for column in self._described[name].wanted}
-            same = (c.name for c in table.wanted if before.get(c.name) == c.type)
+            before = {c.name: (c.type, c.form_name) for c in self._described[name].wanted}
+            same = (c.name for c in table.wanted if before.get(c.name) == (c.type, c.form_name))
             found[name] = replace(table, used=frozenset(same))
         return found
 

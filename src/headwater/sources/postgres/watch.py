@@ -19,9 +19,10 @@ from typing import Any
 
 from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.meanings import own_meaning
 from headwater.sources.postgres.position import Seen
 from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
-from headwater.sources.postgres.types import Table, type_of
+from headwater.sources.postgres.types import Table
 
 _LOOK = """
 SELECT pg_catalog.pg_current_snapshot()::text,
@@ -75,7 +76,7 @@ UNFOLLOWED = "-"
 class SightedColumn:
     attnum: int
     type: str
-    """How its values are read; empty if they cannot be."""
+    """How its values are read, or which type of somebody's they have."""
     xid: int
 
 
@@ -338,9 +339,9 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
 
 def _type_name(oid: int, modifier: int) -> str:
     try:
-        return str(type_of(oid, modifier))
+        return str(own_meaning(oid, modifier).type)
     except ValueError:
-        return ""
+        return f"{oid} {modifier}"
 
 
 def _full(xid: int, snapshot: XidSnapshot) -> int:

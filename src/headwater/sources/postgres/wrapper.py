@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import psycopg
 from psycopg import pq, sql
+from psycopg.types.string import TextLoader
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -182,7 +183,10 @@ class PostgresWrapper:
                 found = self._copied(statement, parameters, columns, fetch.schema)
                 if found is not None:
                     return found
-            cursor = self._connection.execute(statement, parameters)
+            cursor = self._connection.cursor()
+            for column in (column for _, column in columns if column.form.is_loaded_as_text):
+                cursor.adapters.register_loader(column.base, TextLoader)
+            cursor.execute(statement, parameters)
             if not columns:
                 return Rows(fetch.schema, {(): int((cursor.fetchone() or (0,))[0])})
             return Rows(fetch.schema, Counter(_canonical(cursor, columns)))
@@ -274,6 +278,30 @@ class _Places:
     def named(self, ref: Ref) -> sql.Identifier:
         return _quoted(f"t{list(self.tables).index(ref.alias)}", ref.column)
 
+    def text(self, ref: Ref) -> sql.Composed:
+        """The column as the text that it is here."""
+        return sql.SQL(self.column(ref).form.text).format(self.named(ref))
+
+    def compared(self, ref: Ref) -> sql.Composable:
+        """The column as it is compared with values."""
+        return self.named(ref) if self.column(ref).form.parameter else self.text(ref)
+
+    def parameter_type(self, ref: Ref) -> sql.SQL:
+        """What a value is passed as when it is compared with a column."""
+        return sql.SQL(self.column(ref).form.parameter or "text")
+
+    def may_have(self, ref: Ref, value: Value) -> bool:
+        """Whether a column could hold a value at all; a text with a zero byte none can."""
+        if not isinstance(value, str):
+            return True
+        pattern = self.column(ref).form.pattern
+        if pattern is not None:
+            return pattern.fullmatch(value) is not None
+        try:
+            return b"\0" not in value.encode()
+        except UnicodeEncodeError:
+            return False
+
     def listed(self) -> sql.Composed:
         return sql.SQL(", ").join(
             sql.SQL("ONLY {} AS {}").format(
@@ -291,15 +319,13 @@ def build_statement(fetch: Fetch, tables: Mapping[str, Table]) -> tuple[sql.Comp
     for ref, operator, value in fetch.filters:
         conditions.append(
             sql.SQL("{} {} %s::{}").format(
-                places.named(ref),
-                sql.SQL(_operator(operator)),
-                places.column(ref).parameter_type,
+                places.compared(ref), sql.SQL(_operator(operator)), places.parameter_type(ref)
             )
         )
-        parameters.append(value if _storable(value) else None)  # equal to nothing
+        parameters.append(value if places.may_have(ref, value) else None)  # equal to nothing
     for keys in fetch.keys:
         conditions.append(_among(places, keys))
-        rows = _storable_rows(keys)
+        rows = _possible_rows(places, keys)
         parameters.extend(
             _array([row[at] for row in rows], keys.columns[at].type)
             for at in range(len(keys.columns))
@@ -316,19 +342,28 @@ def build_statement(fetch: Fetch, tables: Mapping[str, Table]) -> tuple[sql.Comp
 def _join(places: _Places, a: Ref, operator: str, b: Ref) -> sql.Composed:
     left: sql.Composable = places.named(a)
     right: sql.Composable = places.named(b)
-    if places.column(a).collation != places.column(b).collation:
+    if not _are_alike(places.column(a), places.column(b)):
+        left, right = places.text(a), places.text(b)
+    elif places.column(a).collation != places.column(b).collation:
         # Two collations cannot be compared under either; bytes can, and that is our equality.
         left = sql.SQL('{} COLLATE "C"').format(left)
         right = sql.SQL('{} COLLATE "C"').format(right)
     return sql.SQL("{} {} {}").format(left, sql.SQL(_operator(operator)), right)
 
 
+def _are_alike(a: TableColumn, b: TableColumn) -> bool:
+    """Whether the database has an equality for both columns that finds what ours does."""
+    if not a.form.parameter or not b.form.parameter:
+        return False
+    return a.form == b.form or not (a.is_printed or b.is_printed)
+
+
 def _among(places: _Places, keys: Keys) -> sql.Composed:
-    kinds = [places.column(ref).parameter_type for ref in keys.columns]
+    kinds = [places.parameter_type(ref) for ref in keys.columns]
     if len(kinds) == 1:
-        return sql.SQL("{} = ANY(%s::{}[])").format(places.named(keys.columns[0]), kinds[0])
+        return sql.SQL("{} = ANY(%s::{}[])").format(places.compared(keys.columns[0]), kinds[0])
     return sql.SQL("({}) IN (SELECT * FROM unnest({}))").format(
-        sql.SQL(", ").join(map(places.named, keys.columns)),
+        sql.SQL(", ").join(map(places.compared, keys.columns)),
         sql.SQL(", ").join(sql.SQL("%s::{}[]").format(kind) for kind in kinds),
     )
 
@@ -348,27 +383,18 @@ def _array(values: list[Value], kind: Type) -> object:
     return "{" + ",".join(map(str, values)) + "}" if kind.name == "int" else values
 
 
-def _storable_rows(keys: Keys) -> Sequence[Row]:
+def _possible_rows(places: _Places, keys: Keys) -> Sequence[Row]:
+    """The keys that may be in the table at all."""
     if all(ref.type.name == "int" for ref in keys.columns):
         return keys.values
-    return [row for row in keys.values if all(map(_storable, row))]
-
-
-def _storable(value: Value) -> bool:
-    """Whether PostgreSQL could hold a value at all; a text with a zero byte it cannot."""
-    if not isinstance(value, str):
-        return True
-    try:
-        return b"\0" not in value.encode()
-    except UnicodeEncodeError:
-        return False
+    return [row for row in keys.values if all(map(places.may_have, keys.columns, row))]
 
 
 def _canonical(
     cursor: psycopg.Cursor[Any], columns: Sequence[tuple[Table, TableColumn]]
 ) -> Iterable[Row]:
     """The rows that were found; values are read by the driver, where it reads them as we do."""
-    repairs = [(at, c.repair) for at, (_, c) in enumerate(columns) if c.repair is not None]
+    repairs = [(at, r) for at, (_, c) in enumerate(columns) if (r := c.form.repair) is not None]
     decimals = [at for at, (_, c) in enumerate(columns) if c.type.name == "decimal"]
     try:
         rows: list[Row] = cursor.fetchall()

@@ -23,7 +23,8 @@ from typing import Any
 from psycopg import sql
 
 from headwater.sources.postgres.connect import Connection
-from headwater.sources.postgres.types import Table, TableColumn, type_of
+from headwater.sources.postgres.meanings import own_meaning
+from headwater.sources.postgres.types import Table, TableColumn
 
 SEEN = """
 pg_catalog.jsonb_build_object(
@@ -107,16 +108,20 @@ def find_gap(
     return Gap(changed, f"of the table {label} these columns were altered or are gone: {names}")
 
 
-def columns_of(seen: Seen) -> dict[str, TableColumn]:
+def columns_of(seen: Seen, table: Table) -> dict[str, TableColumn]:
     """The columns that can be read, as the catalog described them."""
     found = {}
     columns = (seen["columns"] or {}).items()
     for name, (_, oid, modifier, _) in sorted(columns, key=lambda item: item[1][0]):
+        known = table.by_name.get(name)
+        if known is not None and (known.oid, known.modifier) == (oid, modifier):
+            found[name] = known
+            continue
         try:
-            kind = type_of(oid, modifier)
+            meaning = own_meaning(oid, modifier)
         except ValueError:
             continue
-        found[name] = TableColumn(name, oid, modifier, "", 0, kind)
+        found[name] = TableColumn(name, oid, modifier, "", 0, meaning.type, meaning.form)
     return found
 
 
