@@ -16,13 +16,15 @@ class Column:
 
     Where values are texts here and something else at their source, `printed` is the source's own
     name for their type: then their order means nothing. `equality` says in words how equality of
-    the values differs from the source's. Both are for people, and make no difference to a schema.
+    the values differs from the source's, and only texts that match `pattern` are values. These
+    are for people, and make no difference to a schema.
     """
 
     name: str
     type: Type
     printed: str = field(default="", compare=False)
     equality: str = field(default="", compare=False)
+    pattern: str = field(default="", compare=False)
 
 
 @cached_hash
@@ -92,6 +94,11 @@ class Relation:
     source: str
     schema: Schema
     key: tuple[str, ...] = ()
+    within: str = field(default="", compare=False)
+    """The part of its database that it is in, where databases have such parts: PostgreSQL's
+    schemas. A second table of a name is called `source.within.table`."""
+    unusable: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Columns that the source has and nobody can use, and why."""
 
     @property
     def short_name(self) -> str:

@@ -76,6 +76,7 @@ def _print_objects(found: Inspection) -> None:
                 "algorithm": view.algorithm,
                 "reason": view.reason,
                 "sources": list(view.sources),
+                "cautions": list(view.cautions),
             }
         )
     for warning in found.warnings:
@@ -108,9 +109,9 @@ def _print_tables(found: Inspection) -> None:
     for source in found.sources:
         for statement in source.missing_indexes:
             console().print(f"Probes of {source.name} would be quicker with: {statement};")
-    for source in found.sources:
-        for caution in source.cautions:
-            console().print(f"○ {caution}")
+    told = [source.cautions for source in found.sources] + [view.cautions for view in found.views]
+    for caution in (caution for cautions in told for caution in cautions):
+        console().print(f"○ {caution}")
     for warning in found.warnings:
         print_error(f"warning: {warning}")
     for problem in found.problems:

@@ -10,14 +10,15 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import HeadwaterError, InputError, SourceError
+from headwater.project.comparing import cautions_of
 from headwater.project.java import check_java
 from headwater.project.project import (
     Project,
@@ -59,6 +60,8 @@ class ViewFound:
     sources: tuple[str, ...]
     algorithm: str | None
     reason: str
+    cautions: tuple[str, ...] = ()
+    """What it compares in another way than its source does."""
 
 
 @dataclass
@@ -234,6 +237,8 @@ def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
     found = SourceFound(source.name)
     with _noting(problems):
         found.relations = tuple(source.relations().values())
+    with suppress(SourceError):  # then it is noted already
+        problems += source.problems()
     return found
 
 
@@ -252,6 +257,7 @@ def _view(project: Project, name: str, found: Inspection) -> list[View]:
         choice = project.choose(definition)
         if difference := _since_loaded(project, name, definition):
             found.problems.append(InputError(difference))
-        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason))
+        told = cautions_of(definition.view)
+        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason, told))
         views.append(definition.view)
     return views

@@ -208,9 +208,9 @@ def _needed(
 ) -> tuple[str, ...]:
     """The sources of a view by what the settings say, without asking them."""
     known = [
-        Relation(f"{source}.{name}", source, Schema(()))
+        Relation(f"{source}.{name}", source, Schema(()), within=place)
         for source, settings in sources.items()
-        for name in settings.names
+        for name, place in zip(settings.names, settings.places, strict=True)
     ]
     return tuple(dict.fromkeys(_source_of(file, table, sources, known) for table in tables))
 
@@ -219,14 +219,14 @@ def _source_of(
     file: ViewFile, table: TableName, sources: Iterable[str], known: Sequence[Relation]
 ) -> str:
     place = f"{file.path}:{table.line}:{table.column}"
-    if table.source and not any(means(table.source, source) for source in sources):
-        listed = closest_first(table.source, sources) or "none"
-        raise InputError(
-            f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
-        )
     try:
-        return find_relation(table.name, table.source, known).source
+        return find_relation(table.name, table.source, known, table.within).source
     except RefusalError as error:
+        if table.source and not any(means(table.source, source) for source in sources):
+            listed = closest_first(table.source, sources) or "none"
+            raise InputError(
+                f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
+            ) from None
         raise InputError(
             f"{place}: {error}",
             f"{error.hint} They are listed in {FILE}; 'headwater check' says which of "

@@ -280,8 +280,13 @@ class Answers(Protocol):
         """The relations of interest as the database describes them; SourceError in words.
 
         By the name that they have in this source; `Relation.name` is `source.name`, and so
-        are the names in transactions.
+        are the names in transactions. One that cannot be used is left out, unless none can, or
+        somebody relies on it: then it is an error.
         """
+        ...
+
+    def problems(self) -> Sequence[SourceError]:
+        """Why relations of interest cannot be used; all that there is, not the first."""
         ...
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
@@ -371,6 +376,9 @@ class Source:
 
     def relations(self) -> Mapping[str, Relation]:
         return self._answers.relations()
+
+    def problems(self) -> Sequence[SourceError]:
+        return self._answers.problems()
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         return self._answers.missing_indexes(probes)

@@ -98,6 +98,11 @@ class SourceSettings(BaseModel, ABC):
         """What its relations are called in views."""
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """For each of its relations the part of the database that it is in, empty if not said."""
+        return ("",) * len(self.names)
+
+    @property
     def merges(self) -> str:
         """Why no view over it can show every transaction by itself; empty if views can."""
         return ""

@@ -70,7 +70,7 @@ class PostgresLoad:
             (until,) = connection.execute(
                 "SELECT pg_current_wal_insert_lsn()::text"
             ).fetchone() or ("0/0",)
-            self._blocks = {table.name: self._count_blocks(table) for table in tables.values()}
+            self._blocks = {table.oid: self._count_blocks(table) for table in tables.values()}
         self._until = parse_lsn(until)
         self._seen = XidSnapshot.parse(seen)
         self._position = locate(self._seen, self._until)
@@ -90,7 +90,7 @@ class PostgresLoad:
         return self._covers(position, self._seen, self._until)
 
     def parts(self, relation: str) -> int:
-        return max(1, min(self._readers, self._blocks[self._table(relation).name]))
+        return max(1, min(self._readers, self._blocks[self._table(relation).oid]))
 
     def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
         return self.remote(relation, part).read()
@@ -101,14 +101,14 @@ class PostgresLoad:
             self._access,
             replace(table),  # without what it has computed, which cannot be sent
             self._exported,
-            _copy_statement(table, part, self.parts(relation), self._blocks[table.name]),
+            _copy_statement(table, part, self.parts(relation), self._blocks[table.oid]),
         )
 
     def close(self) -> None:
         self._holder.close()
 
     def _table(self, relation: str) -> Table:
-        name = relation if relation in self._tables else relation.rpartition(".")[2]
+        name = relation.removeprefix(f"{self._access.source}.")
         if name not in self._tables:
             raise SourceError(
                 f"Source {self._access.source}: {relation} is not part of this load.",

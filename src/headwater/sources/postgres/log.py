@@ -165,7 +165,7 @@ class Interpreter:
         other = {
             oid
             for oid, table in self._by_oid.items()
-            if oid not in by_oid or by_oid[oid].name != table.name
+            if oid not in by_oid or by_oid[oid].relation_name != table.relation_name
         }
         self._by_oid = by_oid
         for oid in other:
@@ -257,16 +257,18 @@ class Interpreter:
             table = self._by_oid[oid]
             for schema, parts in groupby(done.parts[oid], lambda part: part.schema):
                 if delta := Rows.sum(schema, parts):
-                    yield Update(f"{self._source}.{table.name}", _ordered(delta, table))
+                    yield Update(f"{self._source}.{table.relation_name}", _ordered(delta, table))
 
     def _broken(self, done: _Open) -> list[Gap]:
         found: list[Gap] = []
         for oid, reason in done.broken.items():
             table = self._by_oid[oid]
-            found.append(Gap({table.name: None}, f"table {table.label}: {reason}", done.xid))
+            found.append(
+                Gap({table.relation_name: None}, f"table {table.label}: {reason}", done.xid)
+            )
         for oid, reasons in done.unreadable.items():
             for column, reason in reasons.items():
-                name = self._by_oid[oid].name
+                name = self._by_oid[oid].relation_name
                 found.append(Gap({name: frozenset({column})}, reason, done.xid))
         return found
 

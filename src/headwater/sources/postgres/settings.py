@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr
 
 from headwater.sources.contract import Position, Retained, Source
+from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.settings import Size, SourceSettings, WholeNumber, too_large
 
 
@@ -58,10 +59,12 @@ class PostgresSettings(SourceSettings):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Without the schema."""
-        from headwater.sources.postgres.catalog import split_name
+        """Without the schema, unless it is the second of its name."""
+        return tuple(called(self.relations))
 
-        return tuple(split_name(relation)[1] for relation in self.relations)
+    @property
+    def places(self) -> tuple[str, ...]:
+        return tuple(split_name(relation)[0] or "" for relation in self.relations)
 
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.postgres.source import PostgresSource

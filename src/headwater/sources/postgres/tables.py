@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from headwater.errors import SourceError
 from headwater.sources.contract import UsedColumns
-from headwater.sources.postgres.catalog import read_tables, search_path, split_name
+from headwater.sources.postgres.catalog import MissingTableError, read_tables, search_path
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.types import Table
 
 
@@ -32,6 +33,7 @@ class Tables:
         self._keys = dict(keys)
         self._used = dict(used or {})
         self._described: Mapping[str, Table] = {}
+        self._unusable: Mapping[str, SourceError] = {}
 
     def narrowed(self, columns: UsedColumns) -> Tables:
         """The same tables, not described yet, of which no other columns than these are wanted."""
@@ -60,29 +62,47 @@ class Tables:
             raise
 
     def read(self, connection: Connection) -> dict[str, Table]:
-        found = read_tables(self.access, connection, self.names, self._keys, bool(self._described))
+        """The tables that can be used; SourceError if one cannot that is relied upon.
+
+        That is one that a view uses or that was described before; or if none can be used.
+        """
+        found, unusable = read_tables(self.access, connection, self.names, self._keys)
+        if self._described:
+            unusable = {n: e for n, e in unusable.items() if not isinstance(e, MissingTableError)}
+        relied = (e for n, e in unusable.items() if n in self._used or n in self._described)
+        if error := next(relied, None if found else next(iter(unusable.values()), None)):
+            raise error
         tables = {name: self._narrow(table) for name, table in found.items()}
-        self._described = {**tables, **self._described}
+        self._described, self._unusable = {**tables, **self._described}, unusable
         return tables
 
+    def problems(self) -> list[SourceError]:
+        """Why tables cannot be used, all that there is."""
+        with self.access.connect() as connection:
+            _, unusable = read_tables(self.access, connection, self.names, self._keys)
+        return list(unusable.values())
+
     def _narrow(self, table: Table) -> Table:
-        used = self._used.get(table.name)
-        if used is None and table.name in self._described:
-            used = [column.name for column in self._described[table.name].wanted]
+        used = self._used.get(table.relation_name)
+        if used is None and table.relation_name in self._described:
+            used = [column.name for column in self._described[table.relation_name].wanted]
         return table if used is None else replace(table, used=frozenset(used))
 
     def absent(
         self, connection: Connection, tables: Mapping[str, Table]
     ) -> list[tuple[str, str, str]]:
         """Where tables would be that are not there: relation, schema and name."""
-        split = [split_name(name) for name in self.names]
-        missing = [(schema, name) for schema, name in split if name not in tables]
+        missing = [
+            (relation, *split_name(name))
+            for relation, name in zip(called(self.names), self.names, strict=True)
+            if relation not in tables and relation not in self._unusable
+        ]
         if not missing:
             return []
         path = search_path(connection)
         return [
-            (name, place, name)
-            for schema, name in missing
+            (relation, place, name)
+            for relation, schema, name in missing
             for place in ([schema] if schema else path)
         ]
 
@@ -97,7 +117,7 @@ class Tables:
 
     def as_described(self, table: Table) -> Table:
         """The table, if it is as it was described; SourceError if not."""
-        before = self._described[table.name]
+        before = self._described[table.relation_name]
         if before.relational_schema == table.relational_schema:
             return table
         columns = ", ".join(table.by_name)

@@ -55,9 +55,9 @@ class TableColumn:
 
     @property
     def described(self) -> Column:
-        return Column(
-            self.name, self.type, self.shown_type if self.is_printed else "", self.equality
-        )
+        printed = self.shown_type if self.is_printed else ""
+        pattern = self.form.pattern.pattern if self.form.pattern else ""
+        return Column(self.name, self.type, printed, self.equality, pattern)
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,19 @@ class Table:
     key: tuple[str, ...]
     used: frozenset[str] | None = None
     """The columns that anybody wants; None: all."""
-    left_out: tuple[str, ...] = ()
-    """Why columns of the table are not here: sentences."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Columns that cannot be used, and why."""
+    called: str = ""
+    """What the relation is called; without it as the table is."""
 
     @cached_property
     def wanted(self) -> tuple[TableColumn, ...]:
         """The columns that the relation has here."""
         return tuple(c for c in self.columns if self.used is None or c.name in self.used)
+
+    @property
+    def relation_name(self) -> str:
+        return self.called or self.name
 
     @property
     def label(self) -> str:
@@ -98,7 +104,8 @@ class Table:
 
     def relation(self, source: str) -> Relation:
         key = self.key if set(self.key) <= set(self.relational_schema.names) else ()
-        return Relation(f"{source}.{self.name}", source, self.relational_schema, key)
+        name = f"{source}.{self.relation_name}"
+        return Relation(name, source, self.relational_schema, key, self.schema, self.left_out)
 
     @cached_property
     def _readers(self) -> tuple[tuple[int, Callable[[bytes], Value]], ...]:

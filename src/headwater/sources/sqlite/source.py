@@ -182,6 +182,13 @@ class SqliteAnswers:
     def relations(self) -> Mapping[str, Relation]:
         return {name: table.relation for name, table in self.tables.now().items()}
 
+    def problems(self) -> Sequence[SourceError]:
+        try:
+            self.relations()
+        except SourceError as error:
+            return [error]
+        return ()
+
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         with self.tables.reading() as (connection, tables):
             return [

@@ -79,6 +79,8 @@ class TriggerCapture(PostgresCapture):
             raise self.captured_otherwise()
         with self.tables.keeping() as (connection, tables):
             absent = self.tables.absent(connection, tables)
-            gone = (Table(0, schema, name, "", (), ()) for _, schema, name in absent)
+            gone = (
+                Table(0, schema, name, "", (), (), called=called) for called, schema, name in absent
+            )
             watched = [*tables.values(), *gone]
             return TriggerMonitor(self.installation, connection, watched, after, self.watch_s)
