@@ -174,7 +174,7 @@ def _readable_sources(folder: Path) -> list[Source]:
         settings = read_settings(folder / FILE, read_document(folder / FILE), Problems())
     except InputError:
         return []
-    return [source.open(name, folder) for name, source in settings.sources.items()]
+    return [source.open(name, folder) for name, source in settings.sources.items() if source.names]
 
 
 def _check_warehouse(path: Path, warnings: list[HeadwaterError]) -> None:

@@ -21,6 +21,7 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction
+from headwater.sources.discovered import DiscoveredTable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -285,6 +286,10 @@ class Answers(Protocol):
         """
         ...
 
+    def discover(self) -> Sequence[DiscoveredTable]:
+        """Everything that there is, whether it is of interest or not."""
+        ...
+
     def problems(self) -> Sequence[SourceError]:
         """Why relations of interest cannot be used; all that there is, not the first."""
         ...
@@ -376,6 +381,9 @@ class Source:
 
     def relations(self) -> Mapping[str, Relation]:
         return self._answers.relations()
+
+    def discover(self) -> Sequence[DiscoveredTable]:
+        return self._answers.discover()
 
     def problems(self) -> Sequence[SourceError]:
         return self._answers.problems()

@@ -83,6 +83,8 @@ class TableName:
     line: int
     column: int
     within: str = ""
+    is_quoted: bool = False
+    """Whether its name stands in quotes of any sort."""
 
 
 def tables_of(sql: str) -> tuple[TableName, ...]:
@@ -251,7 +253,8 @@ class _Reader:
         source, within = self.text.name(node, "db"), ""
         if node.args.get("catalog"):
             source, within = self.text.name(node, "catalog"), source
-        return TableName(source, self.text.name(node), *place, within)
+        is_quoted = bool(node.this.args.get("quoted"))
+        return TableName(source, self.text.name(node), *place, within, is_quoted)
 
     def _table(self, node: exp.Expr) -> Scope:
         named = self.table_name(node)

@@ -10,8 +10,10 @@ from psycopg import sql
 from headwater.algebra.schema import Relation
 from headwater.errors import SourceError
 from headwater.sources.contract import Lift, Load, Wrapper, as_it_is
+from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.catalog import served_columns
+from headwater.sources.postgres.discovery import discover
 from headwater.sources.postgres.load import PostgresLoad
 from headwater.sources.postgres.tables import Tables
 from headwater.sources.postgres.wrapper import PostgresWrapper, baseline
@@ -49,6 +51,10 @@ class PostgresAnswers:
                 "that the connection may be neither encrypted nor checked; use sslmode=verify-full."
             )
         return told
+
+    def discover(self) -> Sequence[DiscoveredTable]:
+        with self.tables.access.connect() as connection:
+            return list(discover(self.tables.access, connection, self.tables.keys))
 
     def problems(self) -> Sequence[SourceError]:
         return self.tables.problems()

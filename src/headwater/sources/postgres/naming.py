@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_QUOTED = r'"((?:[^"]|"")+)"'
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+_PART = r'(?:"((?:[^"]|"")+)"|([^."]+))'
+_NAME = re.compile(rf"(?:{_PART}\.)?{_PART}")
 
 
 def split_name(name: str) -> tuple[str | None, str]:
     """`lines`, `sales.lines` or `"sales"."lines"` as schema and name."""
-    if match := re.fullmatch(rf"(?:{_QUOTED}\.)?{_QUOTED}", name):
-        schema, table = match[1], match[2]
-        return schema and schema.replace('""', '"'), table.replace('""', '"')
+    if match := _NAME.fullmatch(name):
+        return _unquoted(match[1]) or match[2], _unquoted(match[3]) or match[4]
     schema, dot, table = name.rpartition(".")
     return (schema, table) if dot and schema and table else (None, name)
+
+
+def _unquoted(name: str | None) -> str | None:
+    return name and name.replace('""', '"')
+
+
+def written(name: str) -> str:
+    """A schema or a table as settings have it, in quotes if it needs them."""
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
 def called(names: Sequence[str]) -> list[str]:

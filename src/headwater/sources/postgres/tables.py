@@ -30,14 +30,14 @@ class Tables:
     ) -> None:
         self.access = access
         self.names = tuple(names)
-        self._keys = dict(keys)
+        self.keys = dict(keys)
         self._used = dict(used or {})
         self._described: Mapping[str, Table] = {}
         self._unusable: Mapping[str, SourceError] = {}
 
     def narrowed(self, columns: UsedColumns) -> Tables:
         """The same tables, not described yet, of which no other columns than these are wanted."""
-        return Tables(self.access, self.names, self._keys, columns)
+        return Tables(self.access, self.names, self.keys, columns)
 
     def describe(self) -> dict[str, Table]:
         """The tables as they are now, from here on."""
@@ -66,7 +66,7 @@ class Tables:
 
         That is one that a view uses or that was described before; or if none can be used.
         """
-        found, unusable = read_tables(self.access, connection, self.names, self._keys)
+        found, unusable = read_tables(self.access, connection, self.names, self.keys)
         if self._described:
             unusable = {n: e for n, e in unusable.items() if not isinstance(e, MissingTableError)}
         relied = (e for n, e in unusable.items() if n in self._used or n in self._described)
@@ -79,7 +79,7 @@ class Tables:
     def problems(self) -> list[SourceError]:
         """Why tables cannot be used, all that there is."""
         with self.access.connect() as connection:
-            _, unusable = read_tables(self.access, connection, self.names, self._keys)
+            _, unusable = read_tables(self.access, connection, self.names, self.keys)
         return list(unusable.values())
 
     def _narrow(self, table: Table) -> Table:
