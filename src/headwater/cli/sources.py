@@ -45,10 +45,12 @@ def tables(
         if as_json:
             print_json(_as_object(table))
         elif table.problem:
-            console().print(f"✗ {table.name}: {table.problem}\n")
+            console().print(f"✗ {table.name}: {table.problem}")
+            console().print("")
         else:
+            console().print(_title(table))
             print_table(
-                _title(table),
+                "",
                 ["column", "type there", "type here", "remark"],
                 ([c.name, c.declared, c.type or "-", c.remark] for c in table.columns),
             )

@@ -54,7 +54,7 @@ class PostgresAnswers:
 
     def discover(self) -> Sequence[DiscoveredTable]:
         with self.tables.access.connect() as connection:
-            return list(discover(self.tables.access, connection, self.tables.keys))
+            return list(discover(self.tables, connection))
 
     def problems(self) -> Sequence[SourceError]:
         return self.tables.problems()

@@ -57,6 +57,8 @@ class PostgresCapture(Capture, ABC):
     watch_s: float
 
     limits: ClassVar[str] = ""
+    follows_partitioned: ClassVar[bool] = True
+    """Whether a partitioned table can be followed as one."""
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ from headwater.sources.postgres.meanings import Definition, base_of, meaning_of
 from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
-from headwater.sources.postgres.types import Table, TableColumn
+from headwater.sources.postgres.types import Partition, Table, TableColumn
 
 _TABLES = """
 SELECT DISTINCT ON (r.n)
@@ -25,7 +25,13 @@ SELECT DISTINCT ON (r.n)
        pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
        {foreign},
        ARRAY(SELECT i.inhrelid::pg_catalog.regclass::text FROM pg_catalog.pg_inherits i
-             WHERE i.inhparent = c.oid ORDER BY i.inhrelid), current_user::text, r.n - 1
+             WHERE i.inhparent = c.oid AND c.relkind <> 'p' ORDER BY i.inhrelid),
+       (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(p.oid::int8, s.nspname, p.relname,
+          p.relreplident::text, p.relkind::text, p.relpersistence::text) ORDER BY p.oid)
+        FROM pg_catalog.pg_partition_tree(c.oid) t
+        JOIN pg_catalog.pg_class p ON p.oid = t.relid AND p.relkind <> 'p'
+        JOIN pg_catalog.pg_namespace s ON s.oid = p.relnamespace WHERE c.relkind = 'p'),
+       current_user::text, r.n - 1
 FROM unnest(%(schemas)s::text[], %(names)s::text[]) WITH ORDINALITY AS r(schema, name, n)
 JOIN pg_catalog.pg_namespace n
   ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
@@ -66,11 +72,15 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
 _KINDS = {
-    "p": "partitioned table (name its partitions instead)",
     "v": "view",
     "m": "materialized view",
     "f": "foreign table",
     "S": "sequence",
+}
+_REMEDIES = {
+    "v": "Name the tables that it reads, and write its query as a view of Headwater's.",
+    "m": "Name the tables that it reads, and write its query as a view of Headwater's.",
+    "f": "Name the table at its own server, as another source.",
 }
 
 
@@ -79,8 +89,12 @@ def read_tables(
     connection: Connection,
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
+    partitioned: bool = True,
 ) -> tuple[dict[str, Table], dict[str, SourceError]]:
-    """The tables by the names of their relations, and why others cannot be used."""
+    """The tables by the names of their relations, and why others cannot be used.
+
+    Whether `partitioned` tables can be followed depends on how changes are captured.
+    """
     _check_encoding(access, connection)
     split = [split_name(name) for name in names]
     with access.errors("read the catalog"):
@@ -106,16 +120,15 @@ def read_tables(
             own = [row[1:] for row in columns if row[0] == oid]
             kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
             key = next((names for primary, names in kept if primary), ())
-            table = replace(_table(access, found[at], own, key, types), called=relation)
+            table = _table(access, found[at], own, key, types, partitioned)
+            table = replace(table, called=relation)
             declared = keys.get(name, keys.get(relation))
             if declared is not None:
                 _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
                 table = replace(table, key=tuple(declared))
             if twice := [t for n, t in tables.items() if t.oid == oid and n != relation]:
-                raise SourceError(
-                    f"Source {access.source}: {table.label} is listed twice, as "
-                    f"{twice[0].relation_name} and {relation}.",
-                    "Leave one of them out.",
+                raise SameTableError(
+                    f"Source {access.source}: {relation} is {twice[0].relation_name}."
                 )
             tables[relation] = table
         except LostConnectionError:
@@ -154,12 +167,27 @@ def _table(
     columns: Sequence[Sequence[Any]],
     key: Sequence[str],
     types: Mapping[int, Definition],
+    partitioned: bool,
 ) -> Table:
-    oid, schema, name, kind, persistence, identity, *may, children, role, _ = row
+    oid, schema, name, kind, persistence, identity, *may, children, parts, role, _ = row
     entered, readable, hidden, foreign = may
     label = f"Source {access.source}: {schema}.{name}"
-    if kind != "r":
-        raise SourceError(f"{label} is a {_KINDS.get(kind, 'different object')}, not a table.")
+    if kind == "p" and not partitioned:
+        raise SourceError(
+            f"{label} is a partitioned table, which triggers do not follow as a whole.",
+            "Name its partitions instead, and put them together with UNION ALL in the view.",
+        )
+    if kind not in ("r", "p"):
+        raise SourceError(
+            f"{label} is a {_KINDS.get(kind, 'different object')}, not a table: there is no log "
+            "of its rows.",
+            _REMEDIES.get(kind, ""),
+        )
+    if others := [part for part in parts or () if part[4:] != ["r", "p"]]:
+        raise SourceError(
+            f"{label} has a partition that is foreign or unlogged, {others[0][1]}.{others[0][2]}: "
+            "changes of its rows are not in the log."
+        )
     if persistence != "p":
         raise SourceError(
             f"{label} is unlogged or temporary, so its changes are not in the log.",
@@ -202,6 +230,7 @@ def _table(
         tuple(described),
         tuple(key),
         left_out=tuple(left_out),
+        partitions=tuple(Partition(*part[:4]) for part in parts or ()) if kind == "p" else None,
     )
 
 
@@ -267,6 +296,10 @@ def search_path(connection: Connection) -> list[str]:
         return list((row.fetchone() or ([],))[0])
     finally:
         connection.execute(b"SET search_path = ''")
+
+
+class SameTableError(SourceError):
+    """A table is there under another name already, which is no mistake: views may say both."""
 
 
 class MissingTableError(SourceError):

@@ -6,12 +6,13 @@ neither are logs that Headwater's triggers write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from headwater.sources.discovered import DiscoveredColumn, DiscoveredTable
 from headwater.sources.postgres.catalog import read_tables
-from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.naming import called, written
+from headwater.sources.postgres.tables import Tables
 from headwater.sources.postgres.types import Table
 
 _LISTED = """
@@ -32,14 +33,13 @@ ORDER BY 1, 2
 """
 
 
-def discover(
-    access: Access, connection: Connection, keys: Mapping[str, Sequence[str]]
-) -> Iterator[DiscoveredTable]:
+def discover(source: Tables, connection: Connection) -> Iterator[DiscoveredTable]:
     """Every table, view and the like, in the order of their names."""
+    access = source.access
     with access.errors("read the catalog"):
         rows = connection.execute(_LISTED).fetchall()
     names = [f"{written(schema)}.{written(name)}" for schema, name, *_ in rows]
-    tables, unusable = read_tables(access, connection, names, keys)
+    tables, unusable = read_tables(access, connection, names, source.keys, source.partitioned)
     for relation, name, (*_, count, size, indexes) in zip(called(names), names, rows, strict=True):
         if error := unusable.get(relation):
             yield DiscoveredTable(name, problem=str(error))

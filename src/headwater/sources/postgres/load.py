@@ -118,10 +118,11 @@ class PostgresLoad:
 
     def _count_blocks(self, table: Table) -> int:
         row = self._holder.execute(
-            "SELECT pg_relation_size(%s::oid::regclass) / current_setting('block_size')::int",
-            [table.oid],
+            "SELECT max(pg_relation_size(oid::regclass)) / current_setting('block_size')::int"
+            " FROM unnest(%s::oid[]) AS t(oid)",
+            [[part.oid for part in table.stored]],
         ).fetchone()
-        return int(row[0]) if row else 0
+        return int(row[0] or 0) if row else 0
 
 
 @dataclass(frozen=True)
@@ -195,9 +196,9 @@ def _copy_statement(table: Table, part: int, parts: int, blocks: int) -> sql.Com
     if part < parts - 1:
         conditions.append(f"ctid < '({blocks * (part + 1) // parts},0)'::tid")
     where = " WHERE " + " AND ".join(conditions) if conditions else ""
-    return sql.SQL("COPY (SELECT {} FROM ONLY {}{}) TO STDOUT (FORMAT csv, NULL '\\N')").format(
+    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv, NULL '\\N')").format(
         sql.SQL(", ").join(map(_copied_column, table.wanted)),
-        table.identifier,
+        table.from_clause,
         sql.SQL(where),  # made of numbers only
     )
 

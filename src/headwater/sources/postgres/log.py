@@ -158,9 +158,10 @@ class Interpreter:
         What had the name before and is not read yet is behind no load: both have a gap.
         """
         by_oid = {
-            found.oid: replace(self._tables[name], oid=found.oid)
+            oid: replace(self._tables[name], oid=oid)
             for name, found in sight.tables.items()
             if name in self._tables
+            for oid in (found.oid, *found.partitions)
         }
         other = {
             oid
@@ -250,14 +251,17 @@ class Interpreter:
                 lost[error.column] = error.reason
 
     def _updates(self, done: _Open) -> Iterator[Update]:
+        found: dict[str, list[Rows]] = {}
         for oid in dict.fromkeys([*done.parts, *done.messages]):
             self._read(done, oid)
-            if oid in done.broken:
-                continue
             table = self._by_oid[oid]
-            for schema, parts in groupby(done.parts[oid], lambda part: part.schema):
+            if oid not in done.broken:
+                ordered = (_ordered(part, table) for part in done.parts[oid])
+                found.setdefault(table.relation_name, []).extend(ordered)
+        for name, of in found.items():
+            for schema, parts in groupby(of, lambda part: part.schema):
                 if delta := Rows.sum(schema, parts):
-                    yield Update(f"{self._source}.{table.relation_name}", _ordered(delta, table))
+                    yield Update(f"{self._source}.{name}", delta)
 
     def _broken(self, done: _Open) -> list[Gap]:
         found: list[Gap] = []
@@ -295,9 +299,7 @@ class Interpreter:
         """A table as it is from here on; if it was altered just now, the catalog tells how."""
         of = self._open
         self._sent[sent.oid] = sent
-        if of is None or not (
-            sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
-        ):
+        if of is None or not self._is_of_interest(sent):
             return ()
         if of.messages.get(sent.oid):
             self._read(of, sent.oid)
@@ -307,6 +309,11 @@ class Interpreter:
         if sent.oid in self._by_oid:
             self._shapes[sent.oid] = _shape(self._by_oid[sent.oid], sent)
         return logged
+
+    def _is_of_interest(self, sent: SentRelation) -> bool:
+        """Whether this is a table that is followed, or may be a new partition of one."""
+        is_known = sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
+        return is_known or any(t.partitions is not None for t in self._tables.values())
 
     def _truncate(self, oids: Sequence[int]) -> None:
         if self._open is not None and not self._open.covered:

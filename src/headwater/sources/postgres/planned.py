@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg import sql
+
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.types import Table
@@ -29,12 +31,21 @@ _FOREIGN = """
    JOIN pg_catalog.pg_depend d ON d.objid = i.indexrelid
      AND d.classid = 'pg_catalog.pg_class'::regclass
    WHERE i.indrelid = {table}
+     OR i.indrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree({table}) t)
    UNION ALL
    SELECT e.stxname::text, d.refclassid, d.refobjid
    FROM pg_catalog.pg_statistic_ext e
    JOIN pg_catalog.pg_depend d ON d.objid = e.oid
      AND d.classid = 'pg_catalog.pg_statistic_ext'::regclass
-   WHERE e.stxrelid = {table})
+   WHERE e.stxrelid = {table}
+     OR e.stxrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree({table}) t)
+   UNION ALL
+   SELECT 'its partition key', d.refclassid, d.refobjid
+   FROM pg_catalog.pg_partition_tree({table}) t
+   JOIN pg_catalog.pg_partitioned_table k ON k.partrelid = t.relid
+   JOIN pg_catalog.pg_depend d ON d.objid = k.partrelid AND d.objsubid = 0
+     AND d.classid = 'pg_catalog.pg_class'::regclass
+     AND d.refclassid IN ('pg_catalog.pg_opclass'::regclass, 'pg_catalog.pg_proc'::regclass))
   UNION
   SELECT n.name, f.class, f.object FROM needed n, LATERAL (
     SELECT v.class::oid, v.object::oid FROM pg_catalog.pg_operator o, LATERAL (VALUES
@@ -85,6 +96,18 @@ pg_catalog.md5(pg_catalog.concat((
   FROM pg_catalog.pg_statistic_ext e WHERE e.stxrelid = ANY({tables}))))
 """
 """In SQL: a text that changes whenever an index or statistics of some tables comes or goes."""
+
+
+def planned_tables(tables: Sequence[Table]) -> sql.SQL:
+    """In SQL: the tables with all that is planned with them, which is their partitions' own."""
+    oids = ",".join(str(table.oid) for table in tables)
+    listed = f"'{{{oids}}}'::oid[]"
+    if all(table.partitions is None for table in tables):
+        return sql.SQL(listed)
+    return sql.SQL(
+        f"{listed} || ARRAY(SELECT p.relid::oid FROM unnest({listed}) AS w(oid),"
+        " pg_catalog.pg_partition_tree(w.oid) p)"
+    )
 
 
 def foreign_expression(table: str) -> str:

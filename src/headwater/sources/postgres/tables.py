@@ -12,14 +12,22 @@ from dataclasses import replace
 
 from headwater.errors import SourceError
 from headwater.sources.contract import UsedColumns
-from headwater.sources.postgres.catalog import MissingTableError, read_tables, search_path
+from headwater.sources.postgres.catalog import (
+    MissingTableError,
+    SameTableError,
+    read_tables,
+    search_path,
+)
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.types import Table
 
 
 class Tables:
-    """Some tables of one database; `keys` replaces primary keys."""
+    """Some tables of one database; `keys` replaces primary keys.
+
+    Whether `partitioned` tables can be followed depends on how changes are captured.
+    """
 
     def __init__(
         self,
@@ -27,17 +35,19 @@ class Tables:
         names: Sequence[str],
         keys: Mapping[str, Sequence[str]],
         used: UsedColumns | None = None,
+        partitioned: bool = True,
     ) -> None:
         self.access = access
         self.names = tuple(names)
         self.keys = dict(keys)
+        self.partitioned = partitioned
         self._used = dict(used or {})
         self._described: Mapping[str, Table] = {}
         self._unusable: Mapping[str, SourceError] = {}
 
     def narrowed(self, columns: UsedColumns) -> Tables:
         """The same tables, not described yet, of which no other columns than these are wanted."""
-        return Tables(self.access, self.names, self.keys, columns)
+        return Tables(self.access, self.names, self.keys, columns, self.partitioned)
 
     def describe(self) -> dict[str, Table]:
         """The tables as they are now, from here on."""
@@ -66,11 +76,14 @@ class Tables:
 
         That is one that a view uses or that was described before; or if none can be used.
         """
-        found, unusable = read_tables(self.access, connection, self.names, self.keys)
+        found, unusable = read_tables(
+            self.access, connection, self.names, self.keys, self.partitioned
+        )
         if self._described:
             unusable = {n: e for n, e in unusable.items() if not isinstance(e, MissingTableError)}
-        relied = (e for n, e in unusable.items() if n in self._used or n in self._described)
-        if error := next(relied, None if found else next(iter(unusable.values()), None)):
+        errors = {n: e for n, e in unusable.items() if not isinstance(e, SameTableError)}
+        relied = (e for n, e in errors.items() if n in self._used or n in self._described)
+        if error := next(relied, None if found else next(iter(errors.values()), None)):
             raise error
         tables = {name: self._narrow(table) for name, table in found.items()}
         self._described, self._unusable = {**tables, **self._described}, unusable
@@ -79,8 +92,10 @@ class Tables:
     def problems(self) -> list[SourceError]:
         """Why tables cannot be used, all that there is."""
         with self.access.connect() as connection:
-            _, unusable = read_tables(self.access, connection, self.names, self.keys)
-        return list(unusable.values())
+            _, unusable = read_tables(
+                self.access, connection, self.names, self.keys, self.partitioned
+            )
+        return [error for error in unusable.values() if not isinstance(error, SameTableError)]
 
     def _narrow(self, table: Table) -> Table:
         used = self._used.get(table.relation_name)

@@ -61,8 +61,22 @@ class TableColumn:
 
 
 @dataclass(frozen=True)
+class Partition:
+    """A part of a partitioned table that has rows of its own."""
+
+    oid: int
+    schema: str
+    name: str
+    identity: str
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        return sql.Identifier(self.schema, self.name)
+
+
+@dataclass(frozen=True)
 class Table:
-    """A table at the source."""
+    """A table at the source; of a partitioned one `identity` is nobody's."""
 
     oid: int
     schema: str
@@ -76,11 +90,25 @@ class Table:
     """Columns that cannot be used, and why."""
     called: str = ""
     """What the relation is called; without it as the table is."""
+    partitions: tuple[Partition, ...] | None = None
+    """Where the rows of a partitioned table are; None: it is not partitioned."""
 
     @cached_property
     def wanted(self) -> tuple[TableColumn, ...]:
         """The columns that the relation has here."""
         return tuple(c for c in self.columns if self.used is None or c.name in self.used)
+
+    @property
+    def stored(self) -> Sequence[Table | Partition]:
+        """What has rows and an identity of its own."""
+        return [self] if self.partitions is None else self.partitions
+
+    @property
+    def from_clause(self) -> sql.Composable:
+        """The table and nothing that inherits from it; partitions are the table."""
+        if self.partitions is not None:
+            return self.identifier
+        return sql.SQL("ONLY {}").format(self.identifier)
 
     @property
     def relation_name(self) -> str:

@@ -32,7 +32,7 @@ from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import MarkedLog, lock_statement, still_named
-from headwater.sources.postgres.planned import PLANNED, check_planned
+from headwater.sources.postgres.planned import PLANNED, check_planned, planned_tables
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
@@ -45,12 +45,12 @@ PREPARE headwater_begin AS SELECT pg_catalog.pg_current_snapshot()::text || ' ' 
   FROM pg_catalog.pg_attribute WHERE attrelid = ANY({tables}) AND attnum > 0), 0)
   || ' ' || {seal} || ' ' || {planned} || ' ' || (
   SELECT count(*) FROM unnest({tables}, {schemas}::text[], {names}::text[]) AS w(oid, schema, name)
-  JOIN pg_catalog.pg_class c ON c.oid = w.oid AND c.relname = w.name AND c.relkind = 'r'
+  JOIN pg_catalog.pg_class c ON c.oid = w.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = w.schema)
-""".replace("{planned}", PLANNED)
+"""
 """A question's snapshot, and numbers that change whenever a column of the tables does, or what is
 evaluated to plan a question about them; the last is how many have the names that they had."""
-_PREPARE_PLANNED = f"PREPARE headwater_planned AS SELECT {PLANNED}"
+_PREPARE_PLANNED = "PREPARE headwater_planned AS SELECT {planned}"
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
@@ -84,8 +84,9 @@ def baseline(
         "seal": sql.SQL("'-'" if log is None else log.seal),
     }
     with access.errors(_DOING):
+        parts["planned"] = sql.SQL(PLANNED).format(tables=planned_tables(tables))
         connection.execute(sql.SQL(_PREPARE).format(**parts))
-        connection.execute(sql.SQL(_PREPARE_PLANNED).format(tables=parts["tables"]))
+        connection.execute(sql.SQL(_PREPARE_PLANNED).format(planned=parts["planned"]))
         row = connection.execute(b"EXECUTE headwater_begin").fetchone()
     assert row is not None
     found = str(row[0]).partition(" ")[2]
@@ -304,8 +305,10 @@ class _Places:
 
     def listed(self) -> sql.Composed:
         return sql.SQL(", ").join(
-            sql.SQL("ONLY {} AS {}").format(
-                _quoted(table.schema, table.name), sql.Identifier(f"t{at}")
+            sql.SQL("{}{} AS {}").format(
+                sql.SQL("ONLY " if table.partitions is None else ""),
+                _quoted(table.schema, table.name),
+                sql.Identifier(f"t{at}"),
             )
             for at, table in enumerate(self.tables.values())
         )

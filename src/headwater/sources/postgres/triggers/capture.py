@@ -24,6 +24,7 @@ class TriggerCapture(PostgresCapture):
     """Polls a log that triggers write; the schema that it is in is called as a slot would be."""
 
     limits: ClassVar[str] = MERGED
+    follows_partitioned: ClassVar[bool] = False
 
     @property
     def installation(self) -> TriggerInstallation:
