@@ -84,7 +84,8 @@ def test_tables_of_one_name_in_two_schemas_are_two_relations(harness: PostgresHa
 
 def test_the_first_of_a_name_keeps_it() -> None:
     assert called(["sales.lines"]) == ["lines"]
-    assert called(["sales.lines", "archive.lines", "lines"]) == ["lines", "archive.lines", "lines"]
+    assert called(["sales.lines", "old.lines"]) == ["lines", "old.lines"]
+    assert called(["sales.lines", "old.lines", "lines"]) == ["sales.lines", "old.lines", "lines"]
 
 
 def test_a_view_may_name_the_schema_of_any_table(harness: PostgresHarness) -> None:

@@ -108,11 +108,11 @@ class SourceSettings(BaseModel, ABC):
         """With the relations that views name, each with the part of the database that it is in."""
         patterns = [name for name in self.relations if "*" in name] or ["*.*", "*"]
         listed = self.listed
-        for within, name in tables:
-            written = next(filter(None, (self._matched(p, within, name) for p in patterns)), "")
-            if written and written not in listed:
-                listed.append(written)
-        return self.model_copy(update={"relations": listed})
+        named = {
+            next(filter(None, (self._matched(p, within, name) for p in patterns)), "")
+            for within, name in tables
+        }
+        return self.model_copy(update={"relations": [*listed, *sorted(named - {"", *listed})]})
 
     @abstractmethod
     def written(self, within: str, name: str) -> str:

@@ -30,9 +30,13 @@ def written(name: str) -> str:
 def called(names: Sequence[str]) -> list[str]:
     """What the relations are called: as their tables are, a second one of a name with its schema.
 
-    The first of a name keeps it, so that a table that is added to the list renames no other.
+    One that is listed without a schema keeps its name, or else the first: so a table that is added
+    to the list with its schema renames no other.
     """
+    split = [split_name(name) for name in names]
+    taken = {table for schema, table in split if schema is None}
     found: list[str] = []
-    for schema, table in map(split_name, names):
-        found.append(f"{schema}.{table}" if table in found and schema else table)
+    for schema, table in split:
+        found.append(f"{schema}.{table}" if schema is not None and table in taken else table)
+        taken.add(table)
     return found
