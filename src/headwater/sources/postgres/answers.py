@@ -16,7 +16,13 @@ from headwater.sources.postgres.catalog import served_columns
 from headwater.sources.postgres.discovery import discover
 from headwater.sources.postgres.load import PostgresLoad
 from headwater.sources.postgres.tables import Tables
+from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.wrapper import PostgresWrapper, baseline
+
+
+def _indexable(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that are compared as they are; no index knows the texts of others."""
+    return tuple(name for name in columns if table.by_name[name].form.parameter)
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ class PostgresAnswers:
                 tables[name].identifier, sql.SQL(", ").join(map(sql.Identifier, probe))
             ).as_string(None)
             for name, wanted in probes.items()
-            for probe in dict.fromkeys(wanted)
-            if served[name].isdisjoint(probe)
+            for probe in dict.fromkeys(_indexable(tables[name], columns) for columns in wanted)
+            if probe and served[name].isdisjoint(probe)
         ]
 
     def cautions(self) -> Sequence[str]:

@@ -30,7 +30,7 @@ from headwater.algebra.values import (
 )
 
 FIRST_OWN = 16384
-"""Types with smaller numbers come with the server."""
+"""Types and other objects with smaller numbers come with the server."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from psycopg import sql
 
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.meanings import FIRST_OWN
 from headwater.sources.postgres.types import Table
 
 _FOREIGN = """
@@ -84,8 +85,6 @@ AND NOT pg_catalog.pg_has_role(CASE n.class
        WHERE t.oid = n.object AND 'e' NOT IN (t.typtype, coalesce(e.typtype, t.typtype)))
   END, current_user, 'MEMBER'))
 """
-_FIRST_OWN = 16384
-"""Objects with smaller numbers come with the server."""
 _ALL = "SELECT t.oid::int8, {foreign}, current_user::text FROM unnest(%s::oid[]) AS t(oid)"
 PLANNED = """
 pg_catalog.md5(pg_catalog.concat((
@@ -112,7 +111,7 @@ def planned_tables(tables: Sequence[Table]) -> sql.SQL:
 
 def foreign_expression(table: str) -> str:
     """In SQL: an index or statistics of a table that may run what others have made, or NULL."""
-    return _FOREIGN.format(table=table, own=_FIRST_OWN)
+    return _FOREIGN.format(table=table, own=FIRST_OWN)
 
 
 def check_planned(access: Access, connection: Connection, tables: Sequence[Table]) -> None:
