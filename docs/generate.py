@@ -27,6 +27,7 @@ from headwater.project.setting_values import parse_duration
 from headwater.project.settings import SECTIONS, RunSettings
 from headwater.project.view_files import LEVELS
 from headwater.sources.kinds import KINDS
+from headwater.sources.postgres.meanings import KNOWN, Known
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -166,7 +167,7 @@ def _type_name(info: FieldInfo) -> str:
 def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "required"
-    if info.default is None or info.default == {}:
+    if info.default is None or info.default in ({}, []):
         return "none"
     value = info.default
     return f'`"{value}"`' if isinstance(value, str | Path) else f"`{value}`"
@@ -218,6 +219,38 @@ def _becomes(step: Step | Refused) -> str:
     return step.to.value if isinstance(step, Step) else "-"
 
 
+_FORMS = {
+    "number": "text, without zeros at its end",
+    "interval": "text, as `justify_interval` gives it: months of 30 days, days of 24 hours",
+    "padded": "text, without the spaces that fill it up",
+    "float4": "float, the exact value of the four bytes",
+}
+_MADE = [
+    ["enumerations", "text: the label", ""],
+    ["domains", "as their base type", ""],
+    ["arrays, ranges, composites", "text, as printed", "as of what they are made of"],
+    ["types of extensions", "text, as printed", "as the database's own way to compare differs"],
+]
+
+
+def postgres_types() -> str:
+    """What PostgreSQL's types are here, and how equality differs."""
+    return table(
+        ["PostgreSQL", "here", "equality"],
+        [
+            ["`numeric(p,s)` with p up to 38 and s from 0 to p", "decimal(p,s)", ""],
+            *([f"`{known.name}`", _here(known), known.equality] for known in KNOWN.values()),
+            *_MADE,
+            ["`regclass`, `regtype` and the like, `aclitem`", "cannot be used", "printed by name"],
+        ],
+    )
+
+
+def _here(known: Known) -> str:
+    printed = "text, as printed" if known.form in ("printed", "uuid") else str(known.type)
+    return _FORMS.get(known.form, printed)
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
@@ -225,6 +258,7 @@ QUICK: dict[str, Callable[[], str]] = {
     "examples": examples,
     "promises": promises,
     "life": life,
+    "postgres-types": postgres_types,
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()

@@ -384,7 +384,7 @@ REFUSED = {
     # names
     "an unknown relation": ("SELECT id FROM order", "orders, customers, visits", 1, 16),
     "a relation at another source": ("SELECT id FROM crm.orders", "shop.orders", 1, 16),
-    "a name of three parts": ("SELECT id FROM x.shop.orders", "CATALOG", 1, 16),
+    "a name of three parts": ("SELECT id FROM x.shop.orders", "no relation x.shop.orders", 1, 16),
     "an unknown column": ("SELECT prise FROM orders", "Columns: orders.price", 1, 8),
     "an unknown column of a table": ("SELECT o.ide FROM orders o", "Columns: id", 1, 8),
     "an unknown table": ("SELECT x.id FROM orders o", "Tables: o", 1, 8),

@@ -112,6 +112,25 @@ def test_spark_and_memory_agree_on_a_value(
         assert repr(found) == repr(expected)
 
 
+@pytest.mark.parametrize(
+    "text", ["1", " -1.005\n", "+.5", "5.", "1e2", "1E-400", "٣", "0.0000", "99999.994"]
+)
+def test_spark_and_memory_read_the_same_number_out_of_a_text(
+    spark: SparkSession, text: str
+) -> None:
+    rows = Rows.of(ONE, [(1, 0.0, text)])
+    number = cast(T, decimal_type(7, 2))
+    assert values(unsettled(spark, rows), number) == values(rows, number)
+
+
+@pytest.mark.parametrize("text", ["", ".", "1_0", "NaN", "1,5", "0e50", "1e5", "1e9999999999"])
+def test_what_is_no_number_is_none_for_spark_and_in_memory(spark: SparkSession, text: str) -> None:
+    rows = Rows.of(ONE, [(1, 0.0, text)])
+    for held in (rows, unsettled(spark, rows)):
+        with pytest.raises(ExpressionError):
+            values(held, cast(T, decimal_type(7, 2)))
+
+
 def test_a_long_text_does_not_hold_like_up_on_spark(spark: SparkSession) -> None:
     rows = Rows.of(ONE, [(1, 0.0, "a" * 5000)])
     tested = call("like", T, Literal("%a" * 8 + "%b", TEXT))
@@ -129,6 +148,7 @@ def test_a_long_text_does_not_hold_like_up_on_spark(spark: SparkSession) -> None
         (cast(call("*", N, Literal(1000, INT)), decimal_type(3, 0)), "does not fit decimal(3,0)"),
         (cast(call("+", X, Literal(1e300, FLOAT)), INT), "outside the range of int"),
         (call("like", T, T), "escapes something else"),
+        (cast(T, decimal_type(3, 0)), "is not a number"),
     ],
     ids=lambda value: value if isinstance(value, str) else show_expression(value),
 )

@@ -92,6 +92,21 @@ def test_a_table_in_a_schema_of_its_own_is_named_with_it() -> None:
         harness.close()
 
 
+def test_no_index_is_asked_for_that_knows_nothing_of_a_text_that_is_compared() -> None:
+    harness = HARNESSES["postgres"]()
+    try:
+        writer = harness.writer()
+        writer.execute("CREATE TABLE lines (id uuid, kind inet, amount numeric)")
+        source = harness.source(["lines"])
+        probes = [("kind",), ("id", "kind"), ("amount",)]
+        assert list(source.missing_indexes({"lines": probes})) == [
+            'CREATE INDEX ON "public"."lines" ("id")',
+            'CREATE INDEX ON "public"."lines" ("amount")',
+        ]
+    finally:
+        harness.close()
+
+
 @pytest.fixture
 def sqlite() -> Iterator[SqliteHarness]:
     harness = SqliteHarness()

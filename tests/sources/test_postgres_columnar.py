@@ -38,7 +38,7 @@ COLUMNS = (
     TableColumn("unused", 17, -1, "bytea", 0, TEXT),
     TableColumn("sure", 16, -1, "boolean", 0, BOOL),
     TableColumn("price", 1700, 0, "numeric(12,2)", 0, decimal_type(12, 2)),
-    TableColumn("code", 1042, 9, "char(5)", 0, TEXT),
+    TableColumn("code", 1042, 9, "char(5)", 0, TEXT, "padded"),
     TableColumn("note", 25, -1, "text", 0, TEXT),
     TableColumn("day", 1082, -1, "date", 0, DATE),
 )

@@ -91,3 +91,36 @@ def test_after_the_value_was_changed_a_load_is_behind_the_gaps(harness: Postgres
     assert all(gap.stamp is not None and load.snapshot.includes(gap.stamp) for gap in broken)
     load.close()
     monitor.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'",
+        "ALTER TYPE pair ADD ATTRIBUTE c int",
+        "ALTER TYPE mood ADD VALUE 'great'",
+    ],
+)
+def test_an_altered_type_is_a_gap_of_the_columns_that_are_printed_with_it(
+    harness: PostgresHarness, statement: str
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TYPE pair AS (a int, m mood)")
+    writer.execute("CREATE DOMAIN moods AS mood[]")
+    writer.execute("CREATE TABLE p (id int PRIMARY KEY, of pair, all_of moods, n uuid)")
+    writer.execute("INSERT INTO p VALUES (1, '(1,ok)', '{sad,ok}')")
+    source = harness.source(["p"], watch_s=0.1)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO p VALUES (2, '(,ok)', '{ok}')")
+    logged = read_upto(monitor, 1)
+    assert not [item for item in logged if isinstance(item, Broken)]
+    writer.execute(statement)
+    deadline = time.monotonic() + 60
+    while not (gaps := [item for item in logged if isinstance(item, Broken)]):
+        assert time.monotonic() < deadline
+        logged += monitor.read(0.2)
+    assert "pg.p" in (gaps[0].columns or {})
+    columns = (gaps[0].columns or {})["pg.p"] or frozenset()
+    assert columns == ({"of"} if "pair" in statement else {"of", "all_of"})
+    monitor.close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation
@@ -22,6 +23,7 @@ from headwater.algebra.like import like
 from headwater.algebra.values import (
     INT_MAX,
     INT_MIN,
+    MAX_DECIMAL_DIGITS,
     NAN,
     Row,
     Type,
@@ -33,6 +35,8 @@ from headwater.algebra.values import (
 Function = Callable[..., Any]
 Evaluator = Callable[[Row], Value]
 _WIDE = Context(prec=80)
+_WRITTEN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,9})?")
+_BLANKS = "".join(map(chr, range(33)))
 _REMAINDER = Context(prec=39)
 """As Spark, which refuses a remainder whose whole quotient has more digits than this."""
 
@@ -154,6 +158,8 @@ def _cast(source: Type, target: Type) -> Function:
         return str
     if target.name == "float":
         return lambda value: canonical_float(float(value))
+    if target.name == "decimal" and source.name == "text":
+        return lambda text: canonical_decimal(_written_decimal(text, target), target)
     if target.name == "decimal":
         return lambda value: canonical_decimal(_exact_decimal(value), target)
     return lambda value: _checked_int(_truncated(value))
@@ -169,6 +175,19 @@ def _exact_decimal(value: int | float | Decimal) -> Decimal:
             raise ValueError(f"{value} has no decimal value")
         return Decimal(repr(value))
     return Decimal(value)
+
+
+def _written_decimal(text: str, target: Type) -> Decimal:
+    """The number that a text is, blanks around it left out; what Spark and Java take for one."""
+    match = _WRITTEN.fullmatch(text.strip(_BLANKS))
+    if match is None:
+        raise ValueError(f"{text!r} is not a number")
+    value = Decimal(match[0])
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if len(digits) + exponent > MAX_DECIMAL_DIGITS:
+        raise ValueError(f"{text} does not fit {target}")
+    return value
 
 
 def _truncated(value: int | float | Decimal) -> int:

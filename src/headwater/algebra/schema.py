@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,19 @@ from headwater.algebra.values import Json, Row, Type, Value, canonical, parse_ty
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A name and a type.
+
+    Where values are texts here and something else at their source, `printed` is the source's own
+    name for their type: then their order means nothing. `equality` says in words how equality of
+    the values differs from the source's, and only texts that match `pattern` are values. These
+    are for people, and make no difference to a schema.
+    """
+
     name: str
     type: Type
+    printed: str = field(default="", compare=False)
+    equality: str = field(default="", compare=False)
+    pattern: str = field(default="", compare=False)
 
 
 @cached_hash
@@ -63,7 +74,7 @@ class Schema:
 
     def qualified(self, alias: str) -> Schema:
         """The same columns, each named `alias.column`."""
-        return Schema(tuple(Column(f"{alias}.{c.name}", c.type) for c in self.columns))
+        return Schema(tuple(replace(c, name=f"{alias}.{c.name}") for c in self.columns))
 
     def only(self, names: Sequence[str]) -> Schema:
         return Schema(tuple(self.columns[self.positions[name]] for name in names))
@@ -96,6 +107,11 @@ class Relation:
     source: str
     schema: Schema
     key: tuple[str, ...] = ()
+    within: str = field(default="", compare=False)
+    """The part of its database that it is in, where databases have such parts: PostgreSQL's
+    schemas. A second table of a name is called `source.within.table`."""
+    unusable: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Columns that the source has and nobody can use, and why."""
 
     @property
     def short_name(self) -> str:

@@ -42,6 +42,7 @@ def cast(argument: Expression, target: Type) -> Expression:
     allowed = (
         (source.is_numeric and target.is_numeric)
         or (source == INT and target == TEXT)
+        or (source == TEXT and target.name == "decimal")
         or (source == DATE and target == TIMESTAMP)
     )
     if not allowed:

@@ -24,17 +24,49 @@ if TYPE_CHECKING:
 
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder that is empty or not there yet.")],
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DSN",
+            help="Start from a database instead: a connection string of PostgreSQL, or a SQLite "
+            "file. No password is written.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a working example project, with data, that needs no server."""
+    """Make a working example project, with data, that needs no server; or start from a database."""
     from headwater.project.example import make_project
 
+    if database is not None:
+        _start(folder, database, as_json)
+        return
     files = make_project(folder)
     if as_json:
         print_json({"project": str(folder), "files": files})
     else:
         console().print(f"✓ {folder} has {', '.join(files)}")
         console().print(f"Next: cd {folder}, then headwater check. README.md has the rest.")
+
+
+def _start(folder: Path, database: str, as_json: bool) -> None:
+    from headwater.project.start import start_project
+
+    made = start_project(folder, database)
+    if as_json:
+        print_json(
+            {
+                "project": str(folder),
+                "files": list(made.files),
+                "source": made.source,
+                "variable": made.variable or None,
+            }
+        )
+        return
+    console().print(f"✓ {folder} has {', '.join(made.files)}")
+    if made.variable:
+        console().print(f"The connection string is not in it: export {made.variable}='...'")
+    console().print(f"Next: cd {folder}, then headwater tables {made.source} and headwater check.")
 
 
 def check(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
@@ -76,6 +108,7 @@ def _print_objects(found: Inspection) -> None:
                 "algorithm": view.algorithm,
                 "reason": view.reason,
                 "sources": list(view.sources),
+                "cautions": list(view.cautions),
             }
         )
     for warning in found.warnings:
@@ -108,9 +141,9 @@ def _print_tables(found: Inspection) -> None:
     for source in found.sources:
         for statement in source.missing_indexes:
             console().print(f"Probes of {source.name} would be quicker with: {statement};")
-    for source in found.sources:
-        for caution in source.cautions:
-            console().print(f"○ {caution}")
+    told = [source.cautions for source in found.sources] + [view.cautions for view in found.views]
+    for caution in (caution for cautions in told for caution in cautions):
+        console().print(f"○ {caution}")
     for warning in found.warnings:
         print_error(f"warning: {warning}")
     for problem in found.problems:

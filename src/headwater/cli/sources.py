@@ -1,4 +1,4 @@
-"""`headwater setup` and `teardown`: the only commands that change anything at a source."""
+"""`headwater tables` shows what a source has; only `setup` and `teardown` change anything there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.terminal.output import JsonOption, console, print_json
+from headwater.terminal.output import JsonOption, console, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.sources.contract import Source
+    from headwater.sources.discovered import DiscoveredTable
 
 
 def _guarded(project: Path) -> Path:
@@ -32,6 +33,59 @@ ProjectOption = Annotated[
     typer.Option("--project", "-p", callback=_guarded, help="The folder with headwater.toml."),
 ]
 SourceArgument = Annotated[str, typer.Argument(help="A source's name in headwater.toml.")]
+
+
+def tables(
+    source: SourceArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Show what a source has: tables, types, keys, sizes, and what cannot be used and why."""
+    from headwater.project.project import open_source
+
+    for table in open_source(project, source).discover():
+        if as_json:
+            print_json(_as_object(table))
+        elif table.problem:
+            console().print(f"✗ {table.name}: {table.problem}")
+            console().print("")
+        else:
+            console().print(_title(table))
+            print_table(
+                "",
+                ["column", "type there", "type here", "remark"],
+                ([c.name, c.declared, c.type or "-", c.remark] for c in table.columns),
+            )
+            for index in table.indexes:
+                console().print(f"  {index}")
+            console().print("")
+
+
+def _as_object(table: DiscoveredTable) -> dict[str, object]:
+    return {
+        "table": table.name,
+        "columns": [
+            {
+                "name": column.name,
+                "declared": column.declared,
+                "type": column.type or None,
+                "remark": column.remark,
+            }
+            for column in table.columns
+        ],
+        "key": list(table.key),
+        "rows": table.rows,
+        "bytes": table.size_bytes,
+        "indexes": list(table.indexes),
+        "problem": table.problem or None,
+    }
+
+
+def _title(table: DiscoveredTable) -> str:
+    told = [f"key ({', '.join(table.key)})" if table.key else "no key"]
+    if table.rows is not None:
+        told.append(f"about {table.rows:,} rows")
+    if table.size_bytes is not None:
+        told.append(f"{table.size_bytes:,} bytes")
+    return f"{table.name}: {', '.join(told)}"
 
 
 def setup(

@@ -10,14 +10,15 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import HeadwaterError, InputError, SourceError
+from headwater.project.comparing import cautions_of
 from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
 from headwater.project.project import (
@@ -58,6 +59,8 @@ class ViewFound:
     sources: tuple[str, ...]
     algorithm: str | None
     reason: str
+    cautions: tuple[str, ...] = ()
+    """What it compares in another way than its source does."""
 
 
 @dataclass
@@ -170,7 +173,7 @@ def _readable_sources(folder: Path) -> list[Source]:
         settings = read_settings(folder / FILE, read_document(folder / FILE), Problems())
     except InputError:
         return []
-    return [source.open(name, folder) for name, source in settings.sources.items()]
+    return [source.open(name, folder) for name, source in settings.sources.items() if source.names]
 
 
 def _check_warehouse(path: Path, warnings: list[HeadwaterError]) -> None:
@@ -233,6 +236,8 @@ def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
     found = SourceFound(source.name)
     with _noting(problems):
         found.relations = tuple(source.relations().values())
+    with suppress(SourceError):  # then it is noted already
+        problems += source.problems()
     return found
 
 
@@ -249,7 +254,8 @@ def _view(project: Project, name: str, found: Inspection) -> list[View]:
         relations = [relation for source in found.sources for relation in source.relations]
         definition = project.definition(name, relations)
         choice = project.choose(definition)
-        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason))
+        told = cautions_of(definition.view)
+        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason, told))
         views.append(definition.view)
         if difference := _since_loaded(project, name, definition):
             found.problems.append(InputError(difference))

@@ -13,13 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.schema import Relation
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.algebra.sql.view import TableName
 from headwater.check.levels import Level
 from headwater.errors import EngineError, InputError
 from headwater.project.choice import Choice, ForcedError, choose, resolve
+from headwater.project.meant import known_relations, meant
 from headwater.project.settings import (
     FILE,
     Problems,
@@ -57,8 +58,8 @@ class Project:
         folder = Path(folder)
         problems = Problems()
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
-        known = None if problems else settings.sources
         files, twice = _view_files(folder / VIEWS, problems)
+        known = None if problems else _meant(folder, settings, files.values())
         needs = {}
         for name, file in files.items():
             before = len(problems)
@@ -99,7 +100,8 @@ class Project:
 
     def open_sources(self, owner: str) -> dict[str, Source]:
         """Every source, with the logs that belong to the warehouse of this name."""
-        return {n: s.open(n, self.folder, owner) for n, s in self.settings.sources.items()}
+        found = _meant(self.folder, self.settings, self.view_files.values())
+        return {n: s.open(n, self.folder, owner) for n, s in found.items()}
 
     def relations(self, views: Iterable[str] | None = None) -> tuple[Relation, ...]:
         """What the sources of these views, or of all, say about their relations."""
@@ -147,6 +149,9 @@ def open_source(folder: str | Path, name: str) -> Source:
     document = read_document(path)
     found = source_settings(path, document, name)
     warehouse = (Path(folder) / warehouse_path(path, document)).absolute()
+    if found.is_open:
+        files, _ = _view_files(Path(folder) / VIEWS, Problems())
+        found = meant({name: found}, _named(files.values()), warehouse)[name]
     return found.open(name, Path(folder), _owner(warehouse))
 
 
@@ -202,15 +207,27 @@ def _view_files(folder: Path, problems: Problems) -> tuple[dict[str, ViewFile], 
     return {file.name: file for file in found.values()}, twice
 
 
+def _meant(
+    folder: Path, settings: Settings, files: Iterable[ViewFile]
+) -> dict[str, SourceSettings]:
+    """The sources with the relations that are meant, whether settings or views name them."""
+    return meant(settings.sources, _named(files), (folder / settings.warehouse.path).absolute())
+
+
+def _named(files: Iterable[ViewFile]) -> list[TableName]:
+    """The tables that views name, as far as they can be read."""
+    found: list[TableName] = []
+    for file in files:
+        with suppress(InputError):
+            found += file.tables()
+    return found
+
+
 def _needed(
     file: ViewFile, tables: Iterable[TableName], sources: Mapping[str, SourceSettings]
 ) -> tuple[str, ...]:
     """The sources of a view by what the settings say, without asking them."""
-    known = [
-        Relation(f"{source}.{name}", source, Schema(()))
-        for source, settings in sources.items()
-        for name in settings.names
-    ]
+    known = known_relations(sources)
     return tuple(dict.fromkeys(_source_of(file, table, sources, known) for table in tables))
 
 
@@ -218,14 +235,14 @@ def _source_of(
     file: ViewFile, table: TableName, sources: Iterable[str], known: Sequence[Relation]
 ) -> str:
     place = f"{file.path}:{table.line}:{table.column}"
-    if table.source and not any(means(table.source, source) for source in sources):
-        listed = closest_first(table.source, sources) or "none"
-        raise InputError(
-            f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
-        )
     try:
-        return find_relation(table.name, table.source, known).source
+        return find_relation(table.name, table.source, known, table.within).source
     except RefusalError as error:
+        if table.source and not any(means(table.source, source) for source in sources):
+            listed = closest_first(table.source, sources) or "none"
+            raise InputError(
+                f"{place}: there is no source {table.source}.", f"The sources in {FILE}: {listed}."
+            ) from None
         raise InputError(
             f"{place}: {error}",
             f"{error.hint} They are listed in {FILE}; 'headwater check' says which of "

@@ -21,6 +21,7 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction
+from headwater.sources.discovered import DiscoveredTable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -280,8 +281,17 @@ class Answers(Protocol):
         """The relations of interest as the database describes them; SourceError in words.
 
         By the name that they have in this source; `Relation.name` is `source.name`, and so
-        are the names in transactions.
+        are the names in transactions. One that cannot be used is left out, unless none can, or
+        somebody relies on it: then it is an error.
         """
+        ...
+
+    def discover(self) -> Sequence[DiscoveredTable]:
+        """Everything that there is, whether it is of interest or not."""
+        ...
+
+    def problems(self) -> Sequence[SourceError]:
+        """Why relations of interest cannot be used; all that there is, not the first."""
         ...
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
@@ -371,6 +381,12 @@ class Source:
 
     def relations(self) -> Mapping[str, Relation]:
         return self._answers.relations()
+
+    def discover(self) -> Sequence[DiscoveredTable]:
+        return self._answers.discover()
+
+    def problems(self) -> Sequence[SourceError]:
+        return self._answers.problems()
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         return self._answers.missing_indexes(probes)

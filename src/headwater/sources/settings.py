@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import (
     BaseModel,
@@ -80,9 +81,10 @@ class SourceSettings(BaseModel, ABC):
     relations: Annotated[
         list[str],
         Field(
-            min_length=1, description="The tables that views may use, schema-qualified if need be."
+            description="The tables that views may use, schema-qualified if need be; a name with "
+            "* is a pattern, such as 'sales.*'. Left out: all that views name."
         ),
-    ]
+    ] = []
     keys: Annotated[
         dict[str, list[str]],
         Field(description="Keys of tables whose key the database does not know."),
@@ -93,9 +95,44 @@ class SourceSettings(BaseModel, ABC):
         """The source of this name in a project's folder, with the logs of one warehouse."""
 
     @property
+    def listed(self) -> list[str]:
+        """The relations without the patterns."""
+        return [name for name in self.relations if "*" not in name]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether views say which tables are meant."""
+        return not self.relations or any("*" in name for name in self.relations)
+
+    def meaning(self, tables: Iterable[tuple[str, str]]) -> Self:
+        """With the relations that views name, each with the part of the database that it is in."""
+        patterns = [name for name in self.relations if "*" in name] or ["*.*", "*"]
+        listed = self.listed
+        named = {
+            next(filter(None, (self._matched(p, within, name) for p in patterns)), "")
+            for within, name in tables
+        }
+        return self.model_copy(update={"relations": [*listed, *sorted(named - {"", *listed})]})
+
+    @abstractmethod
+    def written(self, within: str, name: str) -> str:
+        """A table that a view names, as `relations` has it."""
+
+    def _matched(self, pattern: str, within: str, name: str) -> str:
+        """The table as `relations` has it, if it matches; a pattern may say where it is."""
+        place, _, table = pattern.rpartition(".")
+        is_there = _matches(place, within) if within else "*" not in place
+        return self.written(within or place, name) if is_there and _matches(table, name) else ""
+
+    @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
         """What its relations are called in views."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """For each of its relations the part of the database that it is in, empty if not said."""
+        return ("",) * len(self.names)
 
     @property
     def merges(self) -> str:
@@ -115,7 +152,9 @@ class SourceSettings(BaseModel, ABC):
     def _of_relations(
         cls, keys: dict[str, list[str]], info: ValidationInfo
     ) -> dict[str, list[str]]:
-        relations = info.data.get("relations", keys)
+        relations = info.data.get("relations") or keys
+        if any("*" in name for name in relations):
+            return keys
         known = {*relations, *(name.rpartition(".")[2].strip('"') for name in relations)}
         for name in keys:
             if name not in known:
@@ -123,6 +162,11 @@ class SourceSettings(BaseModel, ABC):
                 meant = f"; did you mean '{close[0]}'?" if close else ""
                 raise ValueError(f"has a table that is not in relations: {name}{meant}")
         return keys
+
+
+def _matches(pattern: str, name: str) -> bool:
+    expression = ".*".join(map(re.escape, pattern.split("*")))
+    return re.fullmatch(expression, name, re.IGNORECASE) is not None
 
 
 def too_large(kept: Retained, most_bytes: int) -> str:

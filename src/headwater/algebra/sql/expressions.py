@@ -138,6 +138,30 @@ def _operator(name: str) -> Callable[[Translator, exp.Binary], Expression]:
     return handler
 
 
+def _of_values(name: str) -> Callable[[Translator, exp.Binary], Expression]:
+    """An operator that means something else for a value than for the text that it is here."""
+
+    def handler(t: Translator, node: exp.Binary) -> Expression:
+        _check_values(t, name, node.left, node.right)
+        return call(name, t.expression(node.left), t.expression(node.right))
+
+    return handler
+
+
+def _check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
+    for node in nodes:
+        column = node.unnest()
+        if isinstance(column, exp.Column) and not isinstance(column.this, exp.Star):
+            visible = t.visible(column)
+            if visible.printed:
+                raise RefusalError(
+                    f"{visible.name} is of type {visible.printed} at its source and a text here, "
+                    f"for which {operator} would mean something else.",
+                    f"Say what you mean: CAST({visible.name} AS DECIMAL(38,10)) if it is a number, "
+                    f"CAST({visible.name} AS STRING) for its text.",
+                )
+
+
 def _connector(name: str) -> Callable[[Translator, exp.Connector], Expression]:
     def handler(t: Translator, node: exp.Connector) -> Expression:
         return call(name, *(t.expression(part) for part in node.flatten()))
@@ -182,6 +206,7 @@ def _alike(nodes: Sequence[exp.Expr], t: Translator) -> list[Expression]:
 def _between(t: Translator, node: exp.Between) -> Expression:
     if node.args.get("symmetric"):
         raise RefusalError("BETWEEN SYMMETRIC is not supported.", "Write two BETWEEN with OR.")
+    _check_values(t, "BETWEEN", node.this, node.args["low"], node.args["high"])
     tested = t.expression(node.this)
     low, high = t.expression(node.args["low"]), t.expression(node.args["high"])
     return call("and", call(">=", tested, low), call("<=", tested, high))
@@ -263,10 +288,10 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Null: lambda t, node: Literal(None, VOID),
     exp.EQ: _operator("="),
     exp.NEQ: _operator("<>"),
-    exp.LT: _operator("<"),
-    exp.LTE: _operator("<="),
-    exp.GT: _operator(">"),
-    exp.GTE: _operator(">="),
+    exp.LT: _of_values("<"),
+    exp.LTE: _of_values("<="),
+    exp.GT: _of_values(">"),
+    exp.GTE: _of_values(">="),
     exp.NullSafeEQ: _operator("<=>"),
     exp.NullSafeNEQ: _distinct_from,
     exp.And: _connector("and"),
@@ -277,11 +302,11 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Between: _between,
     exp.Like: _like,
     exp.Escape: _escape,
-    exp.Add: _operator("+"),
-    exp.Sub: _operator("-"),
-    exp.Mul: _operator("*"),
-    exp.Div: _operator("/"),
-    exp.Mod: _operator("%"),
+    exp.Add: _of_values("+"),
+    exp.Sub: _of_values("-"),
+    exp.Mul: _of_values("*"),
+    exp.Div: _of_values("/"),
+    exp.Mod: _of_values("%"),
     exp.Neg: _negate,
     exp.DPipe: _operator("||"),
     exp.Concat: _concat,

@@ -40,11 +40,15 @@ def closest_first(name: str, candidates: Iterable[str]) -> str:
     return ", ".join(ordered[:_SHOWN]) + (", ..." if len(ordered) > _SHOWN else "")
 
 
-def find_relation(name: str, source: str, relations: Sequence[Relation]) -> Relation:
-    """The relation that `name` or `source.name` means."""
+def find_relation(
+    name: str, source: str, relations: Sequence[Relation], within: str = ""
+) -> Relation:
+    """The relation that `name`, `source.name` or `source.within.name` means, or `within.name`."""
     at_source = [r for r in relations if not source or means(source, r.source)]
-    found = _spelled(name, at_source, lambda relation: relation.short_name)
-    written = f"{source}.{name}" if source else name
+    if source and not within and not at_source:
+        source, within, at_source = "", source, [r for r in relations if r.within]
+    found = _within(name, within, at_source)
+    written = ".".join(part for part in (source, within, name) if part)
     if len(found) == 1:
         return found[0]
     if not found:
@@ -55,6 +59,19 @@ def find_relation(name: str, source: str, relations: Sequence[Relation]) -> Rela
     raise RefusalError(f"{written} may mean {several}.", "Write which of them you mean.")
 
 
+def _within(name: str, within: str, relations: Iterable[Relation]) -> list[Relation]:
+    if not within:
+        return _spelled(name, relations, lambda relation: relation.short_name)
+    whole = f"{within}.{name}"
+    if isinstance(name, QuotedName) or isinstance(within, QuotedName):
+        whole = QuotedName(whole)
+    return _spelled(whole, relations, lambda relation: relation.short_name) or [
+        relation
+        for relation in _spelled(name, relations, lambda relation: relation.short_name)
+        if not relation.within or means(within, relation.within)
+    ]
+
+
 @dataclass(frozen=True)
 class Visible:
     """A column that can be named without its relation, and that `*` stands for."""
@@ -62,6 +79,8 @@ class Visible:
     name: str
     column: ColumnRef
     alias: str
+    printed: str = ""
+    """What its source calls its type, if it is a text only here."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,9 @@ class Table:
     def columns(self) -> tuple[Visible, ...]:
         occ = self.occurrence
         pairs = zip(occ.relation.schema.names, occ.schema.columns, strict=True)
-        return tuple(Visible(name, ColumnRef(c.name, c.type), occ.alias) for name, c in pairs)
+        return tuple(
+            Visible(name, ColumnRef(c.name, c.type), occ.alias, c.printed) for name, c in pairs
+        )
 
 
 @dataclass(frozen=True)
@@ -110,6 +131,10 @@ class Scope:
         tables = qualifier or ", ".join(t.occurrence.alias for t in self.tables)
         known = [c.name if qualifier else c.column.name for c in columns]
         text = f" {TEXT_HINT}" if isinstance(name, QuotedName) else ""
+        for occurrence in (t.occurrence for t in self.tables):
+            for column, reason in occurrence.relation.unusable:
+                if means(name, column) and (not qualifier or means(qualifier, occurrence.alias)):
+                    return RefusalError(f"column {name} cannot be used: {reason}")
         return RefusalError(
             f"there is no column {name} in {tables}.",
             f"Columns: {closest_first(name, known)}.{text}",

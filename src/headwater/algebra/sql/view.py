@@ -32,7 +32,7 @@ _SETS = {
     "EXCEPT": "Define a view for each part.",
 }
 _SELECT_PARTS = frozenset({"expressions", "from_", "joins", "where"})
-_TABLE_PARTS = frozenset({"this", "db", "alias"})
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
 _JOIN_PARTS = frozenset({"this", "on", "using", "kind", "side", "method"})
 _CLAUSES = {
     "with_": ("WITH (a common table expression)", "WITH"),
@@ -82,6 +82,9 @@ class TableName:
     name: str
     line: int
     column: int
+    within: str = ""
+    is_quoted: bool = False
+    """Whether its name stands in quotes of any sort."""
 
 
 def tables_of(sql: str) -> tuple[TableName, ...]:
@@ -247,7 +250,11 @@ class _Reader:
         if not (isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)):
             self._refuse_table(node)
         place = line_and_column(self.text.sql, self.text.start(node))
-        return TableName(self.text.name(node, "db"), self.text.name(node), *place)
+        source, within = self.text.name(node, "db"), ""
+        if node.args.get("catalog"):
+            source, within = self.text.name(node, "catalog"), source
+        is_quoted = bool(node.this.args.get("quoted"))
+        return TableName(source, self.text.name(node), *place, within, is_quoted)
 
     def _table(self, node: exp.Expr) -> Scope:
         named = self.table_name(node)
@@ -260,11 +267,11 @@ class _Reader:
         if alias and alias.args.get("columns"):
             raise self.text.error(alias, "column names after a table's alias are not supported.")
         try:
-            relation = find_relation(named.name, named.source, self.relations)
+            relation = find_relation(named.name, named.source, self.relations, named.within)
         except RefusalError as error:
             raise self.text.error(node, str(error), error.hint) from None
         table = Table(
-            Occurrence(node.alias or relation.short_name, relation),
+            Occurrence(node.alias or _plain_name(relation, named), relation),
             "" if alias else relation.source,
         )
         self._check_table(table, node)
@@ -381,6 +388,14 @@ class _Reader:
             f"two output columns are named {second.name}: {first.shown} and {second.shown}.",
             "List the columns and give one of them an alias with AS.",
         )
+
+
+def _plain_name(relation: Relation, named: TableName) -> str:
+    """What a table is called in its query: without the part of the database that it is in."""
+    for within in filter(None, (named.within, named.source)):
+        if relation.short_name.lower().startswith(f"{within}.".lower()):
+            return relation.short_name[len(within) + 1 :]
+    return relation.short_name
 
 
 def _columns(count: int) -> str:

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from headwater.algebra.schema import Relation
+from headwater.errors import SourceError
 from headwater.sources.contract import Lift, Load, Wrapper, as_it_is
+from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.postgres.capture import PostgresCapture
-from headwater.sources.postgres.catalog import served_columns, split_name
+from headwater.sources.postgres.catalog import served_columns
+from headwater.sources.postgres.discovery import discover
 from headwater.sources.postgres.load import PostgresLoad
 from headwater.sources.postgres.tables import Tables
+from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.wrapper import PostgresWrapper, baseline
+
+
+def _indexable(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that are compared as they are; no index knows the texts of others."""
+    return tuple(name for name in columns if table.by_name[name].form.parameter)
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,8 @@ class PostgresAnswers:
                 tables[name].identifier, sql.SQL(", ").join(map(sql.Identifier, probe))
             ).as_string(None)
             for name, wanted in probes.items()
-            for probe in dict.fromkeys(wanted)
-            if served[name].isdisjoint(probe)
+            for probe in dict.fromkeys(_indexable(tables[name], columns) for columns in wanted)
+            if probe and served[name].isdisjoint(probe)
         ]
 
     def cautions(self) -> Sequence[str]:
@@ -47,10 +56,14 @@ class PostgresAnswers:
                 f"Source {self.tables.access.source}: its connection string has no sslmode, so "
                 "that the connection may be neither encrypted nor checked; use sslmode=verify-full."
             )
-        with self.tables.looking() as (_, tables):
-            for table in tables.values():
-                told += table.left_out
         return told
+
+    def discover(self) -> Sequence[DiscoveredTable]:
+        with self.tables.access.connect() as connection:
+            return list(discover(self.tables, connection))
+
+    def problems(self) -> Sequence[SourceError]:
+        return self.tables.problems()
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         with self.tables.keeping() as (connection, tables):
@@ -62,7 +75,8 @@ class PostgresAnswers:
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         with self.tables.keeping() as (connection, tables):
-            wanted = {split_name(name)[1] for name in relations}
+            source = f"{self.tables.access.source}."
+            wanted = {name.removeprefix(source) for name in relations}
             chosen = {
                 name: self.tables.as_described(tables[name]) for name in wanted if name in tables
             }

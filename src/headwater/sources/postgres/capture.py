@@ -7,11 +7,11 @@ captures says how a question leaves its mark in the log, and where in the log a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
-from headwater.errors import BrokenLogError
+from headwater.errors import BrokenLogError, SourceError
 from headwater.sources.contract import Capture, OtherLog, Position
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.locks import MarkedLog
@@ -57,6 +57,8 @@ class PostgresCapture(Capture, ABC):
     watch_s: float
 
     limits: ClassVar[str] = ""
+    follows_partitioned: ClassVar[bool] = True
+    """Whether a partitioned table can be followed as one."""
 
     @property
     @abstractmethod
@@ -86,15 +88,24 @@ class PostgresCapture(Capture, ABC):
 
     def setup_statements(self) -> Sequence[str]:
         with self.tables.looking() as (connection, tables):
-            return self.installation.missing(connection, tables.values())
+            return self.installation.missing(connection, self._some(tables))
 
     def setup(self) -> None:
         with self.tables.looking() as (connection, tables):
-            self.installation.install(connection, tables.values())
+            self.installation.install(connection, self._some(tables))
 
     def set_up_again(self) -> None:
         with self.tables.looking() as (connection, tables):
-            self.installation.renew(connection, tables.values())
+            self.installation.renew(connection, self._some(tables))
+
+    def _some(self, tables: Mapping[str, Table]) -> Collection[Table]:
+        if not tables:
+            raise SourceError(
+                f"Source {self.tables.access.source}: no view names a table of it, so there is "
+                "nothing to set up.",
+                "Write a view; 'headwater tables' shows what there is.",
+            )
+        return tables.values()
 
     def teardown(self) -> None:
         with self.tables.access.connect() as connection:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from psycopg import sql
 
-from headwater.errors import SourceError
+from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.definitions import read_definitions
+from headwater.sources.postgres.meanings import Definition, base_of, meaning_of
+from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
-from headwater.sources.postgres.types import Table, TableColumn, type_of
+from headwater.sources.postgres.types import Partition, Table, TableColumn
 
-_QUOTED = r'"((?:[^"]|"")+)"'
 _TABLES = """
 SELECT DISTINCT ON (r.n)
        c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
@@ -24,7 +25,13 @@ SELECT DISTINCT ON (r.n)
        pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
        {foreign},
        ARRAY(SELECT i.inhrelid::pg_catalog.regclass::text FROM pg_catalog.pg_inherits i
-             WHERE i.inhparent = c.oid ORDER BY i.inhrelid), current_user::text, r.n - 1
+             WHERE i.inhparent = c.oid AND c.relkind <> 'p' ORDER BY i.inhrelid),
+       (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(p.oid::int8, s.nspname, p.relname,
+          p.relreplident::text, p.relkind::text, p.relpersistence::text) ORDER BY p.oid)
+        FROM pg_catalog.pg_partition_tree(c.oid) t
+        JOIN pg_catalog.pg_class p ON p.oid = t.relid AND p.relkind <> 'p'
+        JOIN pg_catalog.pg_namespace s ON s.oid = p.relnamespace WHERE c.relkind = 'p'),
+       current_user::text, r.n - 1
 FROM unnest(%(schemas)s::text[], %(names)s::text[]) WITH ORDINALITY AS r(schema, name, n)
 JOIN pg_catalog.pg_namespace n
   ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
@@ -33,8 +40,11 @@ ORDER BY r.n, pg_catalog.array_position(%(path)s::text[], n.nspname::text)
 """.replace("{foreign}", foreign_expression("c.oid"))
 _COLUMNS = """
 SELECT attrelid::int8, attname, atttypid::int8, atttypmod,
-       pg_catalog.format_type(atttypid, atttypmod), attcollation::int8, attgenerated::text
-FROM pg_catalog.pg_attribute
+       pg_catalog.format_type(atttypid, atttypmod), attcollation::int8,
+       (SELECT coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '?')
+        FROM pg_catalog.pg_attrdef d
+        WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum)
+FROM pg_catalog.pg_attribute a
 WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped
 ORDER BY attrelid, attnum
 """
@@ -62,21 +72,16 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
 _KINDS = {
-    "p": "partitioned table (name its partitions instead)",
     "v": "view",
     "m": "materialized view",
     "f": "foreign table",
     "S": "sequence",
 }
-
-
-def split_name(name: str) -> tuple[str | None, str]:
-    """`lines`, `sales.lines` or `"sales"."lines"` as schema and name."""
-    if match := re.fullmatch(rf"(?:{_QUOTED}\.)?{_QUOTED}", name):
-        schema, table = match[1], match[2]
-        return schema and schema.replace('""', '"'), table.replace('""', '"')
-    schema, dot, table = name.rpartition(".")
-    return (schema, table) if dot and schema and table else (None, name)
+_REMEDIES = {
+    "v": "Name the tables that it reads, and write its query as a view of Headwater's.",
+    "m": "Name the tables that it reads, and write its query as a view of Headwater's.",
+    "f": "Name the table at its own server, as another source.",
+}
 
 
 def read_tables(
@@ -84,12 +89,11 @@ def read_tables(
     connection: Connection,
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
-    missing_are_left_out: bool = False,
-) -> dict[str, Table]:
-    """The tables by the names of their relations.
+    partitioned: bool = True,
+) -> tuple[dict[str, Table], dict[str, SourceError]]:
+    """The tables by the names of their relations, and why others cannot be used.
 
-    A table that cannot be used is an error; with `missing_are_left_out` one that is not there is
-    none.
+    Whether `partitioned` tables can be followed depends on how changes are captured.
     """
     _check_encoding(access, connection)
     split = [split_name(name) for name in names]
@@ -103,29 +107,35 @@ def read_tables(
         oids = [row[0] for row in found.values()]
         columns = connection.execute(_COLUMNS, [oids]).fetchall()
         unique = connection.execute(_KEYS, [oids]).fetchall()
+        types = read_definitions(connection, {row[2] for row in columns})
+    relations = called(names)
     tables: dict[str, Table] = {}
+    unusable: dict[str, SourceError] = {}
     for at, name in enumerate(names):
-        if at not in found:
-            if missing_are_left_out:
-                continue
-            raise _missing(access, connection, name)
-        oid = found[at][0]
-        own = [row[1:] for row in columns if row[0] == oid]
-        kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
-        key = next((names for primary, names in kept if primary), ())
-        table = _table(access, found[at], own, key)
-        declared = keys.get(name, keys.get(table.name))
-        if declared is not None:
-            _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
-            table = replace(table, key=tuple(declared))
-        if (other := tables.get(table.name)) is not None:
-            raise SourceError(
-                f"Source {access.source}: {other.label} and {table.label} are both called "
-                f"{table.name}.",
-                "Put them into two sources, or give one of them another name.",
-            )
-        tables[table.name] = table
-    return tables
+        relation = relations[at]
+        try:
+            if at not in found:
+                raise _missing(access, connection, name)
+            oid = found[at][0]
+            own = [row[1:] for row in columns if row[0] == oid]
+            kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
+            key = next((names for primary, names in kept if primary), ())
+            table = _table(access, found[at], own, key, types, partitioned)
+            table = replace(table, called=relation)
+            declared = keys.get(name, keys.get(relation))
+            if declared is not None:
+                _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
+                table = replace(table, key=tuple(declared))
+            if twice := [t for n, t in tables.items() if t.oid == oid and n != relation]:
+                raise SameTableError(
+                    f"Source {access.source}: {relation} is {twice[0].relation_name}."
+                )
+            tables[relation] = table
+        except LostConnectionError:
+            raise
+        except SourceError as error:
+            unusable[relation] = error
+    return tables, unusable
 
 
 def _check_encoding(access: Access, connection: Connection) -> None:
@@ -152,13 +162,32 @@ def served_columns(
 
 
 def _table(
-    access: Access, row: Sequence[Any], columns: Sequence[Sequence[Any]], key: Sequence[str]
+    access: Access,
+    row: Sequence[Any],
+    columns: Sequence[Sequence[Any]],
+    key: Sequence[str],
+    types: Mapping[int, Definition],
+    partitioned: bool,
 ) -> Table:
-    oid, schema, name, kind, persistence, identity, *may, children, role, _ = row
+    oid, schema, name, kind, persistence, identity, *may, children, parts, role, _ = row
     entered, readable, hidden, foreign = may
     label = f"Source {access.source}: {schema}.{name}"
-    if kind != "r":
-        raise SourceError(f"{label} is a {_KINDS.get(kind, 'different object')}, not a table.")
+    if kind == "p" and not partitioned:
+        raise SourceError(
+            f"{label} is a partitioned table, which triggers do not follow as a whole.",
+            "Name its partitions instead, and put them together with UNION ALL in the view.",
+        )
+    if kind not in ("r", "p"):
+        raise SourceError(
+            f"{label} is a {_KINDS.get(kind, 'different object')}, not a table: there is no log "
+            "of its rows.",
+            _REMEDIES.get(kind, ""),
+        )
+    if others := [part for part in parts or () if part[4:] != ["r", "p"]]:
+        raise SourceError(
+            f"{label} has a partition that is foreign or unlogged, {others[0][1]}.{others[0][2]}: "
+            "changes of its rows are not in the log."
+        )
     if persistence != "p":
         raise SourceError(
             f"{label} is unlogged or temporary, so its changes are not in the log.",
@@ -185,14 +214,14 @@ def _table(
     if foreign is not None:
         raise runs_foreign(access.source, f"{schema}.{name}", foreign, role)
     described: list[TableColumn] = []
-    left_out: list[SourceError] = []
+    left_out: list[tuple[str, str]] = []
     for column in columns:
         try:
-            described.append(_column(label, column))
-        except SourceError as error:
-            left_out.append(error)
+            described.append(_column(column, types))
+        except ValueError as error:
+            left_out.append((column[0], str(error)))
     if left_out and not described:
-        raise left_out[0]
+        raise SourceError(f"{label}: none of its columns can be used; {': '.join(left_out[0])}")
     return Table(
         oid,
         schema,
@@ -200,27 +229,27 @@ def _table(
         identity,
         tuple(described),
         tuple(key),
-        left_out=tuple(map(str, left_out)),
+        left_out=tuple(left_out),
+        partitions=tuple(Partition(*part[:4]) for part in parts or ()) if kind == "p" else None,
     )
 
 
-def _column(label: str, row: Sequence[Any]) -> TableColumn:
+def _column(row: Sequence[Any], types: Mapping[int, Definition]) -> TableColumn:
+    """A column; ValueError says why it cannot be used."""
     name, oid, modifier, shown, collation, generated = row
-    if generated:
-        raise SourceError(f"{label}, column {name}: generated columns are not in the log.")
+    if generated is not None:
+        raise ValueError(
+            "it is generated, and generated columns are not in the log. It is computed as "
+            f"{generated}, which a view can say itself."
+        )
     try:
-        kind = type_of(oid, modifier)
+        meaning = meaning_of(oid, modifier, types)
     except ValueError as error:
-        hint = "No view can use it, unless its type is changed."
-        if shown.startswith("numeric"):
-            hint = (
-                "Declare a precision of at most 38 digits and a scale, for example: ALTER TABLE "
-                f"... ALTER COLUMN {name} TYPE numeric(38,10);"
-            )
-        raise SourceError(
-            f"{label}, column {name} of type {shown} cannot be read: {error}.", hint
-        ) from None
-    return TableColumn(name, oid, modifier, shown, collation, kind)
+        raise ValueError(f"its type is {shown}, and {error}.") from None
+    base = base_of(oid, types)
+    return TableColumn(
+        name, oid, modifier, shown, collation, meaning.type, meaning.form, meaning.equality, base
+    )
 
 
 def _check_key(
@@ -269,7 +298,15 @@ def search_path(connection: Connection) -> list[str]:
         connection.execute(b"SET search_path = ''")
 
 
-def _missing(access: Access, connection: Connection, name: str) -> SourceError:
+class SameTableError(SourceError):
+    """A table is there under another name already, which is no mistake: views may say both."""
+
+
+class MissingTableError(SourceError):
+    """A table is not there."""
+
+
+def _missing(access: Access, connection: Connection, name: str) -> MissingTableError:
     with access.errors("read the catalog"):
         known = [f"{schema}.{table}" for schema, table in connection.execute(_NAMES)]
     by_table = {table.split(".", 1)[1].lower(): table for table in known}
@@ -278,7 +315,7 @@ def _missing(access: Access, connection: Connection, name: str) -> SourceError:
     close += [by_table[n] for n in difflib.get_close_matches(table.lower(), by_table, 3, 0.7)]
     shown = ", ".join(dict.fromkeys(close))
     hint = f"Close names are: {shown}." if shown else "No table there has a name close to it."
-    return SourceError(
+    return MissingTableError(
         f"Source {access.source}: there is no table {name}.",
         f"{hint} Correct relations in headwater.toml.",
     )

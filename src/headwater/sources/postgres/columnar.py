@@ -32,7 +32,7 @@ _Places = npt.NDArray[np.int64]
 
 
 def is_readable(columns: Sequence[TableColumn]) -> bool:
-    return bool(columns) and all(column.type.name in _READABLE for column in columns)
+    return bool(columns) and all(c.type.name in _READABLE and c.form.is_plain for c in columns)
 
 
 def copy_out(pgconn: pq.abc.PGconn) -> bytes:
@@ -160,6 +160,6 @@ def _values(
     """Texts as PostgreSQL writes them as values of a column; ArrowInvalid for what is none."""
     if column.type.name == "bool":
         return pc.equal(texts, "t")
-    if column.is_padded:
+    if column.form_name == "padded":
         return pc.utf8_rtrim(texts, " ")
     return texts.cast(arrow_type(column.type))

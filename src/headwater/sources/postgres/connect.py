@@ -23,7 +23,8 @@ Connection: TypeAlias = "psycopg.Connection[Any]"
 OLDEST = 14
 _SETTINGS = """
 SET search_path = ''; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
-SET bytea_output = 'hex'; SET extra_float_digits = 3; SET row_security = off;
+SET IntervalStyle = 'postgres'; SET lc_monetary = 'C'; SET bytea_output = 'hex';
+SET extra_float_digits = 3; SET quote_all_identifiers = off; SET row_security = off;
 SET constraint_exclusion = off;
 SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0;
 SELECT CASE WHEN pg_catalog.current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL

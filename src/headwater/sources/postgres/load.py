@@ -70,7 +70,7 @@ class PostgresLoad:
             (until,) = connection.execute(
                 "SELECT pg_current_wal_insert_lsn()::text"
             ).fetchone() or ("0/0",)
-            self._blocks = {table.name: self._count_blocks(table) for table in tables.values()}
+            self._blocks = {table.oid: self._count_blocks(table) for table in tables.values()}
         self._until = parse_lsn(until)
         self._seen = XidSnapshot.parse(seen)
         self._position = locate(self._seen, self._until)
@@ -90,7 +90,7 @@ class PostgresLoad:
         return self._covers(position, self._seen, self._until)
 
     def parts(self, relation: str) -> int:
-        return max(1, min(self._readers, self._blocks[self._table(relation).name]))
+        return max(1, min(self._readers, self._blocks[self._table(relation).oid]))
 
     def read(self, relation: str, part: int) -> Iterator[pyarrow.RecordBatch]:
         return self.remote(relation, part).read()
@@ -101,14 +101,14 @@ class PostgresLoad:
             self._access,
             replace(table),  # without what it has computed, which cannot be sent
             self._exported,
-            _copy_statement(table, part, self.parts(relation), self._blocks[table.name]),
+            _copy_statement(table, part, self.parts(relation), self._blocks[table.oid]),
         )
 
     def close(self) -> None:
         self._holder.close()
 
     def _table(self, relation: str) -> Table:
-        name = relation if relation in self._tables else relation.rpartition(".")[2]
+        name = relation.removeprefix(f"{self._access.source}.")
         if name not in self._tables:
             raise SourceError(
                 f"Source {self._access.source}: {relation} is not part of this load.",
@@ -118,10 +118,11 @@ class PostgresLoad:
 
     def _count_blocks(self, table: Table) -> int:
         row = self._holder.execute(
-            "SELECT pg_relation_size(%s::oid::regclass) / current_setting('block_size')::int",
-            [table.oid],
+            "SELECT max(pg_relation_size(oid::regclass)) / current_setting('block_size')::int"
+            " FROM unnest(%s::oid[]) AS t(oid)",
+            [[part.oid for part in table.stored]],
         ).fetchone()
-        return int(row[0]) if row else 0
+        return int(row[0] or 0) if row else 0
 
 
 @dataclass(frozen=True)
@@ -195,9 +196,9 @@ def _copy_statement(table: Table, part: int, parts: int, blocks: int) -> sql.Com
     if part < parts - 1:
         conditions.append(f"ctid < '({blocks * (part + 1) // parts},0)'::tid")
     where = " WHERE " + " AND ".join(conditions) if conditions else ""
-    return sql.SQL("COPY (SELECT {} FROM ONLY {}{}) TO STDOUT (FORMAT csv, NULL '\\N')").format(
+    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv, NULL '\\N')").format(
         sql.SQL(", ").join(map(_copied_column, table.wanted)),
-        table.identifier,
+        table.from_clause,
         sql.SQL(where),  # made of numbers only
     )
 
@@ -207,7 +208,7 @@ def _copied_column(column: TableColumn) -> sql.Composable:
     match column.type.name:
         case "float":
             return sql.SQL("{}::float8 + 0.0::float8").format(name)  # 0.0 for -0.0
-        case "text":
+        case "text" if column.form_name == "padded":
             return sql.SQL("{}::text").format(name)  # unpadded
         case "bytes":
             return sql.SQL("encode({}, 'hex')").format(name)
@@ -259,6 +260,10 @@ def _wire_type(kind: Type) -> pyarrow.DataType:
 
 def _finished(table: Table, column: TableColumn, values: pyarrow.Array) -> pyarrow.Array:
     match column.type.name:
+        case "text" if not column.form.is_plain:
+            read = column.form.read
+            texts = [None if v is None else read(v.encode()) for v in values.to_pylist()]
+            return pyarrow.array(texts, pyarrow.string())
         case "bytes":
             found = [None if v is None else bytes.fromhex(v) for v in values.to_pylist()]
             return pyarrow.array(found, pyarrow.binary())

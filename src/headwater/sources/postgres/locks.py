@@ -122,7 +122,7 @@ def lock_statement(tables: Sequence[Table]) -> str:
     """Keeps what these names mean as it is until the transaction ends; takes no snapshot."""
     if not tables:
         return ""
-    names = sql.SQL(", ").join(sql.SQL("ONLY {}").format(table.identifier) for table in tables)
+    names = sql.SQL(", ").join(table.from_clause for table in tables)
     return sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE; ").format(names).as_string(None)
 
 

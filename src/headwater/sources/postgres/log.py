@@ -19,6 +19,7 @@ from headwater.sources.contract import Broken, Committed, Logged, Marked, Progre
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
 from headwater.sources.postgres.history import other_history
+from headwater.sources.postgres.meanings import own_meaning
 from headwater.sources.postgres.pgoutput import (
     Datum,
     PgMessage,
@@ -32,7 +33,7 @@ from headwater.sources.postgres.pgoutput import (
 )
 from headwater.sources.postgres.position import Last, LogPosition
 from headwater.sources.postgres.snapshot import full_xid
-from headwater.sources.postgres.types import Table, TableColumn, UnreadableError, type_of
+from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 from headwater.sources.postgres.watch import Gap, Sight, compare
 
 PREFIX = "headwater"
@@ -157,14 +158,15 @@ class Interpreter:
         What had the name before and is not read yet is behind no load: both have a gap.
         """
         by_oid = {
-            found.oid: replace(self._tables[name], oid=found.oid)
+            oid: replace(self._tables[name], oid=oid)
             for name, found in sight.tables.items()
             if name in self._tables
+            for oid in (found.oid, *found.partitions)
         }
         other = {
             oid
             for oid, table in self._by_oid.items()
-            if oid not in by_oid or by_oid[oid].name != table.name
+            if oid not in by_oid or by_oid[oid].relation_name != table.relation_name
         }
         self._by_oid = by_oid
         for oid in other:
@@ -249,23 +251,28 @@ class Interpreter:
                 lost[error.column] = error.reason
 
     def _updates(self, done: _Open) -> Iterator[Update]:
+        found: dict[str, list[Rows]] = {}
         for oid in dict.fromkeys([*done.parts, *done.messages]):
             self._read(done, oid)
-            if oid in done.broken:
-                continue
             table = self._by_oid[oid]
-            for schema, parts in groupby(done.parts[oid], lambda part: part.schema):
+            if oid not in done.broken:
+                ordered = (_ordered(part, table) for part in done.parts[oid])
+                found.setdefault(table.relation_name, []).extend(ordered)
+        for name, of in found.items():
+            for schema, parts in groupby(of, lambda part: part.schema):
                 if delta := Rows.sum(schema, parts):
-                    yield Update(f"{self._source}.{table.name}", _ordered(delta, table))
+                    yield Update(f"{self._source}.{name}", delta)
 
     def _broken(self, done: _Open) -> list[Gap]:
         found: list[Gap] = []
         for oid, reason in done.broken.items():
             table = self._by_oid[oid]
-            found.append(Gap({table.name: None}, f"table {table.label}: {reason}", done.xid))
+            found.append(
+                Gap({table.relation_name: None}, f"table {table.label}: {reason}", done.xid)
+            )
         for oid, reasons in done.unreadable.items():
             for column, reason in reasons.items():
-                name = self._by_oid[oid].name
+                name = self._by_oid[oid].relation_name
                 found.append(Gap({name: frozenset({column})}, reason, done.xid))
         return found
 
@@ -292,9 +299,7 @@ class Interpreter:
         """A table as it is from here on; if it was altered just now, the catalog tells how."""
         of = self._open
         self._sent[sent.oid] = sent
-        if of is None or not (
-            sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
-        ):
+        if of is None or not self._is_of_interest(sent):
             return ()
         if of.messages.get(sent.oid):
             self._read(of, sent.oid)
@@ -304,6 +309,11 @@ class Interpreter:
         if sent.oid in self._by_oid:
             self._shapes[sent.oid] = _shape(self._by_oid[sent.oid], sent)
         return logged
+
+    def _is_of_interest(self, sent: SentRelation) -> bool:
+        """Whether this is a table that is followed, or may be a new partition of one."""
+        is_known = sent.oid in self._by_oid or (sent.namespace, sent.name) in self._by_label
+        return is_known or any(t.partitions is not None for t in self._tables.values())
 
     def _truncate(self, oids: Sequence[int]) -> None:
         if self._open is not None and not self._open.covered:
@@ -323,11 +333,15 @@ def _shape(table: Table, sent: SentRelation) -> Table:
 def _column(known: TableColumn | None, sent: SentColumn) -> tuple[TableColumn, bool]:
     """How a column is read, and whether it is."""
     if known is not None:
+        if (sent.type_oid, sent.modifier) == (known.oid, known.modifier):
+            return known, True
         try:
-            if type_of(sent.type_oid, sent.modifier) == known.type:
-                return replace(known, oid=sent.type_oid, modifier=sent.modifier), True
+            meaning = own_meaning(sent.type_oid, sent.modifier)
         except ValueError:
-            pass
+            meaning = None
+        if meaning is not None and meaning.type == known.type:
+            column = replace(known, oid=sent.type_oid, modifier=sent.modifier)
+            return replace(column, form_name=meaning.form), True
     return TableColumn(sent.name, sent.type_oid, sent.modifier, "", 0, TEXT), False
 
 

@@ -17,8 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg import sql
+
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.meanings import FIRST_OWN
 from headwater.sources.postgres.types import Table
 
 _FOREIGN = """
@@ -29,12 +32,21 @@ _FOREIGN = """
    JOIN pg_catalog.pg_depend d ON d.objid = i.indexrelid
      AND d.classid = 'pg_catalog.pg_class'::regclass
    WHERE i.indrelid = {table}
+     OR i.indrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree({table}) t)
    UNION ALL
    SELECT e.stxname::text, d.refclassid, d.refobjid
    FROM pg_catalog.pg_statistic_ext e
    JOIN pg_catalog.pg_depend d ON d.objid = e.oid
      AND d.classid = 'pg_catalog.pg_statistic_ext'::regclass
-   WHERE e.stxrelid = {table})
+   WHERE e.stxrelid = {table}
+     OR e.stxrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree({table}) t)
+   UNION ALL
+   SELECT 'its partition key', d.refclassid, d.refobjid
+   FROM pg_catalog.pg_partition_tree({table}) t
+   JOIN pg_catalog.pg_partitioned_table k ON k.partrelid = t.relid
+   JOIN pg_catalog.pg_depend d ON d.objid = k.partrelid AND d.objsubid = 0
+     AND d.classid = 'pg_catalog.pg_class'::regclass
+     AND d.refclassid IN ('pg_catalog.pg_opclass'::regclass, 'pg_catalog.pg_proc'::regclass))
   UNION
   SELECT n.name, f.class, f.object FROM needed n, LATERAL (
     SELECT v.class::oid, v.object::oid FROM pg_catalog.pg_operator o, LATERAL (VALUES
@@ -73,8 +85,6 @@ AND NOT pg_catalog.pg_has_role(CASE n.class
        WHERE t.oid = n.object AND 'e' NOT IN (t.typtype, coalesce(e.typtype, t.typtype)))
   END, current_user, 'MEMBER'))
 """
-_FIRST_OWN = 16384
-"""Objects with smaller numbers come with the server."""
 _ALL = "SELECT t.oid::int8, {foreign}, current_user::text FROM unnest(%s::oid[]) AS t(oid)"
 PLANNED = """
 pg_catalog.md5(pg_catalog.concat((
@@ -87,9 +97,21 @@ pg_catalog.md5(pg_catalog.concat((
 """In SQL: a text that changes whenever an index or statistics of some tables comes or goes."""
 
 
+def planned_tables(tables: Sequence[Table]) -> sql.SQL:
+    """In SQL: the tables with all that is planned with them, which is their partitions' own."""
+    oids = ",".join(str(table.oid) for table in tables)
+    listed = f"'{{{oids}}}'::oid[]"
+    if all(table.partitions is None for table in tables):
+        return sql.SQL(listed)
+    return sql.SQL(
+        f"{listed} || ARRAY(SELECT p.relid::oid FROM unnest({listed}) AS w(oid),"
+        " pg_catalog.pg_partition_tree(w.oid) p)"
+    )
+
+
 def foreign_expression(table: str) -> str:
     """In SQL: an index or statistics of a table that may run what others have made, or NULL."""
-    return _FOREIGN.format(table=table, own=_FIRST_OWN)
+    return _FOREIGN.format(table=table, own=FIRST_OWN)
 
 
 def check_planned(access: Access, connection: Connection, tables: Sequence[Table]) -> None:

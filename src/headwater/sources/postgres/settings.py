@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
+from headwater.algebra.sql.text import QuotedName
 from headwater.sources.contract import Position, Retained, Source
+from headwater.sources.postgres.naming import called, split_name, written
 from headwater.sources.settings import Size, SourceSettings, WholeNumber, too_large
 
 
@@ -56,12 +58,19 @@ class PostgresSettings(SourceSettings):
         """A place in the server's log, or the snapshot up to which that of triggers was read."""
         return str(position.get("lsn") or position.get("snapshot", ""))
 
+    def written(self, within: str, name: str) -> str:
+        """Names that are not in double quotes mean lower-case ones, as PostgreSQL reads them."""
+        parts = (p if isinstance(p, QuotedName) else p.lower() for p in (within, name) if p)
+        return ".".join(map(written, parts))
+
     @property
     def names(self) -> tuple[str, ...]:
-        """Without the schema."""
-        from headwater.sources.postgres.catalog import split_name
+        """Without the schema, unless it is the second of its name."""
+        return tuple(called(self.listed))
 
-        return tuple(split_name(relation)[1] for relation in self.relations)
+    @property
+    def places(self) -> tuple[str, ...]:
+        return tuple(split_name(relation)[0] or "" for relation in self.listed)
 
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.postgres.source import PostgresSource
@@ -69,7 +78,7 @@ class PostgresSettings(SourceSettings):
         return PostgresSource(
             name,
             self.dsn.get_secret_value(),
-            self.relations,
+            self.listed,
             self.keys,
             publication=self.publication,
             slot=self.slot,

@@ -20,7 +20,7 @@ from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import run_steps
 from headwater.sources.postgres.ownership import Note, Publication, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
-from headwater.sources.postgres.types import Table
+from headwater.sources.postgres.types import Partition, Table
 
 # Not from pg_publication_tables, which waits for whoever has locked one of the tables.
 _PUBLISHED = """
@@ -104,8 +104,7 @@ class SlotInstallation:
         statements = self._publication_statements(connection, tables)
         statements += self._note_statements(connection, tables, found)
         for table in tables:
-            if table.identity != "f":
-                statements.append(_identity_statement(table))
+            statements += [_identity_statement(part) for part in _not_whole(table)]
         texts = [statement.as_string(connection) for statement in statements]
         if slot is None:
             texts.append(
@@ -197,7 +196,7 @@ class SlotInstallation:
                 f"Run 'headwater setup {self.access.source}', then load its views.",
             )
         for table in tables:
-            if table.identity != "f":
+            if _not_whole(table):
                 raise _not_full(table)
 
     def evict(self, connection: Connection, reader: Reader) -> None:
@@ -258,7 +257,7 @@ class SlotInstallation:
         """Write down whose the publication is, and the identities that are about to go."""
         before = None if found is None else found.note
         identities = dict(before.identities) if before is not None else {}
-        changing = [table.oid for table in tables if table.identity != "f"]
+        changing = [part.oid for table in tables for part in _not_whole(table)]
         for oid, identity, *_ in self._identities(connection, changing):
             identities.setdefault(oid, identity)
         made = found is None if before is None else before.made
@@ -386,14 +385,19 @@ def _is_past(reader: Reader, application: str) -> bool:
 
 
 def _not_full(table: Table) -> SourceError:
-    statement = _identity_statement(table).as_string(None)
+    statements = "; ".join(_identity_statement(p).as_string(None) for p in _not_whole(table))
     return SourceError(
         f"Table {table.label}: the log does not hold its whole old rows.",
-        f"Run: {statement}; then 'headwater reload VIEW'.",
+        f"Run: {statements}; then 'headwater reload VIEW'.",
     )
 
 
-def _identity_statement(table: Table) -> sql.Composed:
+def _not_whole(table: Table) -> list[Table | Partition]:
+    """What of a table logs less than whole old rows."""
+    return [part for part in table.stored if part.identity != "f"]
+
+
+def _identity_statement(table: Table | Partition) -> sql.Composed:
     return sql.SQL("ALTER TABLE ONLY {} REPLICA IDENTITY FULL").format(table.identifier)
 
 

@@ -54,8 +54,10 @@ class PostgresSource(Source):
                 f"Source {name}: the slot's name {names.slot!r} is not one that PostgreSQL allows.",
                 f"Use up to {_LONGEST_NAME} lower-case letters, digits and underscores.",
             )
-        tables = Tables(Access(name, dsn, limit_s), relations, keys or {})
-        capture = CAPTURES[changes](tables, names, watch_s)
+        way = CAPTURES[changes]
+        access = Access(name, dsn, limit_s)
+        tables = Tables(access, relations, keys or {}, partitioned=way.follows_partitioned)
+        capture = way(tables, names, watch_s)
 
         def halves(columns: UsedColumns) -> tuple[Capture, Answers]:
             narrow = replace(capture, tables=tables.narrowed(columns))

@@ -12,13 +12,22 @@ from dataclasses import replace
 
 from headwater.errors import SourceError
 from headwater.sources.contract import UsedColumns
-from headwater.sources.postgres.catalog import read_tables, search_path, split_name
+from headwater.sources.postgres.catalog import (
+    MissingTableError,
+    SameTableError,
+    read_tables,
+    search_path,
+)
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.types import Table
 
 
 class Tables:
-    """Some tables of one database; `keys` replaces primary keys."""
+    """Some tables of one database; `keys` replaces primary keys.
+
+    Whether `partitioned` tables can be followed depends on how changes are captured.
+    """
 
     def __init__(
         self,
@@ -26,16 +35,19 @@ class Tables:
         names: Sequence[str],
         keys: Mapping[str, Sequence[str]],
         used: UsedColumns | None = None,
+        partitioned: bool = True,
     ) -> None:
         self.access = access
         self.names = tuple(names)
-        self._keys = dict(keys)
+        self.keys = dict(keys)
+        self.partitioned = partitioned
         self._used = dict(used or {})
         self._described: Mapping[str, Table] = {}
+        self._unusable: Mapping[str, SourceError] = {}
 
     def narrowed(self, columns: UsedColumns) -> Tables:
         """The same tables, not described yet, of which no other columns than these are wanted."""
-        return Tables(self.access, self.names, self._keys, columns)
+        return Tables(self.access, self.names, self.keys, columns, self.partitioned)
 
     def describe(self) -> dict[str, Table]:
         """The tables as they are now, from here on."""
@@ -60,29 +72,52 @@ class Tables:
             raise
 
     def read(self, connection: Connection) -> dict[str, Table]:
-        found = read_tables(self.access, connection, self.names, self._keys, bool(self._described))
+        """The tables that can be used; SourceError if one cannot that is relied upon.
+
+        That is one that a view uses or that was described before; or if none can be used.
+        """
+        found, unusable = read_tables(
+            self.access, connection, self.names, self.keys, self.partitioned
+        )
+        if self._described:
+            unusable = {n: e for n, e in unusable.items() if not isinstance(e, MissingTableError)}
+        errors = {n: e for n, e in unusable.items() if not isinstance(e, SameTableError)}
+        relied = (e for n, e in errors.items() if n in self._used or n in self._described)
+        if error := next(relied, None if found else next(iter(errors.values()), None)):
+            raise error
         tables = {name: self._narrow(table) for name, table in found.items()}
-        self._described = {**tables, **self._described}
+        self._described, self._unusable = {**tables, **self._described}, unusable
         return tables
 
+    def problems(self) -> list[SourceError]:
+        """Why tables cannot be used, all that there is."""
+        with self.access.connect() as connection:
+            _, unusable = read_tables(
+                self.access, connection, self.names, self.keys, self.partitioned
+            )
+        return [error for error in unusable.values() if not isinstance(error, SameTableError)]
+
     def _narrow(self, table: Table) -> Table:
-        used = self._used.get(table.name)
-        if used is None and table.name in self._described:
-            used = [column.name for column in self._described[table.name].wanted]
+        used = self._used.get(table.relation_name)
+        if used is None and table.relation_name in self._described:
+            used = [column.name for column in self._described[table.relation_name].wanted]
         return table if used is None else replace(table, used=frozenset(used))
 
     def absent(
         self, connection: Connection, tables: Mapping[str, Table]
     ) -> list[tuple[str, str, str]]:
         """Where tables would be that are not there: relation, schema and name."""
-        split = [split_name(name) for name in self.names]
-        missing = [(schema, name) for schema, name in split if name not in tables]
+        missing = [
+            (relation, *split_name(name))
+            for relation, name in zip(called(self.names), self.names, strict=True)
+            if relation not in tables and relation not in self._unusable
+        ]
         if not missing:
             return []
         path = search_path(connection)
         return [
-            (name, place, name)
-            for schema, name in missing
+            (relation, place, name)
+            for relation, schema, name in missing
             for place in ([schema] if schema else path)
         ]
 
@@ -90,14 +125,14 @@ class Tables:
         """The tables with those of the wanted columns that are as they were described."""
         found: dict[str, Table] = {}
         for name, table in tables.items():
-            before = {column.name: column.type for column in self._described[name].wanted}
-            same = (c.name for c in table.wanted if before.get(c.name) == c.type)
+            before = {c.name: (c.type, c.form_name) for c in self._described[name].wanted}
+            same = (c.name for c in table.wanted if before.get(c.name) == (c.type, c.form_name))
             found[name] = replace(table, used=frozenset(same))
         return found
 
     def as_described(self, table: Table) -> Table:
         """The table, if it is as it was described; SourceError if not."""
-        before = self._described[table.name]
+        before = self._described[table.relation_name]
         if before.relational_schema == table.relational_schema:
             return table
         columns = ", ".join(table.by_name)

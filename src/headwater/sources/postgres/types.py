@@ -1,90 +1,25 @@
-"""PostgreSQL's types and Headwater's: how a column's values are read, compared and loaded.
+"""Tables of PostgreSQL and their columns, as the catalog describes them.
 
-Values come as the text that PostgreSQL writes under the settings in `connect`, in the
-log and in answers alike, and one function per type makes them canonical. So a row looks the
-same however it came.
+What a type means is in `meanings`, how values are read in `forms`.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
 from psycopg import sql
 
-from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.values import (
-    BOOL,
-    BYTES,
-    DATE,
-    FLOAT,
-    INT,
-    MAX_DECIMAL_DIGITS,
-    TEXT,
-    TIMESTAMP,
-    TIMESTAMP_TZ,
-    Row,
-    Type,
-    Value,
-    canonical_float,
-    decimal_type,
-)
+from headwater.algebra.schema import Column, Relation, Schema
+from headwater.algebra.values import Row, Type, Value
 from headwater.errors import SourceError
-
-_BPCHAR, _NUMERIC, _FLOAT4 = 1042, 1700, 700
-_TYPES = {
-    16: BOOL,
-    17: BYTES,
-    20: INT,
-    21: INT,
-    23: INT,
-    25: TEXT,
-    _FLOAT4: FLOAT,
-    701: FLOAT,
-    _BPCHAR: TEXT,
-    1043: TEXT,
-    1082: DATE,
-    1114: TIMESTAMP,
-    1184: TIMESTAMP_TZ,
-}
-_SQL_TYPES = {
-    "bool": "boolean",
-    "int": "bigint",
-    "decimal": "numeric",
-    "float": "double precision",
-    "text": "text",
-    "bytes": "bytea",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamp_tz": "timestamptz",
-}
-
-
-def type_of(oid: int, modifier: int) -> Type:
-    """The type that a column's values have here; ValueError says why there is none."""
-    if oid != _NUMERIC:
-        try:
-            return _TYPES[oid]
-        except KeyError:
-            raise ValueError("Headwater has no such type") from None
-    if modifier < 0:
-        raise ValueError("it declares no precision")
-    precision, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
-    if precision > MAX_DECIMAL_DIGITS:
-        raise ValueError(f"it has more than {MAX_DECIMAL_DIGITS} digits")
-    if scale > precision:  # also a negative scale, whose sign bit is set
-        raise ValueError("its scale is outside 0 to its precision")
-    return decimal_type(precision, scale)
+from headwater.sources.postgres.forms import FORMS, Form
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column as the catalog describes it."""
+    """A column as the catalog describes it; `oid` is that of its declared type."""
 
     name: str
     oid: int
@@ -92,42 +27,56 @@ class TableColumn:
     shown_type: str
     collation: int
     type: Type
+    form_name: str = ""
+    """How its values are read, by a key of FORMS; without one as those of `type` are."""
+    equality: str = ""
+    """How our equality of its values differs from the database's, in words."""
+    base_oid: int = 0
+    """The base type of a domain."""
+
+    @property
+    def form(self) -> Form:
+        return FORMS[self.form_name or self.type.name]
+
+    @property
+    def base(self) -> int:
+        """The type that answers say the values have."""
+        return self.base_oid or self.oid
 
     @cached_property
     def read(self) -> Callable[[bytes], Value]:
         """Makes a value's text canonical; ValueError if no value here equals it."""
-        if self.oid == _FLOAT4:
-            return _read_float4
-        if self.oid == _BPCHAR:
-            return _read_padded
-        return _READERS[self.type.name]
-
-    @cached_property
-    def repair(self) -> Callable[[Any], Value] | None:
-        """Makes a value canonical that the driver has read; None where it is already.
-
-        A decimal that is no number has no canonical form; that is looked for elsewhere.
-        """
-        if self.oid == _BPCHAR:
-            return _unpadded
-        if self.oid == _FLOAT4:
-            return _as_float4
-        return _REPAIRS.get(self.type.name)
+        return self.form.read
 
     @property
-    def is_padded(self) -> bool:
-        """Whether spaces at the end of a value mean nothing."""
-        return self.oid == _BPCHAR
+    def is_printed(self) -> bool:
+        """Whether its values are texts here and something else there."""
+        return self.form.text != "" and self.form_name not in ("text", "padded", "")
 
     @property
-    def parameter_type(self) -> sql.SQL:
-        """What a value is passed as when it is compared with this column."""
-        return sql.SQL("bpchar" if self.oid == _BPCHAR else _SQL_TYPES[self.type.name])
+    def described(self) -> Column:
+        printed = self.shown_type if self.is_printed else ""
+        pattern = self.form.pattern.pattern if self.form.pattern else ""
+        return Column(self.name, self.type, printed, self.equality, pattern)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A part of a partitioned table that has rows of its own."""
+
+    oid: int
+    schema: str
+    name: str
+    identity: str
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        return sql.Identifier(self.schema, self.name)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table at the source."""
+    """A table at the source; of a partitioned one `identity` is nobody's."""
 
     oid: int
     schema: str
@@ -137,13 +86,33 @@ class Table:
     key: tuple[str, ...]
     used: frozenset[str] | None = None
     """The columns that anybody wants; None: all."""
-    left_out: tuple[str, ...] = ()
-    """Why columns of the table are not here: sentences."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Columns that cannot be used, and why."""
+    called: str = ""
+    """What the relation is called; without it as the table is."""
+    partitions: tuple[Partition, ...] | None = None
+    """Where the rows of a partitioned table are; None: it is not partitioned."""
 
     @cached_property
     def wanted(self) -> tuple[TableColumn, ...]:
         """The columns that the relation has here."""
         return tuple(c for c in self.columns if self.used is None or c.name in self.used)
+
+    @property
+    def stored(self) -> Sequence[Table | Partition]:
+        """What has rows and an identity of its own."""
+        return [self] if self.partitions is None else self.partitions
+
+    @property
+    def from_clause(self) -> sql.Composable:
+        """The table and nothing that inherits from it; partitions are the table."""
+        if self.partitions is not None:
+            return self.identifier
+        return sql.SQL("ONLY {}").format(self.identifier)
+
+    @property
+    def relation_name(self) -> str:
+        return self.called or self.name
 
     @property
     def label(self) -> str:
@@ -159,11 +128,12 @@ class Table:
 
     @cached_property
     def relational_schema(self) -> Schema:
-        return Schema.of((column.name, column.type) for column in self.wanted)
+        return Schema(tuple(column.described for column in self.wanted))
 
     def relation(self, source: str) -> Relation:
         key = self.key if set(self.key) <= set(self.relational_schema.names) else ()
-        return Relation(f"{source}.{self.name}", source, self.relational_schema, key)
+        name = f"{source}.{self.relation_name}"
+        return Relation(name, source, self.relational_schema, key, self.schema, self.left_out)
 
     @cached_property
     def _readers(self) -> tuple[tuple[int, Callable[[bytes], Value]], ...]:
@@ -205,46 +175,3 @@ class UnreadableError(SourceError):
             "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change "
             "the value at the source, then run 'headwater reload VIEW'.",
         )
-
-
-def _read_float4(text: bytes) -> float:
-    return _as_float4(float(text))
-
-
-def _as_float4(value: float) -> float:
-    """The exact value of the four bytes, as PostgreSQL compares it with eight."""
-    (exact,) = struct.unpack("!f", struct.pack("!f", value))
-    return canonical_float(exact)
-
-
-def _read_padded(text: bytes) -> str:
-    return _unpadded(text.decode())
-
-
-def _unpadded(text: str) -> str:
-    return text.rstrip(" ")
-
-
-def _read_decimal(text: bytes) -> Decimal:
-    value = Decimal(text.decode())
-    if not value.is_finite():
-        raise ValueError("not a number")
-    return value  # at its declared scale already
-
-
-_REPAIRS: dict[str, Callable[[Any], Value]] = {
-    "float": canonical_float,
-    "timestamp_tz": lambda value: value.astimezone(UTC),
-}
-
-_READERS: dict[str, Callable[[bytes], Value]] = {
-    "bool": lambda text: text[:1] == b"t",
-    "int": int,
-    "decimal": _read_decimal,
-    "float": lambda text: canonical_float(float(text)),
-    "text": lambda text: text.decode(),
-    "bytes": lambda text: bytes.fromhex(text[2:].decode()),
-    "date": lambda text: date.fromisoformat(text.decode()),
-    "timestamp": lambda text: datetime.fromisoformat(text.decode()),
-    "timestamp_tz": lambda text: datetime.fromisoformat(text.decode()),
-}

@@ -13,15 +13,17 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.sources.postgres.connect import Access, Connection
+from headwater.sources.postgres.definitions import PRINTED
+from headwater.sources.postgres.meanings import own_meaning
 from headwater.sources.postgres.position import Seen
 from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
-from headwater.sources.postgres.types import Table, type_of
+from headwater.sources.postgres.types import Table
 
 _LOOK = """
 SELECT pg_catalog.pg_current_snapshot()::text,
@@ -30,7 +32,9 @@ SELECT pg_catalog.pg_current_snapshot()::text,
    FROM pg_catalog.pg_publication p WHERE p.pubname = %(publication)s),
   (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
        w.relation, c.oid::int8, c.relfilenode::int8, c.xmin::text::int8,
-       c.relkind = 'r' AND c.relpersistence = 'p',
+       c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT EXISTS (
+         SELECT FROM pg_catalog.pg_partition_tree(c.oid) t JOIN pg_catalog.pg_class p
+           ON p.oid = t.relid AND (p.relkind NOT IN ('r', 'p') OR p.relpersistence <> 'p')),
        (SELECT r.xmin::text::int8 FROM pg_catalog.pg_publication_rel r
         WHERE r.prpubid = p.oid AND r.prrelid = c.oid),
        p.puballtables OR {in_schema} OR EXISTS (
@@ -40,10 +44,17 @@ SELECT pg_catalog.pg_current_snapshot()::text,
                WHERE r.prpubid = p.oid AND r.prrelid = c.oid AND ({narrowed})),
        (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
             a.attname, a.attnum, a.atttypid::int8, a.atttypmod, a.xmin::text::int8,
-            a.attgenerated <> ''))
+            a.attgenerated <> '', {printed}))
         FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-       n.xmin::text::int8))
+       n.xmin::text::int8,
+       (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(i.inhrelid::int8, i.inhparent::int8,
+          i.xmin::text::int8, i.xmin = y.xmin
+            AND i.cmin::text::int8 - y.cmin::text::int8 BETWEEN 0 AND {born}))
+        FROM pg_catalog.pg_partition_tree(c.oid) t
+        JOIN pg_catalog.pg_inherits i ON i.inhrelid = t.relid AND t.relid <> c.oid
+        JOIN pg_catalog.pg_class p ON p.oid = t.relid
+        JOIN pg_catalog.pg_type y ON y.oid = p.reltype WHERE c.relkind = 'p')))
    FROM pg_catalog.pg_publication p,
      unnest(%(relations)s::text[], %(schemas)s::text[], %(names)s::text[])
        AS w(relation, schema, name),
@@ -63,6 +74,9 @@ SELECT EXISTS (
       'AccessExclusiveLock'))
 """
 """Whether a transaction that has not ended may have altered one of some tables."""
+_BORN_COMMANDS = 3
+"""Between making a table's type and making it a partition, where one statement does both. To put
+rows into it in between takes statements of their own, which are counted too."""
 _DOING = "look at the catalog"
 _LIMIT_S = 20
 _PAUSE_S = 0.01
@@ -75,8 +89,16 @@ UNFOLLOWED = "-"
 class SightedColumn:
     attnum: int
     type: str
-    """How its values are read; empty if they cannot be."""
+    """How its values are read, or which type of somebody's they have."""
     xid: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a partition became one: by which transaction, and whether it was made as one, empty."""
+
+    xid: int
+    was_born: bool
 
 
 @dataclass(frozen=True)
@@ -93,12 +115,18 @@ class Sighted:
     is_narrowed: bool
     columns: Mapping[str, SightedColumn]
     schema_xid: int
+    partitions: Mapping[int, Link] = field(default_factory=dict)
 
     def digest(self, wanted: Sequence[str]) -> str:
-        """Which table it is, and a sum of how it is."""
+        """Which table it is, and a sum of how it is, and of its partitions."""
         columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
         text = f"{self.oid} {self.file} {[(n, c.attnum, c.type) for n, c in columns]}"
-        return f"{self.oid}/{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
+        parts = self.sum_of(self.partitions)
+        return f"{self.oid}/{_sum(text)}{parts and '+' + parts}"
+
+    def sum_of(self, partitions: Collection[int]) -> str:
+        """Which partitions these are; empty where there are none."""
+        return _sum(str(sorted(partitions))) if partitions else ""
 
 
 @dataclass(frozen=True)
@@ -196,6 +224,8 @@ class CatalogWatch:
         statement = _LOOK.format(
             in_schema=_IN_SCHEMA if narrows else "false",
             narrowed=_NARROWED if narrows else "false",
+            born=_BORN_COMMANDS,
+            printed=PRINTED,
         )
         with self._access.errors(_DOING):
             row = connection.execute(statement.encode(), self._wanted).fetchone()
@@ -274,6 +304,7 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
         reason = f"another table is called {name} now"
         yield Gap({name: None}, reason, _named_by(seen, table))
     elif digest != before:
+        yield from _partition_gaps(name, seen, before, table)
         yield from _column_gaps(name, seen, table, wanted)
 
 
@@ -288,6 +319,21 @@ def _named_by(seen: Seen, table: Sighted) -> int | None:
     return table.xid if is_told else None
 
 
+def _partition_gaps(name: str, seen: Seen, before: str, table: Sighted) -> Iterator[Gap]:
+    """Rows come and go with partitions that are attached, detached or dropped; the log is silent.
+
+    One that was made as a partition was empty, and what came into it later is in the log.
+    """
+    reason = f"partitions of {name} were attached, detached or dropped, and rows with them"
+    kept = [oid for oid, link in table.partitions.items() if seen.snapshot.includes(link.xid)]
+    if table.sum_of(kept) != before.partition("+")[2]:
+        yield Gap({name: None}, reason, None)
+        return
+    added = [link for oid, link in table.partitions.items() if oid not in kept]
+    if attached := [link.xid for link in added if not link.was_born]:
+        yield Gap({name: None}, reason, max(attached))
+
+
 def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -> Iterator[Gap]:
     gone = frozenset(wanted) - table.columns.keys()
     if gone:
@@ -300,7 +346,10 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
             written[found.xid].add(column)
     for xid, columns in sorted(written.items()):
         shown = ", ".join(sorted(columns))
-        reason = f"the table {name} was altered: its column {shown} was made anew or rewritten"
+        reason = (
+            f"the table {name} was altered: its column {shown} was made anew or rewritten, or its "
+            "type was altered"
+        )
         yield Gap({name: frozenset(columns)}, reason, xid)
 
 
@@ -318,7 +367,8 @@ def _problem(table: Sighted | None) -> str:
 
 
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
-    _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns, schema_xid = found
+    _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns, *rest = found
+    schema_xid, partitions = rest
     return Sighted(
         oid,
         file,
@@ -328,19 +378,33 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
         is_included,
         is_narrowed,
         {
-            name: SightedColumn(attnum, _type_name(kind, modifier), _full(written, snapshot))
-            for name, attnum, kind, modifier, written, is_generated in columns or ()
+            name: _column(snapshot, attnum, kind, modifier, written, printed)
+            for name, attnum, kind, modifier, written, is_generated, printed in columns or ()
             if not is_generated
         },
         _full(schema_xid, snapshot),
+        {part: Link(_full(written, snapshot), born) for part, _, written, born in partitions or ()},
     )
+
+
+def _column(
+    snapshot: XidSnapshot, attnum: int, oid: int, modifier: int, xid: int, printed: Sequence[Any]
+) -> SightedColumn:
+    kind, xids = _type_name(oid, modifier), [xid]
+    if printed:
+        kind, xids = f"{kind} {printed[0]}", [xid, *(printed[1] or ())]
+    return SightedColumn(attnum, kind, max(_full(each, snapshot) for each in xids))
 
 
 def _type_name(oid: int, modifier: int) -> str:
     try:
-        return str(type_of(oid, modifier))
+        return str(own_meaning(oid, modifier).type)
     except ValueError:
-        return ""
+        return f"{oid} {modifier}"
+
+
+def _sum(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
 
 
 def _full(xid: int, snapshot: XidSnapshot) -> int:

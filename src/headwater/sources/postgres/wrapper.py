@@ -19,20 +19,22 @@ from typing import Any, NoReturn
 
 import psycopg
 from psycopg import pq, sql
+from psycopg.types.string import TextLoader
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import Row
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Lift, Reply
-from headwater.sources.fetch import Fetch, Keys, Ref, answer_query
+from headwater.sources.fetch import Fetch, answer_query
 from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.columnar import MANY, copy_out, is_readable, rows_of_csv
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import MarkedLog, lock_statement, still_named
-from headwater.sources.postgres.planned import PLANNED, check_planned
+from headwater.sources.postgres.planned import PLANNED, check_planned, planned_tables
 from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.statements import build_statement, pushes
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ {}; {}EXECUTE headwater_begin"
@@ -44,22 +46,16 @@ PREPARE headwater_begin AS SELECT pg_catalog.pg_current_snapshot()::text || ' ' 
   FROM pg_catalog.pg_attribute WHERE attrelid = ANY({tables}) AND attnum > 0), 0)
   || ' ' || {seal} || ' ' || {planned} || ' ' || (
   SELECT count(*) FROM unnest({tables}, {schemas}::text[], {names}::text[]) AS w(oid, schema, name)
-  JOIN pg_catalog.pg_class c ON c.oid = w.oid AND c.relname = w.name AND c.relkind = 'r'
+  JOIN pg_catalog.pg_class c ON c.oid = w.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = w.schema)
-""".replace("{planned}", PLANNED)
+"""
 """A question's snapshot, and numbers that change whenever a column of the tables does, or what is
 evaluated to plan a question about them; the last is how many have the names that they had."""
-_PREPARE_PLANNED = f"PREPARE headwater_planned AS SELECT {PLANNED}"
+_PREPARE_PLANNED = "PREPARE headwater_planned AS SELECT {planned}"
 _PLANNING = "SET random_page_cost = 1.1"
 """Questions look rows up by key. With the default, meant for disks that seek, the server would
 read all of a large table for some thousand keys, and a question would cost more as it grows."""
-_ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
 _DOING = "answer a question"
-
-
-def pushes(operator: str, kind: Type) -> bool:
-    """Equality always finds at least what ours does; order only where it is the same."""
-    return operator == "=" or kind.name in _ORDERED
 
 
 @dataclass(frozen=True)
@@ -83,8 +79,9 @@ def baseline(
         "seal": sql.SQL("'-'" if log is None else log.seal),
     }
     with access.errors(_DOING):
+        parts["planned"] = sql.SQL(PLANNED).format(tables=planned_tables(tables))
         connection.execute(sql.SQL(_PREPARE).format(**parts))
-        connection.execute(sql.SQL(_PREPARE_PLANNED).format(tables=parts["tables"]))
+        connection.execute(sql.SQL(_PREPARE_PLANNED).format(planned=parts["planned"]))
         row = connection.execute(b"EXECUTE headwater_begin").fetchone()
     assert row is not None
     found = str(row[0]).partition(" ")[2]
@@ -182,7 +179,10 @@ class PostgresWrapper:
                 found = self._copied(statement, parameters, columns, fetch.schema)
                 if found is not None:
                     return found
-            cursor = self._connection.execute(statement, parameters)
+            cursor = self._connection.cursor()
+            for column in (column for _, column in columns if column.form.is_loaded_as_text):
+                cursor.adapters.register_loader(column.base, TextLoader)
+            cursor.execute(statement, parameters)
             if not columns:
                 return Rows(fetch.schema, {(): int((cursor.fetchone() or (0,))[0])})
             return Rows(fetch.schema, Counter(_canonical(cursor, columns)))
@@ -262,113 +262,11 @@ def _is_large(fetch: Fetch) -> bool:
     return all(len(keys.values) >= MANY for keys in fetch.keys)
 
 
-@dataclass(frozen=True)
-class _Places:
-    """The tables of a statement, under names of its own: a view's aliases may be too long."""
-
-    tables: Mapping[str, Table]
-
-    def column(self, ref: Ref) -> TableColumn:
-        return self.tables[ref.alias].by_name[ref.column]
-
-    def named(self, ref: Ref) -> sql.Identifier:
-        return _quoted(f"t{list(self.tables).index(ref.alias)}", ref.column)
-
-    def listed(self) -> sql.Composed:
-        return sql.SQL(", ").join(
-            sql.SQL("ONLY {} AS {}").format(
-                _quoted(table.schema, table.name), sql.Identifier(f"t{at}")
-            )
-            for at, table in enumerate(self.tables.values())
-        )
-
-
-def build_statement(fetch: Fetch, tables: Mapping[str, Table]) -> tuple[sql.Composed, list[object]]:
-    """The SELECT for a fetch: names quoted, values as parameters."""
-    places = _Places(tables)
-    parameters: list[object] = []
-    conditions = [_join(places, *join) for join in fetch.joins]
-    for ref, operator, value in fetch.filters:
-        conditions.append(
-            sql.SQL("{} {} %s::{}").format(
-                places.named(ref),
-                sql.SQL(_operator(operator)),
-                places.column(ref).parameter_type,
-            )
-        )
-        parameters.append(value if _storable(value) else None)  # equal to nothing
-    for keys in fetch.keys:
-        conditions.append(_among(places, keys))
-        rows = _storable_rows(keys)
-        parameters.extend(
-            _array([row[at] for row in rows], keys.columns[at].type)
-            for at in range(len(keys.columns))
-        )
-    shown = sql.SQL(", ").join(map(places.named, fetch.columns))
-    statement = sql.SQL("SELECT {} FROM {}").format(
-        shown if fetch.columns else sql.SQL("count(*)"), places.listed()
-    )
-    if conditions:
-        statement += sql.SQL(" WHERE ") + sql.SQL(" AND ").join(conditions)
-    return statement, parameters
-
-
-def _join(places: _Places, a: Ref, operator: str, b: Ref) -> sql.Composed:
-    left: sql.Composable = places.named(a)
-    right: sql.Composable = places.named(b)
-    if places.column(a).collation != places.column(b).collation:
-        # Two collations cannot be compared under either; bytes can, and that is our equality.
-        left = sql.SQL('{} COLLATE "C"').format(left)
-        right = sql.SQL('{} COLLATE "C"').format(right)
-    return sql.SQL("{} {} {}").format(left, sql.SQL(_operator(operator)), right)
-
-
-def _among(places: _Places, keys: Keys) -> sql.Composed:
-    kinds = [places.column(ref).parameter_type for ref in keys.columns]
-    if len(kinds) == 1:
-        return sql.SQL("{} = ANY(%s::{}[])").format(places.named(keys.columns[0]), kinds[0])
-    return sql.SQL("({}) IN (SELECT * FROM unnest({}))").format(
-        sql.SQL(", ").join(map(places.named, keys.columns)),
-        sql.SQL(", ").join(sql.SQL("%s::{}[]").format(kind) for kind in kinds),
-    )
-
-
-def _quoted(*names: str) -> sql.Identifier:
-    """Names for a statement that has parameters, where a percent sign must be doubled."""
-    return sql.Identifier(*(name.replace("%", "%%") for name in names))
-
-
-def _operator(operator: str) -> str:
-    assert operator in ("=", "<", "<=", ">", ">=")
-    return operator
-
-
-def _array(values: list[Value], kind: Type) -> object:
-    """An array as a parameter: of whole numbers as text, which takes the driver long to make."""
-    return "{" + ",".join(map(str, values)) + "}" if kind.name == "int" else values
-
-
-def _storable_rows(keys: Keys) -> Sequence[Row]:
-    if all(ref.type.name == "int" for ref in keys.columns):
-        return keys.values
-    return [row for row in keys.values if all(map(_storable, row))]
-
-
-def _storable(value: Value) -> bool:
-    """Whether PostgreSQL could hold a value at all; a text with a zero byte it cannot."""
-    if not isinstance(value, str):
-        return True
-    try:
-        return b"\0" not in value.encode()
-    except UnicodeEncodeError:
-        return False
-
-
 def _canonical(
     cursor: psycopg.Cursor[Any], columns: Sequence[tuple[Table, TableColumn]]
 ) -> Iterable[Row]:
     """The rows that were found; values are read by the driver, where it reads them as we do."""
-    repairs = [(at, c.repair) for at, (_, c) in enumerate(columns) if c.repair is not None]
+    repairs = [(at, r) for at, (_, c) in enumerate(columns) if (r := c.form.repair) is not None]
     decimals = [at for at, (_, c) in enumerate(columns) if c.type.name == "decimal"]
     try:
         rows: list[Row] = cursor.fetchall()

@@ -50,11 +50,14 @@ class SqliteSettings(SourceSettings):
     def position_text(self, position: Position) -> str:
         return str(position.get("seq", ""))
 
+    def written(self, within: str, name: str) -> str:
+        return str(name)
+
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.relations)
+        return tuple(self.listed)
 
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         from headwater.sources.sqlite.source import SqliteSource
 
-        return SqliteSource(name, project / self.path, self.relations, self.keys, owner=owner)
+        return SqliteSource(name, project / self.path, self.listed, self.keys, owner=owner)

@@ -35,7 +35,9 @@ from headwater.sources.contract import (
     Wrapper,
     as_it_is,
 )
+from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.sqlite.catalog import Access
+from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
 from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
@@ -181,6 +183,17 @@ class SqliteAnswers:
 
     def relations(self) -> Mapping[str, Relation]:
         return {name: table.relation for name, table in self.tables.now().items()}
+
+    def discover(self) -> Sequence[DiscoveredTable]:
+        with self.tables.connected() as connection:
+            return list(discover(self.tables.access, connection, self.tables.keys))
+
+    def problems(self) -> Sequence[SourceError]:
+        try:
+            self.relations()
+        except SourceError as error:
+            return [error]
+        return ()
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         with self.tables.reading() as (connection, tables):

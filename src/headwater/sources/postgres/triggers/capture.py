@@ -24,6 +24,7 @@ class TriggerCapture(PostgresCapture):
     """Polls a log that triggers write; the schema that it is in is called as a slot would be."""
 
     limits: ClassVar[str] = MERGED
+    follows_partitioned: ClassVar[bool] = False
 
     @property
     def installation(self) -> TriggerInstallation:
@@ -79,6 +80,8 @@ class TriggerCapture(PostgresCapture):
             raise self.captured_otherwise()
         with self.tables.keeping() as (connection, tables):
             absent = self.tables.absent(connection, tables)
-            gone = (Table(0, schema, name, "", (), ()) for _, schema, name in absent)
+            gone = (
+                Table(0, schema, name, "", (), (), called=called) for called, schema, name in absent
+            )
             watched = [*tables.values(), *gone]
             return TriggerMonitor(self.installation, connection, watched, after, self.watch_s)

@@ -48,13 +48,13 @@ class Watched:
     @cached_property
     def columns(self) -> dict[str, TableColumn]:
         """Those that are used and can be read, in the table's own order."""
-        found = {} if self.seen is None else columns_of(self.seen)
+        found = {} if self.seen is None else columns_of(self.seen, self.table)
         return {name: column for name, column in found.items() if name in self.used}
 
 
 def watched(table: Table, seen: Seen | None) -> Watched:
     """Columns that are used may have gone since the table was last seen."""
-    every = {*table.by_name, *(columns_of(seen) if seen else ())}
+    every = {*table.by_name, *(columns_of(seen, table) if seen else ())}
     return Watched(table, frozenset(every if table.used is None else table.used), seen)
 
 

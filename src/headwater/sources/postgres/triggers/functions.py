@@ -10,7 +10,8 @@ So TRUNCATE, which shows no rows, is a gap.
 
 They never fail because a column was dropped or altered: each value that is left is logged, a
 lost one as NULL, and the watch over the catalog says which columns still mean something.
-Rows whose logged columns stay as they are leave no trace.
+Rows whose logged columns stay as they are leave no trace. A composite value with a NULL in it is
+neither NULL nor NOT NULL, but distinct from NULL.
 
 Bodies are literals and names identifiers, both quoted by the driver.
 """
@@ -28,7 +29,8 @@ from headwater.sources.postgres.types import Table
 VERSION = 2
 _SETTINGS = """
 SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO' SET TimeZone = 'UTC'
-SET bytea_output = 'hex' SET extra_float_digits = 3 SET row_security = off
+SET IntervalStyle = 'postgres' SET lc_monetary = 'C' SET bytea_output = 'hex'
+SET extra_float_digits = 3 SET row_security = off
 SET constraint_exclusion = off
 """
 _CREATE = """
@@ -64,7 +66,7 @@ BEGIN
   FOREACH name IN ARRAY names LOOP
     BEGIN
       EXECUTE pg_catalog.format(
-        'SELECT CASE WHEN %1$I IS NOT NULL THEN pg_catalog.format(''%%s'', %1$I) END'
+        'SELECT CASE WHEN %1$I IS DISTINCT FROM NULL THEN pg_catalog.format(''%%s'', %1$I) END'
         ' FROM (SELECT ($1).*) AS %2$I',
         name, CASE name WHEN 't' THEN 'u' ELSE 't' END) INTO value USING whole;
     EXCEPTION WHEN undefined_column THEN value := NULL;
@@ -165,7 +167,10 @@ def create_values_left(schema: str) -> list[sql.Composed]:
 
 
 def _values(row: str, columns: tuple[str, ...]) -> sql.Composed:
-    value = "CASE WHEN {row}.{name} IS NOT NULL THEN pg_catalog.format('%s', {row}.{name}) END"
+    value = (
+        "CASE WHEN {row}.{name} IS DISTINCT FROM NULL "
+        "THEN pg_catalog.format('%s', {row}.{name}) END"
+    )
     return array(
         sql.SQL(value).format(row=sql.SQL(row), name=sql.Identifier(name)) for name in columns
     )

@@ -275,7 +275,7 @@ class TriggerMonitor:
             )
 
     def _full_name(self, of: Watched) -> str:
-        return f"{self._source}.{of.table.name}"
+        return f"{self._source}.{of.table.relation_name}"
 
     def _gap(self, known: Watched, seen: Seen | None) -> Gap | None:
         if seen is not None and not bodies_of(seen) <= self._bodies:

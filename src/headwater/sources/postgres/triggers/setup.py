@@ -134,10 +134,10 @@ class State:
     """By the quoted name of a table: what is logged of it, and how it was acknowledged; None
     where the relation was another table before."""
 
-    def others(self, table: Table) -> list[str]:
-        """The tables elsewhere that were followed under the same name."""
-        ending = "." + sql.Identifier(table.name).as_string(None)
-        return [name for name in self.tables if name.endswith(ending) and name != quoted(table)]
+    def others(self, table: Table, tables: Iterable[Table]) -> list[str]:
+        """The tables elsewhere that were followed under the same name, and are no more."""
+        ending, here = "." + sql.Identifier(table.name).as_string(None), set(map(quoted, tables))
+        return [name for name in self.tables if name.endswith(ending) and name not in here]
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,8 @@ class TriggerInstallation:
             steps.append([part.as_string(None) for part in create_values_left(self.name)])
         for table in tables:
             here = seen[table.schema, table.name]
-            steps.append(self._watching(table, here, functions, state))
+            others = state.others(table, tables) if state else []
+            steps.append(self._watching(table, here, functions, state, others))
         return [step for step in steps if step]
 
     def _creating(self) -> list[str]:
@@ -384,10 +385,14 @@ class TriggerInstallation:
         return [part.as_string(None) for part in (*made, *create_values_left(self.name))]
 
     def _watching(
-        self, table: Table, seen: Seen, functions: dict[str, str], state: State | None
+        self,
+        table: Table,
+        seen: Seen,
+        functions: dict[str, str],
+        state: State | None,
+        others: Sequence[str],
     ) -> list[str]:
         known, _ = (state and state.tables.get(quoted(table))) or (None, None)
-        others = state.others(table) if state else []
         logging = Logging(self.name, table)
         statements: list[sql.Composed] = []
         for name, body in logging.bodies.items():

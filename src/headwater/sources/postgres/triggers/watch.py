@@ -23,7 +23,9 @@ from typing import Any
 from psycopg import sql
 
 from headwater.sources.postgres.connect import Connection
-from headwater.sources.postgres.types import Table, TableColumn, type_of
+from headwater.sources.postgres.definitions import PRINTED
+from headwater.sources.postgres.meanings import own_meaning
+from headwater.sources.postgres.types import Table, TableColumn
 
 SEEN = """
 pg_catalog.jsonb_build_object(
@@ -31,7 +33,7 @@ pg_catalog.jsonb_build_object(
   'is_logged', c.relpersistence OPERATOR(pg_catalog.=) 'p',
   'crashed', pg_catalog.date_part('epoch', pg_catalog.pg_stat_get_bgwriter_stat_reset_time()),
   'columns', (SELECT pg_catalog.jsonb_object_agg(a.attname, pg_catalog.jsonb_build_array(
-      a.attnum, a.atttypid::pg_catalog.int8, a.atttypmod, a.xmin::pg_catalog.text))
+      a.attnum, a.atttypid::pg_catalog.int8, a.atttypmod, a.xmin::pg_catalog.text, {printed}))
     FROM pg_catalog.pg_attribute a
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
   'triggers', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(
@@ -41,6 +43,7 @@ pg_catalog.jsonb_build_object(
     JOIN pg_catalog.pg_namespace s ON s.oid = p.pronamespace
     WHERE t.tgrelid = c.oid AND s.nspname = {schema}))
 """
+SEEN = SEEN.replace("{printed}", PRINTED)
 """A table `c` of the catalog as the watch sees it."""
 _READ = """
 SELECT w.schema, w.name, {seen}
@@ -107,16 +110,20 @@ def find_gap(
     return Gap(changed, f"of the table {label} these columns were altered or are gone: {names}")
 
 
-def columns_of(seen: Seen) -> dict[str, TableColumn]:
+def columns_of(seen: Seen, table: Table) -> dict[str, TableColumn]:
     """The columns that can be read, as the catalog described them."""
     found = {}
     columns = (seen["columns"] or {}).items()
-    for name, (_, oid, modifier, _) in sorted(columns, key=lambda item: item[1][0]):
+    for name, (_, oid, modifier, *_) in sorted(columns, key=lambda item: item[1][0]):
+        known = table.by_name.get(name)
+        if known is not None and (known.oid, known.modifier) == (oid, modifier):
+            found[name] = known
+            continue
         try:
-            kind = type_of(oid, modifier)
+            meaning = own_meaning(oid, modifier)
         except ValueError:
             continue
-        found[name] = TableColumn(name, oid, modifier, "", 0, kind)
+        found[name] = TableColumn(name, oid, modifier, "", 0, meaning.type, meaning.form)
     return found
 
 
@@ -147,5 +154,7 @@ def _is_changed(name: str, before: Seen, now: Seen) -> bool:
     was, is_now = ((seen["columns"] or {}).get(name) for seen in (before, now))
     if was is None or is_now is None:
         return was is not is_now
+    if was[4:] and is_now[4:] and was[4] != is_now[4]:
+        return True
     rewritten = was[3] != is_now[3] and before["file"] != now["file"]
     return bool(was[:3] != is_now[:3] or rewritten)

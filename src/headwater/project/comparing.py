@@ -1,0 +1,44 @@
+"""What a view compares that its source would compare differently, in sentences.
+
+A value that Headwater has no type for is the text that its database prints. Texts may differ
+where the database takes the values for equal, and the other way round. Also a constant may be
+written as no value ever is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, walk
+from headwater.algebra.schema import Column
+from headwater.algebra.views import Join, View
+
+_EQUALITIES = ("=", "<>", "<=>")
+
+
+def cautions_of(view: View) -> tuple[str, ...]:
+    """What somebody should know about the comparisons of a view, each once."""
+    told = (f"View {view.name} {text}" for join in view.joins for text in _told(join))
+    return tuple(dict.fromkeys(told))
+
+
+def _told(join: Join) -> Iterator[str]:
+    columns = {c.name: c for each in join.occurrences for c in each.schema.columns}
+    for node in (node for part in (*join.condition, *join.outputs) for node in walk(part)):
+        if isinstance(node, Call) and node.operator in _EQUALITIES:
+            for at, argument in enumerate(node.arguments):
+                if isinstance(argument, ColumnRef):
+                    yield from _compared(columns[argument.name], node.arguments[1 - at])
+
+
+def _compared(column: Column, other: Expression) -> Iterator[str]:
+    shown = f"{column.name} ({column.printed or column.type})"
+    if column.equality:
+        yield f"compares {shown}: {column.equality}."
+    text = other.value if isinstance(other, Literal) else None
+    if column.pattern and isinstance(text, str) and not re.fullmatch(column.pattern, text):
+        yield (
+            f"compares {shown} with '{text}', and no value is written like that here: write it as "
+            "the database prints it."
+        )

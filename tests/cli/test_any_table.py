@@ -1,0 +1,206 @@
+"""The worked example of docs/types.md, and projects whose settings list no tables."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headwater.errors import SourceError
+from tests.cli.commands import headwater, quick
+from tests.sources.postgres_harness import PostgresHarness
+
+PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")
+SCHEMA, *VIEWS = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+(SETTINGS,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+FILLED = """
+INSERT INTO customers (id, email, plan, tags)
+VALUES ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'a@x.org', '30 days', '{x,"y z"}'),
+       ('b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'b@x.org', '1 year', '{}');
+INSERT INTO orders (customer_id, status, shipping, discount, placed_at)
+SELECT id, 'paid', ROW('Main', NULL, '12345')::address, 1.50, '2024-05-01 00:00+00'
+FROM customers ORDER BY email;
+INSERT INTO sales."Order Lines"
+VALUES (1, 1, 'abc', 9.990, 3, '{"b": 1, "a": 2.0}'), (2, 1, 'x', 100, 1, NULL);
+INSERT INTO sales.orders VALUES (1, 'old'), (3, 'older');
+INSERT INTO events
+VALUES (1, '2024-03-01 00:00+00', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"k": 1}');
+"""
+CHANGED = """
+UPDATE orders SET status = 'shipped', discount = 2 WHERE id = 1;
+UPDATE customers SET plan = '720:00:00', tags = tags || '{new}' WHERE email = 'a@x.org';
+UPDATE orders SET status = 'cancelled' WHERE id = 2;
+UPDATE events SET at = '2025-07-01 00:00+00' WHERE id = 1;
+INSERT INTO events VALUES
+  (3, '2025-03-02 00:00+00', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', NULL);
+"""
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresHarness]:
+    harness = PostgresHarness()
+    monkeypatch.setenv("APP_DSN", harness.dsn)
+    execute(harness, SCHEMA)
+    yield harness
+    harness.close()
+
+
+def execute(harness: PostgresHarness, statements: str) -> None:
+    with psycopg.connect(harness.dsn, autocommit=True) as connection:
+        connection.execute(statements.encode())
+
+
+def make_project(folder: Path, views: list[str], settings: str = SETTINGS) -> Path:
+    (folder / "views").mkdir(parents=True)
+    (folder / "headwater.toml").write_text(settings, encoding="utf-8")
+    for at, view in enumerate(views):
+        (folder / "views" / f"v{at}.sql").write_text(view, encoding="utf-8")
+    return folder
+
+
+def objects(*arguments: str) -> list[dict[str, object]]:
+    done = quick(*arguments, "--json")
+    assert done.code == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def rows(project: Path, query: str) -> list[dict[str, object]]:
+    return objects("sql", query, "-p", str(project))
+
+
+def test_the_example_of_the_page_is_followed(database: PostgresHarness, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", VIEWS)
+    execute(database, FILLED)
+    for command in (["check"], ["setup", "app"], ["run", "--once"]):
+        done = headwater(*command, "-p", str(project))
+        assert done.code == 0, done.err
+    execute(database, CHANGED)
+    assert headwater("run", "--once", "-p", str(project)).code == 0
+    for view in ("order_lines", "customer_events"):
+        done = headwater("verify", view, "-p", str(project))
+        assert done.code == 0, done.err
+    (found,) = rows(project, "SELECT * FROM order_lines")
+    assert list(map(str, found.values()))[-4:] == [
+        "a@x.org",
+        "abc",
+        '{"a": 2.0, "b": 1}',
+        "29.9700",
+    ]
+    assert (found["id"], found["status"], found["shipping"]) == (1, "shipped", "(Main,,12345)")
+    assert [r["legacy"] for r in rows(project, "SELECT * FROM customer_events ORDER BY id")] == [
+        "old",
+        "older",
+    ]
+
+
+def test_tables_shows_all_that_there_is_and_what_cannot_be_used(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path / "p", [])
+    found = {str(table["table"]): table for table in objects("tables", "app", "-p", str(project))}
+    assert set(found) == {
+        "public.customers",
+        "public.events",
+        "public.orders",
+        "public.paid",
+        "public.sessions",
+        'sales."Order Lines"',
+        "sales.orders",
+    }
+    assert "is a view" in str(found["public.paid"]["problem"])
+    assert "unlogged" in str(found["public.sessions"]["problem"])
+    assert found["public.events"]["key"] == ["id", "at"]
+    customers = {c["name"]: c for c in found["public.customers"]["columns"]}  # type: ignore[attr-defined]
+    assert (customers["id"]["declared"], customers["id"]["type"]) == ("uuid", "text")
+    assert customers["search"]["type"] is None
+    assert "to_tsvector" in customers["search"]["remark"]
+    shown = quick("tables", "app", "-p", str(project))
+    assert "public.customers: key (id)" in shown.out
+
+
+def test_check_tells_what_is_compared_in_another_way(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    view = """CREATE MATERIALIZED VIEW v AS SELECT c.id FROM app.customers c
+    WHERE c.profile = '{}' AND c.id = 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'"""
+    project = make_project(tmp_path / "p", [view])
+    (found,) = [each for each in objects("check", "-p", str(project)) if "view" in each]
+    told = str(found["cautions"])
+    assert "View v compares c.profile (jsonb): numbers in it" in told
+    assert "compares c.id (uuid) with 'A0EEBC99" in told
+
+
+def test_order_and_arithmetic_of_what_is_a_text_only_here_are_refused_with_a_remedy(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    views = [
+        "CREATE MATERIALIZED VIEW a AS SELECT id FROM app.customers WHERE plan > '1 day'",
+        "CREATE MATERIALIZED VIEW b AS SELECT id FROM app.orders WHERE discount * 2 = 3",
+        "CREATE MATERIALIZED VIEW c AS SELECT id FROM app.customers WHERE id BETWEEN 'a' AND 'b'",
+        "CREATE MATERIALIZED VIEW d AS SELECT id FROM app.orders "
+        "WHERE CAST(discount AS DECIMAL(9,2)) > 1 AND CAST(status AS STRING) < 'p'",
+    ]
+    done = quick("check", "-p", str(make_project(tmp_path / "p", views)))
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 3
+    for name, kind in (("plan", "interval"), ("discount", "numeric"), ("id", "uuid")):
+        assert f"{name} is of type {kind} at its source and a text here" in done.err
+
+
+def test_patterns_say_which_tables_views_may_name(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    settings = SETTINGS + 'relations = ["sales.*", "customers"]\n'
+    views = [
+        "CREATE MATERIALIZED VIEW a AS SELECT id FROM app.sales.orders",
+        'CREATE MATERIALIZED VIEW b AS SELECT sku FROM app."Order Lines"',
+    ]
+    project = make_project(tmp_path / "p", views, settings)
+    (found,) = [each for each in objects("check", "-p", str(project)) if "source" in each]
+    assert set(found["relations"]) == {"orders", "Order Lines", "customers"}  # type: ignore[call-overload]
+    outside = "CREATE MATERIALIZED VIEW c AS SELECT id FROM app.public.events"
+    (project / "views" / "v2.sql").write_text(outside, encoding="utf-8")
+    done = quick("check", "-p", str(project))
+    assert done.code == 2
+    assert "there is no relation app.public.events" in done.err
+
+
+def test_init_starts_a_project_from_a_database_without_its_password(
+    database: PostgresHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "made"
+    dsn = f"{database.dsn} password=sesame"
+    done = quick("init", str(folder), "--from", dsn, "--json")
+    assert done.code == 0, done.err
+    made = json.loads(done.out)
+    for file in made["files"]:
+        assert "sesame" not in (folder / file).read_text(encoding="utf-8")
+    monkeypatch.setenv(made["variable"], dsn)
+    done = quick("check", "-p", str(folder))
+    assert done.code == 0, done.err
+
+
+def test_init_starts_a_project_from_a_sqlite_file(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total DECIMAL(10,2))")
+        connection.execute("CREATE VIEW v AS SELECT 1")
+    done = quick("init", str(tmp_path / "p"), "--from", str(tmp_path / "shop.db"))
+    assert done.code == 0, done.err
+    assert quick("check", "-p", str(tmp_path / "p")).code == 0
+    tables = objects("tables", "shop", "-p", str(tmp_path / "p"))
+    assert [(t["table"], t["key"], bool(t["problem"])) for t in tables] == [
+        ("orders", ["id"], False),
+        ("v", [], True),
+    ]
+
+
+def test_setup_says_that_no_view_names_a_table_yet(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    with pytest.raises(SourceError, match="no view names a table of it"):
+        quick("setup", "app", "-p", str(make_project(tmp_path / "p", [])))

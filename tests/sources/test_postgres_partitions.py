@@ -1,0 +1,178 @@
+"""Partitioned tables of PostgreSQL: followed by their root, while partitions come and go."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.algebra.values import Row
+from headwater.embedded.postgres import shared_server
+from headwater.errors import SourceError
+from headwater.sources.contract import Broken, Committed, Logged, Monitor
+from headwater.sources.postgres.source import PostgresSource
+from tests.sources.harness import local
+from tests.sources.postgres_harness import PostgresHarness, PostgresWriter
+from tests.sources.postgres_tools import answered, committed, loaded, whole
+
+MADE = """
+CREATE TABLE e (id int, at int, note text, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
+CREATE TABLE e0 PARTITION OF e FOR VALUES FROM (0) TO (10);
+CREATE TABLE e1 (note text, gone int, at int NOT NULL, id int NOT NULL);
+ALTER TABLE e1 DROP COLUMN gone;
+ALTER TABLE e ATTACH PARTITION e1 FOR VALUES FROM (10) TO (20);
+CREATE TABLE deep PARTITION OF e FOR VALUES FROM (20) TO (40) PARTITION BY RANGE (at);
+CREATE TABLE e2 PARTITION OF deep FOR VALUES FROM (20) TO (30);
+INSERT INTO e SELECT n, n, 'x' || n FROM generate_series(0, 29) n;
+"""
+
+
+@pytest.fixture(params=[16, 18])
+def harness(request: pytest.FixtureRequest) -> Iterator[PostgresHarness]:
+    harness = PostgresHarness(shared_server(request.param))
+    harness.writer().execute(MADE)
+    yield harness
+    harness.close()
+
+
+def rows_of(writer: PostgresWriter) -> Counter[Row]:
+    return Counter(writer.connection.execute("SELECT id, at, note FROM e").fetchall())
+
+
+def load_all(source: PostgresSource) -> Counter[Row]:
+    load = source.open_load(["e"], 3)
+    try:
+        return loaded(load, "e", source.relations()["e"].schema)
+    finally:
+        load.close()
+
+
+def read_until(monitor: Monitor, wanted: type[Logged], count: int = 1) -> list[Logged]:
+    logged: list[Logged] = []
+    deadline = time.monotonic() + 60
+    while sum(isinstance(item, wanted) for item in logged) < count:
+        assert time.monotonic() < deadline, logged
+        logged += monitor.read(0.2)
+    return logged
+
+
+def follow(state: Counter[Row], logged: list[Logged]) -> None:
+    for item in committed(logged):
+        for row, count in local(item.transaction)["e"].items():
+            state[row] += count
+
+
+def test_a_partitioned_table_is_loaded_asked_and_followed_as_one(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"])
+    source.setup()
+    assert source.setup_statements() == []
+    state = load_all(source)
+    assert state == rows_of(writer)
+    assert answered(source, whole(source.relations(), "e")) == [dict(state)]
+    monitor = source.open_monitor(None)
+    writer.execute("UPDATE e SET note = 'all'")
+    writer.execute("UPDATE e SET at = at + 10 WHERE id = 5")
+    with writer.transaction():
+        writer.execute("DELETE FROM e WHERE id % 2 = 0")
+        writer.execute("INSERT INTO e VALUES (100, 25, NULL)")
+    follow(state, read_until(monitor, Committed, 3))
+    assert +state == rows_of(writer)
+    monitor.close()
+
+
+def test_a_new_partition_is_followed_without_a_gap(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"])
+    source.setup()
+    state = load_all(source)
+    monitor = source.open_monitor(None)
+    with writer.transaction():
+        writer.execute("CREATE TABLE e3 PARTITION OF deep FOR VALUES FROM (30) TO (40)")
+        writer.execute("ALTER TABLE e3 REPLICA IDENTITY FULL")
+        writer.execute("INSERT INTO e VALUES (31, 31, 'new')")
+    writer.execute("UPDATE e SET note = 'newer' WHERE id = 31")
+    writer.execute("UPDATE e SET at = 32 WHERE id = 1")
+    logged = read_until(monitor, Committed, 3)
+    logged += [*monitor.read(0.2)]
+    assert not [item for item in logged if isinstance(item, Broken)]
+    follow(state, logged)
+    assert +state == rows_of(writer)
+    monitor.close()
+
+
+def test_changes_in_a_new_partition_without_whole_old_rows_are_a_gap(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("CREATE TABLE e3 PARTITION OF e FOR VALUES FROM (40) TO (50)")
+    writer.execute("INSERT INTO e VALUES (41, 41, 'new')")
+    writer.execute("DELETE FROM e WHERE id = 41")
+    (gap,) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
+    assert gap.columns == {"pg.e": None}
+    assert "whole old rows" in gap.reason
+    monitor.close()
+    assert source.setup_statements() == [
+        statement
+        for statement in source.setup_statements()
+        if "e3" in statement or statement.startswith("COMMENT")
+    ]
+    source.setup()
+    assert source.setup_statements() == []
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ALTER TABLE e DETACH PARTITION e0"],
+        ["DROP TABLE e0"],
+        [
+            "CREATE TABLE o (id int NOT NULL, at int NOT NULL, note text)",
+            "INSERT INTO o VALUES (51, 51, 'attached')",
+            "ALTER TABLE e ATTACH PARTITION o FOR VALUES FROM (50) TO (60)",
+        ],
+        [
+            "BEGIN",
+            "CREATE TABLE o (id int NOT NULL, at int NOT NULL, note text)",
+            "INSERT INTO o VALUES (51, 51, 'attached')",
+            "ALTER TABLE e ATTACH PARTITION o FOR VALUES FROM (50) TO (60)",
+            "COMMIT",
+        ],
+        ["TRUNCATE e1"],
+    ],
+    ids=["detached", "dropped", "attached", "attached in one transaction", "truncated"],
+)
+def test_rows_that_come_or_go_with_a_partition_are_a_gap(
+    harness: PostgresHarness, statements: list[str]
+) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=0.1)
+    source.setup()
+    monitor = source.open_monitor(None)
+    for statement in statements:
+        writer.execute(statement)
+    (gap, *_) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
+    assert gap.columns == {"pg.e": None}
+    monitor.close()
+
+
+def test_a_partition_that_is_not_logged_or_elsewhere_is_refused_by_name(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE UNLOGGED TABLE u PARTITION OF e FOR VALUES FROM (60) TO (70)")
+    with pytest.raises(
+        SourceError, match=r"has a partition that is foreign or unlogged, public\.u"
+    ):
+        harness.source(["e"]).relations()
+
+
+def test_triggers_do_not_follow_a_partitioned_table(harness: PostgresHarness) -> None:
+    with pytest.raises(SourceError, match="partitioned table, which triggers do not follow"):
+        harness.source(["e"], changes="triggers").relations()
+    assert set(harness.source(["e", "e1"], changes="triggers").relations()) == {"e1"}
