@@ -100,7 +100,7 @@ def test_setup_for_machines(project: Path) -> None:
         ("[sources.crm\n", "is not valid TOML"),
         ("[sources.other]\nkind = 'sqlite'\n", "there is no source 'crm'"),
         ("[sources.crm]\nkind = 'oracle'\n", "The kinds are: sqlite, postgres."),
-        ("[sources.crm]\nkind = 'sqlite'\npath = 'x'\n", "sources.crm.relations: is missing."),
+        ("[sources.crm]\nkind = 'sqlite'\n", "sources.crm.path: is missing."),
         (SQLITE + "colour = 'red'\n", "sources.crm.colour: there is no such setting."),
         ("[sources]\ncrm = 3\n", "must be a table"),
         (SQLITE.replace("crm.db", "${NOT_SET_AT_ALL}"), "NOT_SET_AT_ALL is not set"),

@@ -149,7 +149,7 @@ def test_anything_else_is_no_duration(text: object) -> None:
         (CRM + "colour = 1\n", "sources.crm.colour: there is no such setting. The settings here"),
         (CRM + "pth = 1\n", "sources.crm.pth: there is no such setting. Did you mean 'path'?"),
         (CRM.replace("path = 'crm.db'\n", ""), "sources.crm.path: is missing. The database file, "),
-        (CRM.replace("['customers']", "[]"), "sources.crm.relations: list should have at least 1"),
+        (CRM.replace("['customers']", "3"), "sources.crm.relations: should be a valid list"),
         (CRM + "keys = {custmers = ['id']}\n", "sources.crm.keys: has a table that is not in rel"),
         (CRM.replace("crm.db", "${NOT_SET}"), "sources.crm.path: the environment variable NOT_SET"),
         ("[warehouse]\npath = 's3://lake/x'\n", "warehouse.path: is an address, and only paths of"),

@@ -25,9 +25,9 @@ from headwater.sources.postgres.columnar import MANY, rows_of_csv, rows_of_messa
 from headwater.sources.postgres.log import Interpreter
 from headwater.sources.postgres.pgoutput import UNCHANGED, Datum
 from headwater.sources.postgres.position import LogPosition
+from headwater.sources.postgres.sight import Sight
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn
-from headwater.sources.postgres.watch import Sight
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, committed, read_log

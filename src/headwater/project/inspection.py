@@ -237,7 +237,8 @@ def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
     with _noting(problems):
         found.relations = tuple(source.relations().values())
     with suppress(SourceError):  # then it is noted already
-        problems += source.problems()
+        told = set(map(str, problems))
+        problems += (each for each in source.problems() if str(each) not in told)
     return found
 
 

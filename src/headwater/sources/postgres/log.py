@@ -32,9 +32,9 @@ from headwater.sources.postgres.pgoutput import (
     lsn_text,
 )
 from headwater.sources.postgres.position import Last, LogPosition
+from headwater.sources.postgres.sight import Gap, Sight, compare
 from headwater.sources.postgres.snapshot import full_xid
 from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
-from headwater.sources.postgres.watch import Gap, Sight, compare
 
 PREFIX = "headwater"
 """Under which wrappers write their markers into the log."""

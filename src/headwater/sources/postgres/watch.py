@@ -3,25 +3,20 @@
 The log is silent about a rewritten column, a column that was dropped and added again under its
 name, a table that left the publication for a while. The catalog is not: each of its rows has
 the number of the transaction that wrote it. What was written since the last look is compared
-with a digest of how things were: a new default or VACUUM FULL by itself changes nothing.
-
-`look` reads the catalog, in one snapshot; `compare` is a function of values.
+with a digest of how things were (`sight`): a new default or VACUUM FULL by itself changes nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import PRINTED
 from headwater.sources.postgres.meanings import own_meaning
-from headwater.sources.postgres.position import Seen
+from headwater.sources.postgres.sight import Link, Sight, Sighted, SightedColumn
 from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
 from headwater.sources.postgres.types import Table
 
@@ -81,70 +76,6 @@ _DOING = "look at the catalog"
 _LIMIT_S = 20
 _PAUSE_S = 0.01
 POST = "post"
-UNFOLLOWED = "-"
-"""Stands in place of a digest for a relation that cannot be followed."""
-
-
-@dataclass(frozen=True)
-class SightedColumn:
-    attnum: int
-    type: str
-    """How its values are read, or which type of somebody's they have."""
-    xid: int
-
-
-@dataclass(frozen=True)
-class Link:
-    """How a partition became one: by which transaction, and whether it was made as one, empty."""
-
-    xid: int
-    was_born: bool
-
-
-@dataclass(frozen=True)
-class Sighted:
-    """A table as one look has found it; `xid`s are the transactions that wrote a row."""
-
-    oid: int
-    file: int
-    xid: int
-    is_logged: bool
-    listed_xid: int | None
-    is_included: bool
-    """Whether it is published without being listed itself."""
-    is_narrowed: bool
-    columns: Mapping[str, SightedColumn]
-    schema_xid: int
-    partitions: Mapping[int, Link] = field(default_factory=dict)
-
-    def digest(self, wanted: Sequence[str]) -> str:
-        """Which table it is, and a sum of how it is, and of its partitions."""
-        columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
-        text = f"{self.oid} {self.file} {[(n, c.attnum, c.type) for n, c in columns]}"
-        parts = self.sum_of(self.partitions)
-        return f"{self.oid}/{_sum(text)}{parts and '+' + parts}"
-
-    def sum_of(self, partitions: Collection[int]) -> str:
-        """Which partitions these are; empty where there are none."""
-        return _sum(str(sorted(partitions))) if partitions else ""
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What one look has found, in one snapshot."""
-
-    snapshot: XidSnapshot
-    publication_xid: int
-    tables: Mapping[str, Sighted]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """What the log does not tell: of which columns, why, and what snapshots know it by."""
-
-    columns: Mapping[str, frozenset[str] | None] | None
-    reason: str
-    stamp: int | None
 
 
 class CatalogWatch:
@@ -254,118 +185,6 @@ class CatalogWatch:
         return f"the publication {name} leaves out some kinds of changes."
 
 
-def compare(
-    seen: Seen | None, sight: Sight, tables: Mapping[str, Table], absent: Sequence[str] = ()
-) -> tuple[Seen, list[Gap]]:
-    """What has changed since the last look; nothing is known of before the first one."""
-    wanted = {
-        name: sorted(table.by_name if table.used is None else table.used)
-        for name, table in tables.items()
-    }
-    digests = {
-        name: UNFOLLOWED
-        if name in absent or _problem(sight.tables.get(name))
-        else sight.tables[name].digest(wanted[name])
-        for name in (*tables, *absent)
-    }
-    now = Seen(sight.snapshot, digests)
-    if seen is None:
-        return now, []
-    if not seen.snapshot.includes(sight.publication_xid):
-        reason = "the publication was altered, and changes may have been left out meanwhile"
-        return now, [Gap(None, reason, sight.publication_xid)]
-    gaps = [gap for name in digests for gap in _gaps(name, seen, now, sight, wanted.get(name, ()))]
-    return now, gaps
-
-
-def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str]) -> Iterator[Gap]:
-    before, digest, table = seen.digests.get(name), now.digests[name], sight.tables.get(name)
-    if digest == UNFOLLOWED:
-        if before != UNFOLLOWED:
-            yield Gap({name: None}, f"the table {name} {_problem(table)}", None)
-        return
-    assert table is not None
-    written = [
-        xid
-        for xid in (table.listed_xid, None if table.listed_xid else table.xid)
-        if xid is not None and not seen.snapshot.includes(xid)
-    ]
-    if before is None:
-        reason = f"the table {name} was not followed before"
-        yield Gap({name: None}, reason, max(written, default=0))
-    elif before == UNFOLLOWED:
-        reason = f"the table {name} could not be followed for a while"
-        back = [*written, *(x for x in [table.xid] if not seen.snapshot.includes(x))]
-        yield Gap({name: None}, reason, max(back, default=None))
-    elif written:
-        reason = f"the table {name} was taken out of the publication, or altered in it"
-        yield Gap({name: None}, reason, max(written))
-    elif _oid(before) not in ("", _oid(digest)):
-        reason = f"another table is called {name} now"
-        yield Gap({name: None}, reason, _named_by(seen, table))
-    elif digest != before:
-        yield from _partition_gaps(name, seen, before, table)
-        yield from _column_gaps(name, seen, table, wanted)
-
-
-def _oid(digest: str) -> str:
-    """Which table a digest is of; digests of earlier versions do not say."""
-    return digest.rpartition("/")[0]
-
-
-def _named_by(seen: Seen, table: Sighted) -> int | None:
-    """The transaction that gave a table its name, unless its schema may have been renamed."""
-    is_told = seen.snapshot.includes(table.schema_xid) and not seen.snapshot.includes(table.xid)
-    return table.xid if is_told else None
-
-
-def _partition_gaps(name: str, seen: Seen, before: str, table: Sighted) -> Iterator[Gap]:
-    """Rows come and go with partitions that are attached, detached or dropped; the log is silent.
-
-    One that was made as a partition was empty, and what came into it later is in the log.
-    """
-    reason = f"partitions of {name} were attached, detached or dropped, and rows with them"
-    kept = [oid for oid, link in table.partitions.items() if seen.snapshot.includes(link.xid)]
-    if table.sum_of(kept) != before.partition("+")[2]:
-        yield Gap({name: None}, reason, None)
-        return
-    added = [link for oid, link in table.partitions.items() if oid not in kept]
-    if attached := [link.xid for link in added if not link.was_born]:
-        yield Gap({name: None}, reason, max(attached))
-
-
-def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -> Iterator[Gap]:
-    gone = frozenset(wanted) - table.columns.keys()
-    if gone:
-        shown = ", ".join(sorted(gone))
-        yield Gap({name: gone}, f"the table {name} has no column {shown} any more", None)
-    written: dict[int, set[str]] = defaultdict(set)
-    for column in wanted:
-        found = table.columns.get(column)
-        if found is not None and not seen.snapshot.includes(found.xid):
-            written[found.xid].add(column)
-    for xid, columns in sorted(written.items()):
-        shown = ", ".join(sorted(columns))
-        reason = (
-            f"the table {name} was altered: its column {shown} was made anew or rewritten, or its "
-            "type was altered"
-        )
-        yield Gap({name: frozenset(columns)}, reason, xid)
-
-
-def _problem(table: Sighted | None) -> str:
-    """Why a table cannot be followed as it is now; empty if it can."""
-    if table is None:
-        return "is not there any more: it was dropped or has another name"
-    if not table.is_logged:
-        return "is no longer a table whose changes are in the log"
-    if table.listed_xid is None and not table.is_included:
-        return "is not in the publication; 'headwater setup' puts it there"
-    if table.is_narrowed:
-        return "is published without some of its rows or columns"
-    return ""
-
-
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
     _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns, *rest = found
     schema_xid, partitions = rest
@@ -401,10 +220,6 @@ def _type_name(oid: int, modifier: int) -> str:
         return str(own_meaning(oid, modifier).type)
     except ValueError:
         return f"{oid} {modifier}"
-
-
-def _sum(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
 
 
 def _full(xid: int, snapshot: XidSnapshot) -> int:
