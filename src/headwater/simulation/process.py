@@ -352,7 +352,8 @@ class Process:
                     self._make_durable(reading, number)
                     while not reading.log.position:
                         reading.write(self.world)
-                    loading.durable(source, reading.log.position or {})
+                    at = reading.log.read(number - 1) if number else iter(())
+                    loading.durable(source, next((found.position for found in at), None))
         for source, place in places.items():
             self.readings[source].order.remove(place)
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
