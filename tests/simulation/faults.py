@@ -268,7 +268,7 @@ def folders_of_a_killed_runner(patch: Patch) -> None:
 
 def merged_transactions_of_no_concern(patch: Patch) -> None:
     """A snapshot between transactions that are reported as one is accepted."""
-    patch.setattr(Place, "_is_between", lambda self, snapshot: False)
+    patch.setattr(Place, "_is_between", lambda self, snapshot, first: False)
 
 
 def folded_files_go_first(patch: Patch) -> None:
@@ -288,7 +288,7 @@ def folded_files_go_first(patch: Patch) -> None:
 
 def loads_that_lack_what_was_read_with_fewer_columns(patch: Patch) -> None:
     """What changes only columns that were not read yet seems to change nothing."""
-    patch.setattr(Place, "_holds_upto", lambda self, snapshot, number: True)
+    patch.setattr(Place, "_holds_upto", lambda self, snapshot, first, last: True)
 
 
 def a_replaced_runner_begins_a_log_anew(patch: Patch) -> None:

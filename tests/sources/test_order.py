@@ -372,6 +372,16 @@ def test_what_was_read_without_columns_that_are_needed_must_be_in_a_snapshot() -
     assert place.split(Visible(frozenset({1, 2})), known=2, whole_after=2) == 2
 
 
+def test_stamps_from_before_a_source_began_anew_mean_nothing_to_a_snapshot() -> None:
+    order = Order()
+    place = Place(order, 1)
+    order.add(place)
+    anew = Broken(None, "it was restored", {})
+    order.take([replace(committed(2), others=(1,)), anew, committed(7)])
+    assert place.split(Visible(frozenset({1})), known=2, whole_after=2) == 2
+    assert place.split(Visible(frozenset({1, 7})), known=2, whole_after=2) == 3
+
+
 # What is kept
 
 

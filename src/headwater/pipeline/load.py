@@ -168,9 +168,14 @@ class _Attempt:
             load.close()
 
     def _position(self, source: str, number: int) -> Position | None:
-        if number == 0:
+        """Where the source's log stands at a number; None where the change log has let it go."""
+        feed = self.feeds[source]
+        end, position = feed.durable
+        if number == end:
+            return position
+        if number < feed.log.first:
             return None
-        (found,) = self.feeds[source].recall(number - 1, 1)
+        (found,) = feed.recall(number - 1, 1)
         return found.position
 
     def _put(self, vector: VersionVector) -> ViewTable:

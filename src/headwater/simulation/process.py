@@ -30,7 +30,7 @@ from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.database import Columns, Cursor, Database
 from headwater.simulation.judge import ROOT
 from headwater.simulation.workload import ViewAtLevel
-from headwater.sources.contract import Broken, Committed, Logged, Marked, as_it_is
+from headwater.sources.contract import Broken, Committed, Logged, Marked, Position, as_it_is
 from headwater.sources.order import (
     Answer,
     Await,
@@ -138,6 +138,14 @@ class Reading:
                 world.interrupt("acknowledge", ROOT)
                 self.database.acknowledge(position)
             self.recording.acknowledged(position, world.disk.now)
+
+    def position(self, number: int) -> Position | None:
+        """Where the source's log stands at a number; None where that has been let go."""
+        if number == self.log.end:
+            return self.log.position
+        if number < self.log.first:
+            return None
+        return next(record.position for record in self.log.read(number - 1))
 
     def next_of(self, place: Place) -> Numbered:
         held = self.order.held([place.cursor])
@@ -352,8 +360,7 @@ class Process:
                     self._make_durable(reading, number)
                     while not reading.log.position:
                         reading.write(self.world)
-                    at = reading.log.read(number - 1) if number else iter(())
-                    loading.durable(source, next((found.position for found in at), None))
+                    loading.durable(source, reading.position(number))
         for source, place in places.items():
             self.readings[source].order.remove(place)
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}

@@ -459,15 +459,17 @@ class Place:
         Everything in the snapshot must have been read. What was read up to `whole_after` lacks
         columns that concern the place: it must be in the snapshot, whatever it seems to change.
         """
-        if self._is_between(snapshot) or not self._holds_upto(snapshot, whole_after):
+        meaning = self._meaning_from(known)
+        if self._is_between(snapshot, meaning):
+            return None
+        if not self._holds_upto(snapshot, meaning, whole_after):
             return None
         numbers = self._order.concerning(self, self._from)
         if not numbers:
             return self._order.end
         stamps = self._order.stamps(numbers[0])
         concerning = [(number, stamps[number - numbers[0]]) for number in numbers]
-        anew = [at for at, (n, item) in enumerate(concerning) if item is None and n <= known]
-        inside = [True] * (anew[-1] + 1 if anew else 0)
+        inside = [True for number in numbers if number < meaning]
         for number, item in concerning[len(inside) :]:
             held = {snapshot.includes(stamp) for stamp in item or ()} or {number <= known}
             if len(held) == 2:
@@ -479,19 +481,28 @@ class Place:
         found = numbers[count] - 1 if count < len(numbers) else self._order.end
         return found if found >= whole_after else None
 
-    def _holds_upto(self, snapshot: Snapshot, number: int) -> bool:
-        """Whether a snapshot holds everything from the place on up to a number."""
-        stamps = self._order.stamps(self._from)[: max(0, number - self._from + 1)]
-        anew = max((at for at, item in enumerate(stamps) if item is None), default=-1)
-        return all(snapshot.includes(stamp) for item in stamps[anew + 1 :] for stamp in item or ())
+    def _meaning_from(self, known: int) -> int:
+        """From which number on stamps mean something to a snapshot: where the source began anew.
 
-    def _is_between(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot lies between transactions that are reported as one.
+        `known` is the end of the order before the snapshot was taken.
+        """
+        stamps = self._order.stamps(self._from)
+        numbered = enumerate(stamps, self._from)
+        anew = [number for number, item in numbered if item is None and number <= known]
+        return anew[-1] + 1 if anew else self._from
+
+    def _holds_upto(self, snapshot: Snapshot, first: int, last: int) -> bool:
+        """Whether a snapshot holds everything from a number to another."""
+        stamps = self._order.stamps(first)[: max(0, last - first + 1)]
+        return all(snapshot.includes(stamp) for item in stamps for stamp in item or ())
+
+    def _is_between(self, snapshot: Snapshot, first: int) -> bool:
+        """Whether a snapshot lies between transactions, from a number on, reported as one.
 
         It may then show rows that come and go inside them, of which the whole says nothing: also
         where that does not concern the place.
         """
-        numbers = self._order.merged(self._from)
+        numbers = self._order.merged(first)
         stamps = self._order.stamps(numbers[0]) if numbers else ()
         merged = (stamps[number - numbers[0]] or () for number in numbers)
         return any(len({snapshot.includes(stamp) for stamp in item}) == 2 for item in merged)

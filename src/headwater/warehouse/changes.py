@@ -387,7 +387,9 @@ def between(log: ChangeLog, after: int, upto: int) -> Iterator[NumberedRecord]:
 
 
 def _highest(segment: _Segment) -> int:
-    return max((n for n in surviving_numbers(segment.path)), default=0)
+    """The highest number in it that counts; what can be read of a damaged one."""
+    found = surviving_numbers(segment.path)
+    return max((number for number in found if number < segment.limit), default=0)
 
 
 def _remove(path: Location) -> None:
