@@ -18,7 +18,6 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SourceError
-from headwater.project.comparing import cautions_of
 from headwater.project.java import check_java
 from headwater.project.project import (
     Project,
@@ -26,6 +25,7 @@ from headwater.project.project import (
     describe_difference,
     known_owner,
 )
+from headwater.project.remarks import cautions_of
 from headwater.project.settings import (
     FILE,
     Problems,
@@ -61,7 +61,7 @@ class ViewFound:
     algorithm: str | None
     reason: str
     cautions: tuple[str, ...] = ()
-    """What it compares in another way than its source does."""
+    """Where it means something else than at its source."""
 
 
 @dataclass
