@@ -135,6 +135,16 @@ def test_check_tells_what_is_compared_in_another_way(
     assert "compares c.id (uuid) with 'A0EEBC99" in told
 
 
+def test_check_tells_which_columns_a_star_leaves_out(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    view = "CREATE MATERIALIZED VIEW v AS SELECT * FROM app.customers"
+    project = make_project(tmp_path / "p", [view])
+    (found,) = [each for each in objects("check", "-p", str(project)) if "view" in each]
+    (told,) = map(str, found["cautions"])  # type: ignore[call-overload]
+    assert told.startswith("View v leaves the column search of app.customers out of *: it is gen")
+
+
 def test_order_and_arithmetic_of_what_is_a_text_only_here_are_refused_with_a_remedy(
     database: PostgresHarness, tmp_path: Path
 ) -> None:
@@ -197,6 +207,17 @@ def test_init_starts_a_project_from_a_sqlite_file(tmp_path: Path) -> None:
         ("orders", ["id"], False),
         ("v", [], True),
     ]
+
+
+def test_setup_sets_up_what_can_be_used_and_tells_the_rest(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    settings = SETTINGS + 'relations = ["customers", "paid"]\n'
+    project = make_project(tmp_path / "p", [], settings)
+    done = quick("setup", "app", "-p", str(project))
+    assert done.code == 0
+    assert "is set up for customers" in done.out
+    assert "warning: Source app: public.paid is a view" in done.err
 
 
 def test_setup_says_that_no_view_names_a_table_yet(

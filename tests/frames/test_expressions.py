@@ -113,7 +113,7 @@ def test_spark_and_memory_agree_on_a_value(
 
 
 @pytest.mark.parametrize(
-    "text", ["1", " -1.005\n", "+.5", "5.", "1e2", "1E-400", "٣", "0.0000", "99999.994"]
+    "text", ["1", " -1.005\n", "+.5", "5.", "1e2", "1E-400", "٣", "0.0000", "99999.994", "0e50"]
 )
 def test_spark_and_memory_read_the_same_number_out_of_a_text(
     spark: SparkSession, text: str
@@ -123,12 +123,12 @@ def test_spark_and_memory_read_the_same_number_out_of_a_text(
     assert values(unsettled(spark, rows), number) == values(rows, number)
 
 
-@pytest.mark.parametrize("text", ["", ".", "1_0", "NaN", "1,5", "0e50", "1e5", "1e9999999999"])
+@pytest.mark.parametrize("text", ["", ".", "1_0", "NaN", "1,5", "1e5", "1e50", "1e9999999999"])
 def test_what_is_no_number_is_none_for_spark_and_in_memory(spark: SparkSession, text: str) -> None:
     rows = Rows.of(ONE, [(1, 0.0, text)])
     for held in (rows, unsettled(spark, rows)):
         with pytest.raises(ExpressionError):
-            values(held, cast(T, decimal_type(7, 2)))
+            len(values(held, cast(T, decimal_type(7, 2))))
 
 
 def test_a_long_text_does_not_hold_like_up_on_spark(spark: SparkSession) -> None:

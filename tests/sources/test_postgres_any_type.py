@@ -56,8 +56,8 @@ ROWS = 400 if os.environ.get("HEADWATER_STRESS") == "1" else 25
 
 
 @cache
-def odd_server() -> PostgresServer:
-    return PostgresServer(settings=ODD)
+def odd_server(major: int) -> PostgresServer:
+    return PostgresServer(major, settings=ODD)
 
 
 @dataclass
@@ -96,16 +96,26 @@ class World:
         return None if self.chance.random() < 0.1 else value_of(of, self.types, self.chance)
 
 
-@pytest.fixture(scope="module", params=["replication", "triggers"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        (16, "replication"),
+        (16, "triggers"),
+        pytest.param((18, "replication"), marks=pytest.mark.stress),
+        pytest.param((18, "triggers"), marks=pytest.mark.stress),
+    ],
+    ids=lambda way: f"{way[1]} {way[0]}",
+)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    harness = PostgresHarness(odd_server(), changes=request.param)
+    major, changes = request.param
+    harness = PostgresHarness(odd_server(major), changes=changes)
     with psycopg.connect(harness.dsn, autocommit=True) as connection:
         connection.execute(MADE.encode())
         types = listed_types(connection)
         of = list(columns(types))
         listed = ", ".join(f"c{at} {each.shown}" for at, each in enumerate(of))
         connection.execute(f"CREATE TABLE every (id integer PRIMARY KEY, {listed})".encode())
-    yield World(harness, types, of, random.Random(request.param))
+    yield World(harness, types, of, random.Random(changes))
     harness.close()
 
 
@@ -169,8 +179,7 @@ def test_a_question_reads_what_a_load_does(source: PostgresSource) -> None:
     assert differences(source, dict(load_all(source)), found) == []
 
 
-def test_changes_lead_to_what_a_load_reads(world: World) -> None:
-    source = world.harness.source(["every"])
+def test_changes_lead_to_what_a_load_reads(world: World, source: PostgresSource) -> None:
     monitor = source.open_monitor(None)
     world.insert(100_000, ROWS)
     world.update(100_000, ROWS)

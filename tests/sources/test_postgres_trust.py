@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from headwater.algebra.terms import Query
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.terms import Query, query_of
 from headwater.embedded.postgres import shared_server
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.fetch import Fetch
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.postgres.wrapper import PostgresWrapper
 from tests.sources.postgres_harness import PostgresHarness
-from tests.sources.postgres_tools import read_log, whole
+from tests.sources.postgres_tools import answered, loaded, read_log, whole
 
 EVIL = (
     "CREATE SEQUENCE ran; GRANT USAGE ON SEQUENCE ran TO PUBLIC",
@@ -406,3 +407,55 @@ def test_a_message_of_somebody_else_is_not_copied() -> None:
     finally:
         monitor.close()
         shop.harness.close()
+
+
+# Types and partitions that belong to others
+
+
+def test_a_value_becomes_text_without_the_cast_that_its_types_owner_has_made(shop: Shop) -> None:
+    for kind in ("pair AS (n int)", "kind AS ENUM ('k')"):
+        name = kind.split()[0]
+        shop.sql(
+            "shopkeeper",
+            f"CREATE TYPE {kind}",
+            f"CREATE FUNCTION shown({name}) RETURNS text LANGUAGE plpgsql IMMUTABLE AS "
+            "'BEGIN PERFORM public.deed(); RETURN 1; END'",
+            f"CREATE CAST ({name} AS text) WITH FUNCTION shown({name}) AS IMPLICIT",
+            f"ALTER TABLE a ADD COLUMN {name} {name}",
+        )
+    shop.sql("shopkeeper", "UPDATE a SET pair = '(1)', kind = 'k'")
+    source = shop.set_up()
+    shop.sql("shopkeeper", "INSERT INTO a VALUES (9, '(1)', '(1)', 'k')")
+    relations = source.relations()
+    load = source.open_load(["a"], 1)
+    assert len(loaded(load, "a", relations["a"].schema)) == 4
+    load.close()
+    joined = "SELECT x.id, y.id AS other FROM a x JOIN b y ON x.pair = y.part AND x.kind = y.part"
+    view = parse_view(joined, relations)
+    assert answered(source, a_question(source), query_of(view))[1] == {}
+    assert not shop.has_run()
+
+
+def test_what_is_planned_with_a_partition_is_looked_at_too(newest: Shop) -> None:
+    newest.sql(
+        "shopkeeper",
+        "CREATE TABLE p (id int, at int) PARTITION BY RANGE (at)",
+        "CREATE TABLE p0 PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "GRANT SELECT ON p, p0 TO onlooker",
+    )
+    dsn = newest.harness.server.dsn(newest.harness.name, "onlooker")
+    source = newest.harness.source(["p"], dsn=dsn, changes="replication")
+    query = whole(source.relations(), "p")
+    wrapper = source.open_wrapper()
+    assert wrapper.ask([query]).results
+    newest.sql(
+        "shopkeeper",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (10) TO (20)",
+        f"CREATE INDEX odd ON p1 (id) WHERE {SNEAKY} = 'a'",
+    )
+    with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.p"):
+        wrapper.ask([query])
+    wrapper.close()
+    with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.p"):
+        newest.harness.source(["p"], dsn=dsn, changes="replication").relations()
+    assert not newest.has_run()

@@ -23,7 +23,6 @@ from headwater.algebra.like import like
 from headwater.algebra.values import (
     INT_MAX,
     INT_MIN,
-    MAX_DECIMAL_DIGITS,
     NAN,
     Row,
     Type,
@@ -159,7 +158,7 @@ def _cast(source: Type, target: Type) -> Function:
     if target.name == "float":
         return lambda value: canonical_float(float(value))
     if target.name == "decimal" and source.name == "text":
-        return lambda text: canonical_decimal(_written_decimal(text, target), target)
+        return lambda text: canonical_decimal(_written_decimal(text), target)
     if target.name == "decimal":
         return lambda value: canonical_decimal(_exact_decimal(value), target)
     return lambda value: _checked_int(_truncated(value))
@@ -177,17 +176,12 @@ def _exact_decimal(value: int | float | Decimal) -> Decimal:
     return Decimal(value)
 
 
-def _written_decimal(text: str, target: Type) -> Decimal:
+def _written_decimal(text: str) -> Decimal:
     """The number that a text is, blanks around it left out; what Spark and Java take for one."""
     match = _WRITTEN.fullmatch(text.strip(_BLANKS))
     if match is None:
         raise ValueError(f"{text!r} is not a number")
-    value = Decimal(match[0])
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    if len(digits) + exponent > MAX_DECIMAL_DIGITS:
-        raise ValueError(f"{text} does not fit {target}")
-    return value
+    return Decimal(match[0])
 
 
 def _truncated(value: int | float | Decimal) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.terminal.output import JsonOption, console, print_json, print_table
+from headwater.terminal.output import JsonOption, console, print_error, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.sources.contract import Source
@@ -103,13 +103,19 @@ def setup(
     statements = list(chosen.setup_statements())
     if not show:
         chosen.setup()
+    problems = [str(problem) for problem in chosen.problems()]
     if as_json:
-        print_json({"source": source, "statements": statements, "ran": not show})
-    elif show:
+        print_json(
+            {"source": source, "statements": statements, "ran": not show, "problems": problems}
+        )
+        return
+    if show:
         print_statements(statements)
     else:
         found = ", ".join(chosen.relations())
         console().print(f"✓ {source} is set up for {found}")
+    for problem in problems:
+        print_error(f"warning: {problem}")
 
 
 def print_statements(statements: Sequence[str]) -> None:

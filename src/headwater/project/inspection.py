@@ -18,13 +18,13 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SourceError
-from headwater.project.comparing import cautions_of
 from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
 from headwater.project.project import (
     Project,
     known_owner,
 )
+from headwater.project.remarks import cautions_of
 from headwater.project.settings import (
     FILE,
     Problems,
@@ -60,7 +60,7 @@ class ViewFound:
     algorithm: str | None
     reason: str
     cautions: tuple[str, ...] = ()
-    """What it compares in another way than its source does."""
+    """Where it means something else than at its source."""
 
 
 @dataclass

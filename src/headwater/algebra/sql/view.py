@@ -104,6 +104,11 @@ def normalised(sql: str) -> str:
     return SqlText(sql).parse().sql(DIALECT, comments=False)
 
 
+def has_star(sql: str) -> bool:
+    """Whether a `*` stands for columns that are not named."""
+    return SqlText(sql).parse().find(exp.Star) is not None
+
+
 def _selects(sql: str) -> Iterator[tuple[SqlText, exp.Select]]:
     """Each SELECT of a query, in a text in which everything else is blank."""
     whole = SqlText(sql)

@@ -1,8 +1,8 @@
-"""What a view compares that its source would compare differently, in sentences.
+"""Where a view means something else than at its source, in sentences.
 
 A value that Headwater has no type for is the text that its database prints. Texts may differ
 where the database takes the values for equal, and the other way round. Also a constant may be
-written as no value ever is.
+written as no value ever is, and `*` leaves out columns that cannot be used.
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ from collections.abc import Iterator
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, walk
 from headwater.algebra.schema import Column
+from headwater.algebra.sql.view import has_star
 from headwater.algebra.views import Join, View
 
 _EQUALITIES = ("=", "<>", "<=>")
 
 
 def cautions_of(view: View) -> tuple[str, ...]:
-    """What somebody should know about the comparisons of a view, each once."""
-    told = (f"View {view.name} {text}" for join in view.joins for text in _told(join))
-    return tuple(dict.fromkeys(told))
+    """What somebody should know about a view, each once."""
+    told = [*_left_out(view), *(text for join in view.joins for text in _told(join))]
+    return tuple(dict.fromkeys(f"View {view.name} {text}" for text in told))
+
+
+def _left_out(view: View) -> Iterator[str]:
+    unusable = [(r.name, *column) for r in view.relations for column in r.unusable]
+    if unusable and has_star(view.sql):
+        for relation, column, reason in unusable:
+            yield f"leaves the column {column} of {relation} out of *: {reason}"
 
 
 def _told(join: Join) -> Iterator[str]:
