@@ -45,12 +45,12 @@ looked for anew.
 
 def test_whatever_crashes_every_commit_is_the_view_at_its_vector() -> None:
     total = Tally.empty()
-    for seed in range(120):
+    for seed in range(40):
         tally, wrong = play(Settings.of(seed))
         assert wrong is None, f"headwater lab system --seeds {seed}: {wrong}"
         total.add(tally)
-    assert total.crashes >= 300
-    assert total.commits >= 600
+    assert total.crashes >= 250
+    assert total.commits >= 500
 
 
 @pytest.mark.stress

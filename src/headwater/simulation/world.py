@@ -49,25 +49,25 @@ _WEIGHTS = {
     Incident.RESTORED: 1,
 }
 _LIKELY = {
-    "start": 0.006,
+    "start": 0.004,
     "load": 0.01,
-    "reload": 0.02,
-    "repair": 0.03,
-    "take up": 0.02,
-    "change log": 0.03,
-    "acknowledge": 0.1,
-    "commit": 0.04,
-    "note": 0.03,
-    "lease": 0.03,
-    "fold": 0.04,
-    "merge": 0.04,
-    "clean up": 0.05,
-    "release": 0.05,
-    "stop": 0.03,
+    "reload": 0.06,
+    "repair": 0.15,
+    "take up": 0.1,
+    "change log": 0.1,
+    "acknowledge": 0.2,
+    "commit": 0.25,
+    "note": 0.15,
+    "lease": 0.1,
+    "fold": 0.25,
+    "merge": 0.25,
+    "clean up": 0.25,
+    "release": 0.25,
+    "stop": 0.15,
 }
 """How likely something happens at a step of what a process does: everywhere, and not only where
 most of the steps are."""
-_UNLIKELY = 0.005
+_UNLIKELY = 0.02
 
 Mishap: TypeAlias = tuple[int, Incident]
 """At which step something happened."""
@@ -134,10 +134,10 @@ class World:
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()
-        self.upkeep = self.random.choice([0.0, 0.01, 0.1])
+        self.upkeep = self.random.choice([0.0, 0.02, 0.1])
         self._pace = self.random.choice([0.01, 0.03, 0.2])
         self._mishaps = Random(settings.seed)
-        self._often = self._mishaps.choice([2.0, 5.0])
+        self._often = self._mishaps.choice([0.5, 2.0])
         self.happened: list[Mishap] = []
         self._step = 0
         self._turns: list[Turn] = []
