@@ -77,9 +77,13 @@ def source_to_set_up(folder: str | Path, name: str) -> Source:
     source = open_source(folder, name)
     try:
         project = Project.open(folder)
-        return narrowed_sources(project, Warehouse(project.warehouse))[name]
+        found = narrowed_sources(project, Warehouse(project.warehouse))[name]
     except HeadwaterError:
         return source
+    for view, needs in project.needs.items():
+        if name in needs:
+            project.check_usable(view)
+    return found
 
 
 def _loaded(warehouse: Warehouse) -> list[View]:

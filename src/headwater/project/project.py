@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from headwater.algebra.schema import Relation
+from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.algebra.sql.view import TableName
@@ -124,7 +124,21 @@ class Project:
     def definition(self, view: str, relations: Iterable[Relation]) -> DefinedView:
         """One view over these relations, of which only its own sources' count."""
         needed = self.needs[view]
-        return self.view_files[view].define(r for r in relations if r.source in needed)
+        try:
+            return self.view_files[view].define(r for r in relations if r.source in needed)
+        except InputError:
+            self.check_usable(view)
+            raise
+
+    def check_usable(self, view: str) -> None:
+        """SourceError if a view names a table that was found unusable when sources were asked."""
+        for source in self.needs[view]:
+            for name, reason in self.sources[source].unusable().items():
+                table = Relation(f"{source}.{name}", source, Schema(()))
+                for named in self.view_files[view].tables():
+                    with suppress(RefusalError):
+                        find_relation(named.name, named.source, [table], named.within)
+                        raise reason
 
     def choose(self, definition: DefinedView) -> Choice:
         """The algorithm for a view, and why."""

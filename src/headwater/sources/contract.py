@@ -294,6 +294,10 @@ class Answers(Protocol):
         """Why relations of interest cannot be used; all that there is, not the first."""
         ...
 
+    def unusable(self) -> Mapping[str, SourceError]:
+        """The same by relation, named as in `relations`, as it was when these were last asked."""
+        ...
+
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         """The CREATE INDEX statements that would let probes find their rows.
 
@@ -387,6 +391,9 @@ class Source:
 
     def problems(self) -> Sequence[SourceError]:
         return self._answers.problems()
+
+    def unusable(self) -> Mapping[str, SourceError]:
+        return self._answers.unusable()
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         return self._answers.missing_indexes(probes)

@@ -65,6 +65,9 @@ class PostgresAnswers:
     def problems(self) -> Sequence[SourceError]:
         return self.tables.problems()
 
+    def unusable(self) -> Mapping[str, SourceError]:
+        return self.tables.unusable
+
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         with self.tables.keeping() as (connection, tables):
             log = self.capture.marked_log()

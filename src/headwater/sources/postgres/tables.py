@@ -97,6 +97,11 @@ class Tables:
             )
         return [error for error in unusable.values() if not isinstance(error, SameTableError)]
 
+    @property
+    def unusable(self) -> dict[str, SourceError]:
+        """Why tables could not be used when they were last read."""
+        return {n: e for n, e in self._unusable.items() if not isinstance(e, SameTableError)}
+
     def _narrow(self, table: Table) -> Table:
         used = self._used.get(table.relation_name)
         if used is None and table.relation_name in self._described:

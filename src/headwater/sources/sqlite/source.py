@@ -195,6 +195,9 @@ class SqliteAnswers:
             return [error]
         return ()
 
+    def unusable(self) -> Mapping[str, SourceError]:
+        return {}
+
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         with self.tables.reading() as (connection, tables):
             return [
