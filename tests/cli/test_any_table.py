@@ -195,6 +195,16 @@ def test_init_starts_a_project_from_a_database_without_its_password(
     assert done.code == 0, done.err
 
 
+@pytest.mark.parametrize("password", ["ab/hunter2", "S3cr3t#pw/hunter2"])
+def test_init_says_nothing_of_a_password_that_makes_a_connection_string_odd(
+    tmp_path: Path, password: str
+) -> None:
+    dsn = f"postgresql://bob:{password}@db.example.org/shop"
+    with pytest.raises(SourceError) as caught:
+        quick("init", str(tmp_path / "made"), "--from", dsn)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_init_starts_a_project_from_a_sqlite_file(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "shop.db") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total DECIMAL(10,2))")

@@ -244,6 +244,11 @@ def test_a_refusal_that_passes_is_worth_another_try(state: str, text: str) -> No
     assert text in error.message
 
 
+def test_a_log_that_is_gone_is_told_with_the_command_that_begins_it_anew() -> None:
+    error = Access("pg", "").failure("3F000", 'schema "x" does not exist', "read the log")
+    assert "headwater repair pg" in error.hint
+
+
 def test_a_question_that_an_administrator_cancels_is_worth_another_try(
     harness: PostgresHarness,
 ) -> None:

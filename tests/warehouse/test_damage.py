@@ -1,9 +1,11 @@
 """Tables of a view damaged by hand: said in words, never read as something older, and curable."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -50,6 +52,26 @@ def empty(path: Path) -> None:
 
 def replaced(view: ViewTable, contents: Rows = NEW) -> ViewCommit:
     return view.replace(ViewLoad(definition("SELECT 2"), vector(40), contents, "a", "strong", "r"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda told: told.pop("number"),
+        lambda told: told.update(vector={}),
+        lambda told: told.update(vector={"other": next(iter(told["vector"].values()))}),
+    ],
+    ids=["no number", "no vector", "the vector of another view"],
+)
+def test_a_commit_that_does_not_say_what_it_stands_for_is_damage(
+    warehouse: Warehouse, view: ViewTable, damage: Callable[[dict[str, Any]], object]
+) -> None:
+    entry = entries(Path(str(view.log.folder)))[-1]
+    lines = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines()]
+    damage(next(line["commitInfo"]["headwater"] for line in lines if "commitInfo" in line))
+    entry.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with pytest.raises(EngineError, match=r"damaged.*headwater reload orders"):
+        warehouse.view("orders").writer("next")
 
 
 def assert_cured(warehouse: Warehouse, last: int = 4) -> None:

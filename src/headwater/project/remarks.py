@@ -8,7 +8,7 @@ written as no value ever is, and `*` leaves out columns that cannot be used.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, walk
 from headwater.algebra.schema import Column
@@ -37,13 +37,20 @@ def _told(join: Join) -> Iterator[str]:
         if isinstance(node, Call) and node.operator in _EQUALITIES:
             for at, argument in enumerate(node.arguments):
                 if isinstance(argument, ColumnRef):
-                    yield from _compared(columns[argument.name], node.arguments[1 - at])
+                    yield from _compared(columns[argument.name], node.arguments[1 - at], columns)
 
 
-def _compared(column: Column, other: Expression) -> Iterator[str]:
+def _compared(column: Column, other: Expression, columns: Mapping[str, Column]) -> Iterator[str]:
     shown = f"{column.name} ({column.printed or column.type})"
     if column.equality:
         yield f"compares {shown}: {column.equality}."
+    if isinstance(other, ColumnRef):
+        against = columns[other.name]
+        if column.printed and against.printed and column.printed != against.printed:
+            yield (
+                f"compares {shown} with {against.name} ({against.printed}): here texts count, "
+                "and the database may convert one of both first."
+            )
     text = other.value if isinstance(other, Literal) else None
     if column.pattern and isinstance(text, str) and not re.fullmatch(column.pattern, text):
         yield (

@@ -51,13 +51,15 @@ def start_project(folder: Path, database: str) -> Started:
     if path.is_file():
         name, variable = _name(path.stem), ""
         kind, place = "sqlite", f"path = {_quoted(str(path.absolute()))}"
-    else:
+        found = _opened(name, kind, database).discover()
+    else:  # its name is taken only from a connection string that is known to be one
+        kind, found = "postgres", _opened("database", "postgres", database).discover()
         name = _name(_database_name(database))
         variable = f"{name.upper()}_DSN"
-        kind, place = "postgres", f'dsn = "${{{variable}}}"'
+        place = f'dsn = "${{{variable}}}"'
     texts = {
         FILE: _SETTINGS.format(name=name, kind=kind, place=place),
-        "views/first.sql": _view(name, _opened(name, kind, database).discover()),
+        "views/first.sql": _view(name, found),
     }
     try:
         (folder / "views").mkdir(parents=True)

@@ -114,13 +114,17 @@ class _Numbered(_Form):
     number: _Number
     kind: str
     runner: str
-    vector: dict[str, _Reached]
+    vector: Annotated[dict[str, _Reached], Field(min_length=1)]
     added: dict[str, list[Annotated[list[_Number], Field(min_length=2, max_length=2)]]]
     algorithm: str
     level: str
     rows: _Number
     base: _Base
     plain: list[_Action] = []
+
+
+_MAINTENANCE = ("clean", "compact")
+"""The kinds of commits that may have no number."""
 
 
 class _Maintenance(_Form):
@@ -130,9 +134,11 @@ class _Maintenance(_Form):
 
 
 def _by_number(value: object) -> object:
-    """Which of both it is, is told by the number, so that only one can be meant."""
-    form = _Numbered if isinstance(value, dict) and "number" in value else _Maintenance
-    return value if value is None else form.model_validate(value)
+    """Which of both it is, is told by the number, and by the kind, so that none can be missing."""
+    if not isinstance(value, dict):
+        return None if value is None else _Maintenance.model_validate(value)
+    is_numbered = "number" in value or value.get("kind") not in _MAINTENANCE
+    return (_Numbered if is_numbered else _Maintenance).model_validate(value)
 
 
 class _CommitInfo(_Form):

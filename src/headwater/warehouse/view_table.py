@@ -107,6 +107,12 @@ class ViewTable:
 
     def _committed(self, snapshot: TableVersion) -> ViewCommit:
         if found := next(_commits(self.log, snapshot), None):
+            if set(found.vector) != set(sources_of(snapshot)):
+                raise EngineError(
+                    f"The signed log of the view {self.name} is damaged: the vector of commit "
+                    f"{found.number} is about other sources than the view.",
+                    f"Load the view anew with 'headwater reload {self.name}'.",
+                )
             return found
         if snapshot.transaction(EARLY):
             raise EngineError(

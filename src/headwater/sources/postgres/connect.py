@@ -158,7 +158,8 @@ class Access:
         if state in _GONE:
             return SourceError(
                 f"Source {self.source}: cannot {doing}: {text}.",
-                "The database has changed; see that its tables are as they were and run setup.",
+                "The database has changed; see that its tables are as they were, and run "
+                f"'headwater repair {self.source}'.",
             )
         return SourceError(f"Source {self.source}: cannot {doing}: {text}.")
 
