@@ -286,11 +286,6 @@ def folded_files_go_first(patch: Patch) -> None:
     patch.setattr(folding, "_fold_into_plain", fold)
 
 
-def loads_that_lack_what_was_read_with_fewer_columns(patch: Patch) -> None:
-    """What changes only columns that were not read yet seems to change nothing."""
-    patch.setattr(Place, "_holds_upto", lambda self, snapshot, first, last: True)
-
-
 def a_replaced_runner_begins_a_log_anew(patch: Patch) -> None:
     """It forgets what the present runner has written."""
 
@@ -345,7 +340,6 @@ FAULTS: Mapping[str, Fault] = {
         folders_of_a_killed_runner,
         merged_transactions_of_no_concern,
         folded_files_go_first,
-        loads_that_lack_what_was_read_with_fewer_columns,
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,
         gaps_passed,
