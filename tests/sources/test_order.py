@@ -382,6 +382,21 @@ def test_stamps_from_before_a_source_began_anew_mean_nothing_to_a_snapshot() -> 
     assert place.split(Visible(frozenset({1, 7})), known=2, whole_after=2) == 3
 
 
+def test_where_a_source_began_anew_is_known_however_far_back_a_place_began() -> None:
+    """Nothing concerned it for so long that what it passed is forgotten."""
+    order = Order(is_kept=lambda number: True)
+    place = Place(order, 1, relations={"s.r"})
+    order.add(place)
+    order.take([committed(stamp, "s.aside") for stamp in range(1, 3001)])
+    order.trim()
+    assert order.first_known > 1
+    order.take([replace(committed(4002, "s.aside"), others=(4001,)), Broken(None, "", {})])
+    order.take([committed(1, "s.r")])
+    known = order.end - 1
+    assert place.split(Visible(frozenset({4001})), known) == known
+    assert place.split(Visible(frozenset({1, 4001})), known) == order.end
+
+
 # What is kept
 
 

@@ -208,6 +208,10 @@ class Order:
         """The numbers, from `first` on, of several transactions that are reported as one."""
         return self._numbers.concerning([_MERGED], max(first, self.first_known), self.end)
 
+    def begun_anew(self, first: int) -> Sequence[int]:
+        """The numbers, from `first` on, at which the source began anew."""
+        return self._numbers.concerning((), first, self.end)
+
     def _number(self, held: HeldItem) -> None:
         self.end += 1
         self._stamps.append(stamps_of(held.item))
@@ -486,14 +490,15 @@ class Place:
 
         `known` is the end of the order before the snapshot was taken.
         """
-        stamps = self._order.stamps(self._from)
-        numbered = enumerate(stamps, self._from)
-        anew = [number for number, item in numbered if item is None and number <= known]
+        anew = [number for number in self._order.begun_anew(self._from) if number <= known]
         return anew[-1] + 1 if anew else self._from
 
     def _holds_upto(self, snapshot: Snapshot, first: int, last: int) -> bool:
-        """Whether a snapshot holds everything from a number to another."""
-        stamps = self._order.stamps(first)[: max(0, last - first + 1)]
+        """Whether a snapshot holds everything from a number to another, as far as it is known."""
+        first = max(first, self._order.first_known)
+        if last < first:
+            return True
+        stamps = self._order.stamps(first)[: last - first + 1]
         return all(snapshot.includes(stamp) for item in stamps for stamp in item or ())
 
     def _is_between(self, snapshot: Snapshot, first: int) -> bool:
