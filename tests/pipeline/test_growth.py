@@ -187,3 +187,22 @@ def test_check_says_where_the_server_keeps_its_log_without_a_limit(tmp_path: Pat
     arguments = project(tmp_path, server.dsn(), "replication")
     assert "max_slot_wal_keep_size" in quick("check", *arguments).out.replace("\n", " ")
     server.execute("DROP TABLE items")
+
+
+def test_a_table_that_no_view_uses_may_be_made_anew_without_triggers(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    server = shared_server()
+    server.execute("CREATE DATABASE unused_anew")
+    made = "CREATE TABLE other (id int PRIMARY KEY, note text)"
+    items = "CREATE TABLE items (id int PRIMARY KEY, note text)"
+    server.execute(items, made, database="unused_anew")
+    arguments = project(tmp_path, server.dsn("unused_anew"), "triggers")
+    settings = tmp_path / "headwater.toml"
+    settings.write_text(settings.read_text().replace('["items"]', '["items", "other"]'))
+    quick("setup", "shop", *arguments)
+    assert quick("run", "--once", *arguments).code == 0
+    server.execute("DROP TABLE other", made, MANY.format(1, 2), database="unused_anew")
+    assert quick("run", "--once", *arguments).code == 0
+    assert "2 rows" in quick("verify", *arguments).out
+    server.execute("DROP DATABASE unused_anew WITH (FORCE)")

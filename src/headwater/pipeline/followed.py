@@ -15,7 +15,7 @@ from headwater.algebra.views import View
 from headwater.errors import LostConnectionError, SourceError
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.repair import begin_anew, repair_source
-from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
+from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns, with_unused
 from headwater.project.project import Project
 from headwater.sources.contract import Lift, Reader, Source
 from headwater.warehouse.changes import ChangeLog
@@ -119,8 +119,10 @@ class FollowedSources:
         """What all views need; without the new ones, if the source is not set up for them yet."""
         columns = self._columns(source)
         loaded = loaded_columns(self._warehouse, source)
-        new = any(found - loaded.get(name, frozenset()) for name, found in columns.items())
-        if not loaded or not new:
+        if not loaded:
+            return columns
+        loaded = with_unused(loaded, self.relations(source).values())
+        if all(found <= loaded.get(name, found) for name, found in columns.items()):
             return columns
         try:
             narrow = narrowed(self._project.sources[source], columns)

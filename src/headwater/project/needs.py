@@ -33,16 +33,20 @@ def needed_columns(
     only the key is needed, or one column, so that its other columns are nobody's concern.
     """
     found = _columns([*_loaded(warehouse), *_written(project, relations)])
-    for source, columns in found.items():
-        for relation in relations.get(source, ()):
-            least = frozenset(relation.key or relation.schema.names[:1])
-            columns.setdefault(relation.short_name, least)
-    return dict(found)
+    return {
+        source: with_unused(columns, relations.get(source, ())) for source, columns in found.items()
+    }
 
 
 def loaded_columns(warehouse: Warehouse, source: str) -> Columns:
     """What the views of a source need that are loaded already."""
     return _columns(_loaded(warehouse)).get(source, {})
+
+
+def with_unused(columns: Columns, relations: Iterable[Relation]) -> Columns:
+    """These columns, and the least that is read of the relations that are not among them."""
+    least = {r.short_name: frozenset(r.key or r.schema.names[:1]) for r in relations}
+    return {**least, **columns}
 
 
 def _columns(views: Iterable[View]) -> dict[str, dict[str, frozenset[str]]]:
