@@ -1,8 +1,11 @@
-"""Views: sums of joins, each a projection of a selection of a product of relations.
+"""Views: sums of joins, each a projection of a selection of a product of relations, and a top.
 
 `Join` is the papers' `proj(cond(r1 x ... x rn))` (ECA section 4, Strobe section 5.1); a view
 is a sum of joins (Rings section 2). Inside a join every occurrence of a relation has an
 alias of its own, and columns are named `alias.column`.
+
+A view beyond joins has a *top* (`tops`): the sum of joins is what is stored for it, and what it
+shows is a function of that. Algorithms maintain what is stored and never look at the top.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from functools import cached_property
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
+from headwater.algebra.tops import Part, Top, evaluate_top
 
 
 @dataclass(frozen=True)
@@ -137,12 +142,24 @@ def equated_columns(conjunct: Expression) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class View:
-    """A named sum of joins with one schema."""
+    """A named sum of joins with one schema, and what is shown of it."""
 
     name: str
     joins: tuple[Join, ...]
     schema: Schema
+    """The columns that are stored."""
     sql: str = ""
+    top: Top | None = None
+    """What is shown, as a function of what is stored; None if that is the same."""
+
+    @property
+    def shown_schema(self) -> Schema:
+        return self.schema if self.top is None else self.top.schema
+
+    def shown(self, stored: Rows) -> Rows:
+        """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
+        stored = stored.positive()
+        return stored if self.top is None else evaluate_top(self.top, stored)
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
@@ -186,8 +203,8 @@ class View:
     def with_keys(self) -> View:
         """The view with the key columns that it lacks behind its own columns.
 
-        Dropping them again gives the view, duplicates included. A view of several joins stays
-        as it is: no key tells there which base row a row was derived from.
+        They are stored and not shown. A view of several joins stays as it is: no key tells there
+        which base row a row was derived from.
         """
         if len(self.joins) != 1:
             return self
@@ -203,7 +220,10 @@ class View:
                         outputs=(*join.outputs, output),
                         schema=Schema((*join.schema.columns, hidden)),
                     )
-        return replace(self, joins=(join,), schema=join.schema)
+        if join.schema == self.schema:
+            return self
+        top = self.top or Part(self.schema.names, self.schema)
+        return replace(self, joins=(join,), schema=join.schema, top=top)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
