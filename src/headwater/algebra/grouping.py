@@ -45,7 +45,7 @@ def _arguments(
     aggregate: Aggregate, schema: Schema
 ) -> Callable[[list[tuple[Row, int]]], Iterable[tuple[Row, int]]]:
     """How the arguments are read from a group, equal ones added up."""
-    read = compile_rows(aggregate.arguments, schema)
+    read = compile_rows(aggregate.inputs, schema)
     condition = aggregate.condition
     test = compile_expression(condition, schema) if condition is not None else None
 
