@@ -169,6 +169,11 @@ def _bool(function: str, kinds: Sequence[Type]) -> Type:
     return BOOL
 
 
+def _count_type(function: str, kinds: Sequence[Type]) -> Type:
+    _bool(function, kinds)
+    return INT
+
+
 # Checking
 
 
@@ -305,7 +310,7 @@ class Function:
 FUNCTIONS: dict[str, Function] = {
     "count(*)": Function(_always(INT), _count, arguments=0, additive=True),
     "count": Function(_always(INT), _count, additive=True),
-    "count_if": Function(_always(INT), _count_if, additive=True),
+    "count_if": Function(_count_type, _count_if, additive=True),
     "sum": Function(_sum_type, _sum, additive=True),
     "avg": Function(_avg_type, _avg, additive=True),
     "min": Function(_same, _extreme(greatest=False)),

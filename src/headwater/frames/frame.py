@@ -20,15 +20,24 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
-from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail
+from headwater.algebra.aggregates import Aggregate
+from headwater.algebra.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    can_fail,
+)
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Equality, Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import BOOL, Row
+from headwater.frames.accumulators import Inputs
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import Columns
 from headwater.frames.expressions import canonical_column, place, spark_type, to_column
 from headwater.frames.failures import Fragile
+from headwater.frames.grouping import grouped
 from headwater.frames.held import Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
 from headwater.frames.order import completed, first_of
@@ -270,6 +279,32 @@ class Frame(Rows):
         sorting = completed(self.schema, order)
         return Frame(self.schema, first_of(present._held, sorting, limit, offset))
 
+    def aggregated(
+        self,
+        schema: Schema,
+        keys: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        *,
+        always: bool = False,
+    ) -> Frame:
+        if not self.size_hint:
+            found = Rows.empty(self.schema).aggregated(schema, keys, aggregates, always=always)
+            return Frame.of_rows(self.spark, found)
+        wanted = _Wanted([self._reference(name) for name in keys])
+        inputs = [wanted.inputs(aggregate) for aggregate in aggregates]
+        source = self.positive().project(wanted.schema, wanted.expressions)._held
+        data = grouped(source.data, schema, len(keys), inputs, always=always)
+        held = Held(
+            self.spark,
+            positional(schema),
+            data,
+            most=source.most if keys else 1,
+            merged=True,
+            unsigned=True,
+            fragile=source.fragile,
+        )
+        return Frame(schema, held)
+
     def _same_key(self, other: Frame, key: Sequence[str], other_key: Sequence[str]) -> Column:
         """Whether a row here and one of `other`, whose columns are behind these, have one key."""
         width = len(self.schema)
@@ -308,12 +343,45 @@ class Frame(Rows):
         added = tuple(Fragile(expression, source._sample) for expression in risky)
         return source, source._held.fragile + added
 
+    def _reference(self, name: str) -> Expression:
+        return ColumnRef(name, self.schema.columns[self.schema.positions[name]].type)
+
     def _sample(self, names: Sequence[str], most: int) -> Rows:
         """Some columns of up to so many rows, to find the one on which a job failed."""
         schema = self.schema.only(names)
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
+
+
+class _Wanted:
+    """Columns that aggregates look at, each expression once."""
+
+    def __init__(self, keys: Sequence[Expression]) -> None:
+        self.expressions = list(keys)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of((place(at), e.type) for at, e in enumerate(self.expressions))
+
+    def inputs(self, aggregate: Aggregate) -> Inputs:
+        """Its condition comes first, since where that fails nothing else is looked at."""
+        condition = aggregate.condition
+        test = None if condition is None else self._place(condition)
+        inputs = [_where(condition, expression) for expression in aggregate.inputs]
+        return Inputs(aggregate, tuple(map(self._place, inputs)), test)
+
+    def _place(self, expression: Expression) -> int:
+        if expression not in self.expressions:
+            self.expressions.append(expression)
+        return self.expressions.index(expression)
+
+
+def _where(condition: Expression | None, expression: Expression) -> Expression:
+    """The expression, and NULL where the condition does not hold."""
+    if condition is None:
+        return expression
+    return Call("case", (condition, expression, Literal(None, expression.type)), expression.type)
 
 
 def _on_present_rows(expression: Expression, schema: Schema) -> Column:
