@@ -121,9 +121,8 @@ def test_floats_of_every_size_add_up_exactly(spark: SparkSession) -> None:
     values = [0.0, math.inf, -math.inf, NAN, 5e-324, -5e-324, 2.0**-1022, 1.7e308, -1.7e308]
     values += [math.ldexp(random.uniform(-2, 2), random.randint(-1080, 1022)) for _ in range(1000)]
     values += [s * 2.0**e * f for e in range(-1074, 1023, 7) for s in (1, -1) for f in (1, 1.5)]
-    rows = Rows(
-        schema, {(random.randint(0, 60), canonical_float(value)): random.randint(1, 3) for value in values}
-    )
+    counts = {(random.randint(0, 60), canonical_float(v)): random.randint(1, 3) for v in values}
+    rows = Rows(schema, counts)
     x = ColumnRef("x", FLOAT)
     names = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "count", "max")
     agree(unsettled(spark, rows), rows, ["k"], [aggregate(name, x) for name in names])
