@@ -21,6 +21,7 @@ from headwater.algebra.values import (
     NAN,
     TEXT,
     VOID,
+    Row,
     Type,
     canonical_float,
 )
@@ -121,6 +122,7 @@ def test_floats_of_every_size_add_up_exactly(spark: SparkSession) -> None:
     values = [0.0, math.inf, -math.inf, NAN, 5e-324, -5e-324, 2.0**-1022, 1.7e308, -1.7e308]
     values += [math.ldexp(random.uniform(-2, 2), random.randint(-1080, 1022)) for _ in range(1000)]
     values += [s * 2.0**e * f for e in range(-1074, 1023, 7) for s in (1, -1) for f in (1, 1.5)]
+    counts: dict[Row, int]
     counts = {(random.randint(0, 60), canonical_float(v)): random.randint(1, 3) for v in values}
     rows = Rows(schema, counts)
     x = ColumnRef("x", FLOAT)

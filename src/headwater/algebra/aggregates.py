@@ -16,13 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from headwater.algebra.expressions import Expression, Literal, columns_of, show_expression
-from headwater.algebra.moments import (
-    average_of,
-    covariance_of,
-    moments_of,
-    sum_of,
-    variance_of,
-)
+from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
 from headwater.algebra.ranked import joined_text, mode, percentile
 from headwater.algebra.values import (
     BOOL,
@@ -209,22 +203,14 @@ def _count_if(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
     return sum(count for (value,), count in counted if value is True)
 
 
-def _sum(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-    kind = function.arguments[0].type
-    return sum_of(moments_of(counted, kind), kind, function.type)
+def _by_moments(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    kind, squares = function.arguments[0].type, with_squares(function.function)
+    return from_moments(function, moments_of(counted, kind, squares=squares))
 
 
-def _avg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-    kind = function.arguments[0].type
-    return average_of(moments_of(counted, kind), kind, function.type)
-
-
-def _variance(sample: bool, root: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
-    def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-        kind = function.arguments[0].type
-        return variance_of(moments_of(counted, kind, squares=True), kind, sample=sample, root=root)
-
-    return compute
+def from_moments(function: Aggregate, moments: Moments) -> Value:
+    """One of the aggregates in `FINISH`."""
+    return FINISH[function.function](moments, function.arguments[0].type, function.type)
 
 
 def _covariance(sample: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
@@ -311,8 +297,8 @@ FUNCTIONS: dict[str, Function] = {
     "count(*)": Function(_always(INT), _count, arguments=0, additive=True),
     "count": Function(_always(INT), _count, additive=True),
     "count_if": Function(_count_type, _count_if, additive=True),
-    "sum": Function(_sum_type, _sum, additive=True),
-    "avg": Function(_avg_type, _avg, additive=True),
+    "sum": Function(_sum_type, _by_moments, additive=True),
+    "avg": Function(_avg_type, _by_moments, additive=True),
     "min": Function(_same, _extreme(greatest=False)),
     "max": Function(_same, _extreme(greatest=True)),
     "any_value": Function(_same, _extreme(greatest=False)),
@@ -320,10 +306,10 @@ FUNCTIONS: dict[str, Function] = {
     "max_by": Function(_same, _extreme_by(greatest=True), arguments=2, sees_nulls=True),
     "bool_and": Function(_bool, _all, additive=True),
     "bool_or": Function(_bool, _any, additive=True),
-    "var_pop": Function(_float_type, _variance(sample=False, root=False), additive=True),
-    "var_samp": Function(_float_type, _variance(sample=True, root=False), additive=True),
-    "stddev_pop": Function(_float_type, _variance(sample=False, root=True), additive=True),
-    "stddev_samp": Function(_float_type, _variance(sample=True, root=True), additive=True),
+    "var_pop": Function(_float_type, _by_moments, additive=True),
+    "var_samp": Function(_float_type, _by_moments, additive=True),
+    "stddev_pop": Function(_float_type, _by_moments, additive=True),
+    "stddev_samp": Function(_float_type, _by_moments, additive=True),
     "covar_pop": Function(_float_type, _covariance(sample=False), arguments=2, additive=True),
     "covar_samp": Function(_float_type, _covariance(sample=True), arguments=2, additive=True),
     "percentile_cont": Function(

@@ -11,10 +11,11 @@ Separate from the table of aggregates because an engine that has the sums needs 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.algebra.values import (
     FLOAT,
@@ -65,16 +66,14 @@ def units_of(value: Any, kind: Type) -> int:
 
 def moments_of(counted: Iterable[tuple[Row, int]], kind: Type, *, squares: bool = False) -> Moments:
     """The moments of numbers of one type with their counts."""
-    number, total, squared, special = 0, 0, 0, 0.0
+    running = RunningMoments(kind, squares=squares)
     for (value,), count in counted:
-        number += count
-        if isinstance(value, float) and not math.isfinite(value):
-            special += value
-        else:
-            units = units_of(value, kind)
-            total += units * count
-            squared += units * units * count if squares else 0
-    return Moments(number, total, squared, special)
+        running.change(value, count)
+    return running.moments
+
+
+Finish: TypeAlias = Callable[[Moments, Type, Type], Value]
+"""From moments, the type of the numbers and that of the result to the result."""
 
 
 def sum_of(moments: Moments, kind: Type, result: Type) -> Value:
@@ -98,16 +97,19 @@ def average_of(moments: Moments, kind: Type, result: Type) -> Value:
     return canonical_decimal(_WIDE.divide(Decimal(moments.total), Decimal(parts)), result)
 
 
-def variance_of(moments: Moments, kind: Type, *, sample: bool, root: bool) -> Value:
-    number = moments.number
-    if number <= sample:
-        return None
-    if moments.special != 0.0:
-        return NAN
-    spread = moments.squares * number - moments.total**2
-    parts = number * (number - sample) * units_per_one(kind) ** 2
-    variance = _quotient(spread, parts)
-    return canonical_float(math.sqrt(variance)) if root else variance
+def _variance(sample: bool, root: bool) -> Finish:
+    def variance_of(moments: Moments, kind: Type, result: Type) -> Value:
+        number = moments.number
+        if number <= sample:
+            return None
+        if moments.special != 0.0:
+            return NAN
+        spread = moments.squares * number - moments.total**2
+        parts = number * (number - sample) * units_per_one(kind) ** 2
+        variance = _quotient(spread, parts)
+        return canonical_float(math.sqrt(variance)) if root else variance
+
+    return variance_of
 
 
 def covariance_of(
@@ -139,3 +141,45 @@ def _quotient(total: int, parts: int, special: float = 0.0) -> float:
         return canonical_float(total / parts)
     except OverflowError:
         return math.inf if total > 0 else -math.inf
+
+
+FINISH: dict[str, Finish] = {
+    "sum": sum_of,
+    "avg": average_of,
+    "var_pop": _variance(sample=False, root=False),
+    "var_samp": _variance(sample=True, root=False),
+    "stddev_pop": _variance(sample=False, root=True),
+    "stddev_samp": _variance(sample=True, root=True),
+}
+"""The aggregates that moments tell."""
+
+
+def with_squares(function: str) -> bool:
+    """Whether it needs the sum of the squares."""
+    return function not in ("sum", "avg")
+
+
+class RunningMoments:
+    """Moments of numbers that come and go: what goes leaves nothing behind."""
+
+    def __init__(self, kind: Type, *, squares: bool) -> None:
+        self._kind = kind
+        self._squares = squares
+        self._number = self._total = self._squared = 0
+        self._special: Counter[float] = Counter()
+
+    def change(self, value: Value, count: int) -> None:
+        if value is None:
+            return
+        self._number += count
+        if isinstance(value, float) and not math.isfinite(value):
+            self._special[canonical_float(value)] += count
+            return
+        units = units_of(value, self._kind)
+        self._total += units * count
+        self._squared += units * units * count if self._squares else 0
+
+    @property
+    def moments(self) -> Moments:
+        special = sum((value for value, count in self._special.items() if count), 0.0)
+        return Moments(self._number, self._total, self._squared, special)

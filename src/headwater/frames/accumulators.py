@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
-from headwater.algebra.aggregates import FUNCTIONS, Aggregate, aggregated
-from headwater.algebra.moments import Moments, average_of, sum_of, variance_of
+from headwater.algebra.aggregates import FUNCTIONS, Aggregate, aggregated, from_moments
+from headwater.algebra.moments import FINISH, Moments, with_squares
 from headwater.algebra.values import FLOAT, INT, INT_MAX, INT_MIN, Row, Type, Value, canonical
 from headwater.frames.arrow import COUNT
 from headwater.frames.expressions import place, spark_type
@@ -28,9 +28,6 @@ from headwater.frames.numbers import float_bin, put_bins_together, put_together,
 
 HINT = "Change the view, or the rows of that group."
 MERGES: dict[str, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
-_MOMENTS = frozenset(
-    ["sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp"],
-)
 _NATIVE_SCALE = 10
 """Spark divides a whole number of 28 digits exactly by ten to the power of up to this."""
 
@@ -98,7 +95,7 @@ def told_from(inputs: Inputs) -> Told:
     if not function.distinct or function.function in ("min", "max", "any_value"):
         if function.function in _SIMPLE:
             return _SIMPLE[function.function](inputs)
-        if function.function in _MOMENTS:
+        if function.function in FINISH:
             return _from_moments(inputs)
     elif function.function == "count":
         return _distinct_count(inputs)
@@ -178,7 +175,7 @@ def _failing(function: Aggregate, words: str) -> Column:
 
 def _from_moments(inputs: Inputs) -> Told:
     function, kind = inputs.aggregate, inputs.aggregate.arguments[0].type
-    squares = function.function not in ("sum", "avg")
+    squares = with_squares(function.function)
     name = f"{inputs.name}_{'squares' if squares else 'sums'}"
     (number,) = inputs.columns[:1]
     sums: Accumulators = {
@@ -233,20 +230,9 @@ def _of_moments(inputs: Inputs, name: str, squares: bool) -> Callable[[Mapping[s
         else:
             total, squared = put_together(group, name, kind, squares)
         moments = Moments(group[f"{own}_number"] or 0, total, squared, special)
-        return _finished(function, kind, moments)
+        return from_moments(function, moments)
 
     return value
-
-
-def _finished(function: Aggregate, kind: Type, moments: Moments) -> Value:
-    match function.function:
-        case "sum":
-            return sum_of(moments, kind, function.type)
-        case "avg":
-            return average_of(moments, kind, function.type)
-        case name:
-            sample, root = name.endswith("samp"), name.startswith("stddev")
-            return variance_of(moments, kind, sample=sample, root=root)
 
 
 # Told from all values
