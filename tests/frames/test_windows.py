@@ -11,14 +11,15 @@ from headwater.algebra.order import Order
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import FLOAT, INT, INT_MAX, TEXT, Type
+from headwater.algebra.values import BOOL, FLOAT, INT, INT_MAX, TEXT, Type
 from headwater.algebra.windows import RANKING, WHOLE, WINDOW_FUNCTIONS, WindowFrame, WindowFunction
 from headwater.errors import ExpressionError
 from headwater.frames.frame import Frame
 from tests.frames.lifting import unsettled
 from tests.frames.typed import MONEY, random_value
 
-SCHEMA = Schema.of([("k", INT), ("x", FLOAT), ("d", MONEY), ("t", TEXT), ("n", INT)])
+COLUMNS = [("k", INT), ("x", FLOAT), ("d", MONEY), ("t", TEXT), ("b", BOOL), ("n", INT)]
+SCHEMA = Schema.of(COLUMNS)
 FRAMES = [
     WHOLE,
     WindowFrame(),
@@ -35,7 +36,7 @@ NAMES = sorted(WINDOW_FUNCTIONS - {"single", "string_agg", "percentile_cont", "p
 def some_rows(seed: int, size: int = 14) -> Rows:
     random = Random(seed)
     counts = {
-        (random.choice((1, 2, None)), *(random_value(random, kind) for kind in SCHEMA.types[1:4]),
+        (random.choice((1, 2, None)), *(random_value(random, kind) for kind in SCHEMA.types[1:-1]),
          random.randint(0, 2)): random.choice((1, 1, 2, 3, -1))
         for _ in range(size)
     }  # fmt: skip
