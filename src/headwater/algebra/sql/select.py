@@ -138,6 +138,7 @@ class _Select:
             plan,
             tuple(item.name for item in items),
             tuple(item.printed for item in items),
+            tuple((item.shown, item.place) for item in items),
             correlated,
             None
             if nothing is None

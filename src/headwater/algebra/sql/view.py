@@ -57,8 +57,8 @@ def _reading(
     sql: str, relations: tuple[Relation, ...], views: Mapping[str, Reading]
 ) -> tuple[Reading, SqlText]:
     text, tree = _parsed(sql)
-    around = Environment(text, relations, text.parts(tree), views=views)
     try:
+        around = Environment(text, relations, text.parts(tree), views=views)
         return read_query(tree, around), text
     except RecursionError:
         raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
@@ -123,18 +123,19 @@ def _check_statement(text: SqlText) -> None:
 
 
 def _check_columns(reading: Reading, text: SqlText) -> None:
-    seen: set[str] = set()
-    for column, kind in zip(reading.names, reading.schema.types, strict=True):
+    seen: dict[str, str] = {}
+    columns = zip(reading.names, reading.schema.types, reading.items, strict=True)
+    for column, kind, (written, place) in columns:
         if column.lower() in seen:
             raise text.error_at(
-                text.keyword("SELECT"),
-                f"two output columns are named {column}.",
+                place,
+                f"two output columns are named {column}: {seen[column.lower()]} and {written}.",
                 "List the columns and give one of them an alias with AS.",
             )
-        seen.add(column.lower())
+        seen[column.lower()] = written
         if kind == VOID:
             raise text.error_at(
-                text.keyword("SELECT"),
+                place,
                 f"column {column} is always NULL and has no type.",
                 "Write CAST(NULL AS type).",
             )
