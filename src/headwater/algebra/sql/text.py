@@ -17,7 +17,18 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError
 
+from headwater.algebra.functions.table import BY_NAME
+from headwater.algebra.sql.forms import FORMS
 from headwater.errors import SqlError
+
+CALLED = frozenset({*BY_NAME, *FORMS, "DATE_PART", "DATEPART"})
+"""Names of functions that are read as calls, whatever sqlglot knows of them."""
+SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
+"""Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
+
+
+def _without(names: frozenset[str], functions: dict[str, Any]) -> dict[str, Any]:
+    return {name: read for name, read in functions.items() if name not in names}
 
 
 class StandardSpark(Spark):
@@ -28,6 +39,12 @@ class StandardSpark(Spark):
         IDENTIFIERS = ["`", '"']  # noqa: RUF012
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
         RAW_STRINGS = [("r'", "'"), ("R'", "'")]  # noqa: RUF012
+
+    class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
+        # A function of ours is known by the name that was written, and not by what sqlglot takes
+        # for the same in all dialects.
+        FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
+        FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
 
 
 DIALECT = StandardSpark
