@@ -303,21 +303,39 @@ class SqlText:
         return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
 
 
-def _selects_in_order(node: Any) -> Iterator[exp.Select]:
+def _selects_in_order(tree: exp.Expr) -> Iterator[exp.Select]:
     """The SELECTs of a tree as they stand in the text."""
-    if isinstance(node, list):
-        for part in node:
-            yield from _selects_in_order(part)
-    if not isinstance(node, exp.Expr):
-        return
+    left: list[Any] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, list):
+            left += reversed(node)
+        elif isinstance(node, exp.Select) and "with_" in node.args and node.args["with_"]:
+            left += [_AfterWith(node), node.args["with_"]]
+        elif isinstance(node, exp.Select | _AfterWith):
+            select = node.select if isinstance(node, _AfterWith) else node
+            yield select
+            left += reversed(_in_order(select))
+        elif isinstance(node, exp.Expr):
+            left += reversed(_in_order(node))
+
+
+class _AfterWith:
+    """A SELECT whose WITH is done."""
+
+    def __init__(self, select: exp.Select) -> None:
+        self.select = select
+
+
+def _in_order(node: exp.Expr) -> list[Any]:
+    """The parts of a node as they stand in the text, for a SELECT without its WITH."""
     parts = dict(node.args)
-    yield from _selects_in_order(parts.pop("with_", None))
+    first = (
+        ("expressions", "from_", "joins", "where") if isinstance(node, exp.Select) else ("with_",)
+    )
     if isinstance(node, exp.Select):
-        yield node
-        for name in ("expressions", "from_", "joins", "where"):
-            yield from _selects_in_order(parts.pop(name, None))
-    for part in parts.values():
-        yield from _selects_in_order(part)
+        parts.pop("with_", None)
+    return [parts.pop(name) for name in first if name in parts] + list(parts.values())
 
 
 def _blank(text: str) -> str:
