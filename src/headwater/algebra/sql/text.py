@@ -199,7 +199,8 @@ class SqlText:
         starts = [at for at, t in enumerate(self.tokens) if t.token_type is TokenType.SELECT]
         selects = list(_selects_in_order(tree))
         if len(starts) != len(selects):
-            return {id(select): self for select in selects}
+            place = self.last_keyword("FROM", "TABLE")
+            raise self.error_at(place, "a SELECT is missing here.", "Write SELECT ... FROM ....")
         return {
             id(select): self._part(start) for select, start in zip(selects, starts, strict=True)
         }
@@ -249,6 +250,16 @@ class SqlText:
     def keyword(self, *words: str) -> int:
         """Where the first of these words stands outside parentheses, or the end of the text."""
         return next((t.start for t, word in self.words() if word in words), len(self.sql))
+
+    def from_word(self) -> int:
+        """Where the FROM of the SELECT stands; IS DISTINCT FROM has another."""
+        words = [("", 0), *((word, t.start) for t, word in self.words())]
+        places = [
+            place
+            for (before, _), (word, place) in pairwise(words)
+            if word == "FROM" and before != "DISTINCT"
+        ]
+        return places[0] if places else len(self.sql)
 
     def last_keyword(self, *words: str) -> int:
         return max((t.start for t, word in self.words() if word in words), default=0)

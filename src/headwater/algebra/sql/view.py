@@ -16,6 +16,7 @@ from headwater.algebra.sql.layout import laid_out
 from headwater.algebra.sql.plans import Plan, Sum, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
 from headwater.algebra.sql.query import Environment, Reading, read_query
+from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
 from headwater.algebra.sql.text import DIALECT, SqlText
 from headwater.algebra.values import VOID
@@ -73,6 +74,9 @@ def _parsed(sql: str) -> tuple[SqlText, exp.Expr]:
 def tables_of(sql: str) -> tuple[TableName, ...]:
     """The tables and views that a query reads; SqlError if it is none, whatever they are."""
     text, tree = _parsed(sql)
+    parts = text.parts(tree)
+    for select in tree.find_all(exp.Select):
+        check_clauses(select, parts[id(select)])
     return tuple(dict.fromkeys(_tables(tree, text, frozenset())))
 
 
