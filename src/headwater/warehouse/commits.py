@@ -16,7 +16,7 @@ from headwater.warehouse.vectors import (
     vector_to_json,
 )
 
-Kind: TypeAlias = Literal["load", "change", "open", "vector", "fold", "clean", "compact"]
+Kind: TypeAlias = Literal["load", "change", "open", "vector", "fold", "clean", "compact", "store"]
 LogLine: TypeAlias = dict[str, Any]
 """One line of a Delta log entry."""
 

@@ -29,6 +29,12 @@ def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -
     return _table(view, arrow_schema(schema), text, before)
 
 
+def stored_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
+    """The actions that make a table of stored parts, or give one other columns."""
+    text = f"What Headwater stores of the view {view}; what it shows is in the plain table."
+    return _table(view, arrow_schema(schema), text, before)
+
+
 def log_table(
     definition: StoredDefinition,
     sources: Sequence[str],

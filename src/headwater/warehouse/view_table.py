@@ -1,4 +1,4 @@
-"""A view in the warehouse: its plain table, its signed log, and the commits in both."""
+"""A view in the warehouse: its tables, and the commits in them."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import noted
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
 from headwater.warehouse.states import ViewState
+from headwater.warehouse.stored import stored_version
 from headwater.warehouse.table_versions import TableVersion
 from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
 from headwater.warehouse.vectors import Reached
@@ -59,18 +60,32 @@ class ViewTable:
     """One view; made by `Warehouse.view` and `Warehouse.create`."""
 
     def __init__(
-        self, name: str, plain: Location, log: Location, staging: Location, internal: Location
+        self,
+        name: str,
+        plain: Location,
+        stored: Location,
+        log: Location,
+        staging: Location,
+        internal: Location,
     ) -> None:
         self.name = name
         self.plain = DeltaLog(plain)
+        self.stored = DeltaLog(stored)
+        """Of a view with a top what is stored; else there is no such table."""
         self.log = DeltaLog(log)
         self.staging = staging
         self._internal = internal
+
+    @property
+    def bases(self) -> tuple[DeltaLog, ...]:
+        """The tables that take tails in: the plain table, and the stored parts if there are any."""
+        return (self.plain, self.stored) if is_table(self.stored.folder) else (self.plain,)
 
     # What it is
 
     @property
     def schema(self) -> Schema:
+        """The columns that are stored: those of commits."""
         return schema_of(self.log.snapshot())
 
     @property
@@ -149,9 +164,12 @@ class ViewTable:
         while True:
             log = self.log.snapshot()
             plain = self._plain()
-            if self._fits(log, plain):
+            fits = self._fits(log, plain)
+            if fits and plain.number <= log.number:
                 return log, plain
             if self.log.snapshot().version == log.version:
+                if fits:
+                    return log, plain
                 raise self._lost_plain(
                     f"at version {plain.version} ends with commit {plain.number}: "
                     "it is not the one on which the signed log relies"
@@ -171,6 +189,21 @@ class ViewTable:
             f"The plain table {self.plain.folder} of the view {self.name} {how}.",
             f"Load the view anew with 'headwater reload {self.name}'.",
         )
+
+    def stored_in(self, plain: TableVersion) -> TableVersion:
+        """What is stored where a version of the plain table shows it; that itself without a top.
+
+        FileNotFoundError if it is not there any more.
+        """
+        version = stored_version(plain)
+        if version is None:
+            return plain
+        try:
+            newest = self.stored.snapshot()
+            return newest if newest.version == version else self.stored.snapshot(version)
+        except FencedError:
+            self.log.check_in_place()
+            raise FileNotFoundError(f"{self.stored.folder} at version {version}") from None
 
     def _fits(self, log: TableVersion, plain: TableVersion) -> bool:
         base = self._relied_on(log)
@@ -274,12 +307,18 @@ class ViewTable:
         """
         log, plain = self.tables()
         commit = self.commit_in(log)
-        if is_ahead(log, plain):
-            return self._pinned(commit)
         base = FoldedBase(plain.version, plain.number)
         if base.number > commit.number:
             commit = self.plain_commit(plain) or commit
-        return self._state(commit, plain, log, base)
+        try:
+            if is_ahead(log, plain):
+                return self._pinned(commit)
+            return self._state(commit, plain, log, base)
+        except FileNotFoundError as lost:
+            raise EngineError(
+                f"What is stored of the view {self.name} is not there: {lost}.",
+                f"Load the view anew with 'headwater reload {self.name}'.",
+            ) from None
 
     def _numbered(self, number: int) -> ViewState:
         newest = self.log.snapshot()
@@ -312,11 +351,12 @@ class ViewTable:
                 raise FileNotFoundError(f"{plain.folder} with commit {commit.base.number}")
         return self._state(commit, plain, log, commit.base)
 
-    @staticmethod
     def _state(
-        commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
+        self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
     ) -> ViewState:
-        return ViewState(schema_of(plain), commit, plain, log, base, key_of(log))
+        stored = self.stored_in(plain)
+        top = None if stored is plain else definition_of(log).view.top
+        return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
 
     def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""
