@@ -1,5 +1,7 @@
 """Views with a top: what is stored is maintained, and what is shown is a function of it."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -7,8 +9,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
+from headwater.errors import EngineError, ExpressionError
 from headwater.frames.arrow import plain_from_arrow
-from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse import folding
+from headwater.warehouse.commits import LogLine, ViewCommit
+from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.failing import failure
+from headwater.warehouse.folding import Unfolded
+from headwater.warehouse.loads import Shown
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse import topped
@@ -84,3 +92,131 @@ def test_a_fold_brings_the_plain_table_and_the_stored_parts_up(
     assert view.at().stored_rows() == START + Rows.sum(topped.SCHEMA, CHANGES)
     assert view.log.snapshot().files == ()
     assert {number: view.rows(number) for number in expected} == expected
+
+
+def test_a_fold_killed_before_the_plain_table_names_its_parts_counts_for_nothing(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = topped.load(warehouse, "totals", START)
+    expected = committed(view)
+    put = DeltaLog.put
+
+    def killed(self: DeltaLog, version: int, actions: Sequence[LogLine]) -> bool:
+        if self.folder == view.plain.folder:
+            raise OSError("killed here")
+        return put(self, version, actions)
+
+    monkeypatch.setattr(DeltaLog, "put", killed)
+    with pytest.raises(OSError, match="killed here"):
+        view.fold(no_spark, "f")
+    assert view.stored.snapshot().version == 1
+    monkeypatch.setattr(DeltaLog, "put", put)
+    assert view.at().stored_rows() == START
+    assert view.rows() == expected[5]
+    with view.writer("r") as writer:
+        writer.commit(rows({("b", 8): 1}), vector(9))
+    assert isinstance(view.fold(no_spark, "f"), ViewCommit)
+    stored = START + Rows.sum(topped.SCHEMA, CHANGES) + rows({("b", 8): 1})
+    assert view.at().stored_rows() == stored
+    assert plain_rows(view) == view.rows() == topped.view("totals").shown(stored)
+
+
+def test_a_fold_killed_before_the_log_lets_go_shows_nothing_twice(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = topped.load(warehouse, "totals", START)
+    expected = committed(view)
+
+    def killed(view: ViewTable) -> None:
+        raise OSError("killed here")
+
+    monkeypatch.setattr(folding, "remove_folded", killed)
+    with pytest.raises(OSError, match="killed here"):
+        view.fold(no_spark, "f")
+    assert plain_rows(view) == view.rows() == expected[5]
+    monkeypatch.undo()
+    topped.read_with_tops(monkeypatch)
+    assert view.fold(no_spark, "f") is None
+    assert view.log.snapshot().files == ()
+    assert view.rows() == expected[5]
+
+
+def test_with_a_key_only_files_with_touched_rows_are_written_anew(
+    warehouse: Warehouse, spark: SparkSession
+) -> None:
+    view = topped.load(warehouse, "totals", START)
+    writer = view.writer("r")
+    writer.commit(rows({("x", 1): 1}), vector(1))
+    view.fold(spark, "f")
+    first, second = (table.snapshot().files for table in view.bases)
+    writer.commit(rows({("x", 1): -1, ("x", 2): 1}), vector(2))
+    assert isinstance(view.fold(spark, "f"), ViewCommit)
+    assert set(first) & set(view.plain.snapshot().files)
+    assert set(second) & set(view.stored.snapshot().files)
+    expected = topped.view("totals").shown(START + rows({("x", 2): 1}))
+    assert plain_rows(view) == on_spark(view, spark) == expected
+
+
+def test_a_plain_table_that_lacks_what_its_parts_show_is_not_built_on(
+    warehouse: Warehouse, spark: SparkSession
+) -> None:
+    view = warehouse.create(
+        replace(
+            topped.load_of("totals", START),
+            shown=Shown(
+                topped.view("totals").shown_schema, Rows.empty(topped.view("totals").shown_schema)
+            ),
+        )
+    )
+    with view.writer("r") as writer:
+        writer.commit(rows({("a", 1): -1}), vector(1))
+    with pytest.raises(EngineError, match="lacks rows that its stored parts show"):
+        view.dataframe(spark)
+
+
+def test_a_fold_stops_where_nothing_is_above_the_watermarks(warehouse: Warehouse) -> None:
+    view = topped.load(warehouse, "totals", START)
+    with view.writer("r") as writer:
+        whole = writer.commit(CHANGES[0], vector(1))
+        writer.commit(CHANGES[1], vector(1, 3))
+    folded = view.fold(no_spark, "f")
+    assert isinstance(folded, ViewCommit)
+    assert (folded.number, folded.vector) == (whole.number, vector(1))
+    assert plain_rows(view) == topped.view("totals").shown(START + CHANGES[0])
+    assert view.fold(no_spark, "f") is None
+    with view.writer("r") as writer:
+        writer.commit(CHANGES[2], vector(3))
+    view.fold(no_spark, "f")
+    assert plain_rows(view) == topped.view("totals").shown(START + Rows.sum(topped.SCHEMA, CHANGES))
+
+
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+def test_while_the_top_fails_readers_keep_the_state_before_and_correcting_the_row_heals(
+    warehouse: Warehouse, spark: SparkSession, engine: str
+) -> None:
+    view, show = topped.load(warehouse, "shares", START), topped.view("shares").shown
+    session = spark if engine == "spark" else no_spark
+
+    def read() -> Rows:
+        return on_spark(view, spark) if engine == "spark" else view.rows()
+
+    writer = view.writer("r")
+    writer.commit(CHANGES[0], vector(1))
+    good = show(START + CHANGES[0])
+    bad = writer.commit(rows({("z", 0): 1}), vector(2))
+    later = writer.commit(CHANGES[1], vector(3))
+    assert read() == good
+    assert "division by zero" in failure(view)
+    with pytest.raises(ExpressionError, match="division by zero"):
+        view.rows(bad.number)
+    waiting = view.fold(session, "f")
+    assert isinstance(waiting, Unfolded)
+    assert not waiting.is_unsound
+    assert f"stays at version {bad.number - 1}: at version {later.number}" in waiting.reason
+    assert plain_rows(view) == read() == good
+    writer.commit(rows({("z", 0): -1, ("z", 2): 1}), vector(4))
+    healed = show(START + CHANGES[0] + CHANGES[1] + rows({("z", 2): 1}))
+    assert read() == healed
+    assert not failure(view)
+    assert isinstance(view.fold(session, "f"), ViewCommit)
+    assert plain_rows(view) == healed

@@ -14,6 +14,7 @@ from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.failing import failure
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.own_files import read_own
@@ -136,11 +137,13 @@ def _view(
         table = warehouse.view(name)
         commit = table.latest()
         tail = table.tail()
+        failing = failure(table)
     except HeadwaterError as error:
         return {**live, "state": "damaged", "message": str(error)}
     return {
         **live,
         "state": live.get("state", "not running"),
+        "message": live.get("message") or failing,
         "number": commit.number,
         "committed_at": live.get("committed_at") or commit.timestamp / 1000,
         "level": commit.level or live.get("level"),

@@ -128,7 +128,8 @@ class Upkeep:
             took_s = time.monotonic() - began
         if isinstance(done, Unfolded):
             self._tell(view, done.reason)
-            self.unsound.add(view.name)
+            if done.is_unsound:
+                self.unsound.add(view.name)
         else:
             self.troubles.pop(view.name, None)
         self._policy.folded(activity, took_s, not isinstance(done, Unfolded), time.monotonic())

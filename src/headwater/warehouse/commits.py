@@ -61,6 +61,11 @@ class ViewCommit:
     timestamp: int = 0
     """Milliseconds since 1970; 0 when it is no longer known."""
 
+    @property
+    def is_early(self) -> bool:
+        """Whether it has transactions above its watermarks."""
+        return any(reached.also for reached in self.vector.values())
+
     def metadata(self) -> dict[str, Any]:
         return {
             "view": self.view,

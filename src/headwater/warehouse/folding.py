@@ -13,19 +13,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.algebra.schema import Schema
-from headwater.algebra.tops import evaluate_top
+from headwater.algebra.tops import Top, evaluate_top
+from headwater.errors import ExpressionError
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
+from headwater.warehouse.failing import before_error
 from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
 from headwater.warehouse.netting import Patch
 from headwater.warehouse.replacing import settle
-from headwater.warehouse.showing import counted, whole
+from headwater.warehouse.showing import counted, shown_patch, whole
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.stored import names_stored, put_stored
 from headwater.warehouse.table_versions import DataFile, TableVersion
@@ -48,6 +50,8 @@ class Unfolded:
     """Why a tail cannot be folded now; it may be later, when more has been committed."""
 
     reason: str
+    is_unsound: bool = True
+    """Whether what was committed may be wrong, and not only a row at a source."""
 
 
 Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
@@ -64,9 +68,47 @@ class _Folded:
 
 def fold(view: ViewTable, spark: Spark, runner: str) -> ViewCommit | Unfolded | None:
     settle(view)
-    commit = _fold_into_plain(view, view.at(), spark, runner)
+    state = _foldable(view)
+    done: ViewCommit | Unfolded | None
+    try:
+        done = _fold_into_plain(view, state, spark, runner)
+    except ExpressionError as error:
+        done = _fold_before_error(view, state, error, spark, runner)
     remove_folded(view)
-    return commit
+    return done
+
+
+def _fold_before_error(
+    view: ViewTable, failing: ViewState, error: ExpressionError, spark: Spark, runner: str
+) -> Unfolded:
+    """Fold up to the last state before the top began to fail."""
+
+    def look(state: ViewState) -> object:
+        if callable(spark):
+            return state.rows() if state.is_small else state.dataframe(spark())
+        return state.dataframe(spark)
+
+    state = before_error(view, failing, look)
+    if not state.commit.is_early:
+        _fold_into_plain(view, state, spark, runner)
+    return Unfolded(
+        f"The plain table of {view.name} stays at version {state.number}: at version "
+        f"{failing.number} {error}",
+        is_unsound=False,
+    )
+
+
+def _foldable(view: ViewTable) -> ViewState:
+    """The newest state that can be folded.
+
+    A top is shown only where no transaction was taken in before an earlier one: what is stored in
+    between is not what is stored at any vector.
+    """
+    state = view.at()
+    if state.top is None or not state.commit.is_early:
+        return state
+    whole = (commit for commit in view.commits() if not commit.is_early)
+    return replace(state, commit=next(whole, state.commit))
 
 
 def _fold_into_plain(
@@ -139,10 +181,20 @@ def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded
         return _Folded(_patched(view, state.plain, state.schema, patch, names, spark))
     if not state.tail_files:
         return _Folded(((), ()))
-    shown = counted(whole(state, state.top, spark), spark)
+    shown = _shown_on_spark(view, state, state.top, spark)
+    return _Folded(shown, _patched(view, state.stored, state.schema, patch, names, spark))
+
+
+def _shown_on_spark(view: ViewTable, state: ViewState, top: Top, spark: SparkSession) -> Rewritten:
+    """Files of the plain table with what the top shows now: only the keys that are touched, if
+    it has any."""
+    patch = shown_patch(state, top, spark)
+    if patch is not None:
+        _, names = patch.touched(state.plain_frame_with_files(spark))
+        return _patched(view, state.plain, state.shown_schema, patch, names, spark)
+    shown = counted(whole(state, top, spark), spark)
     new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
-    stored = _patched(view, state.stored, state.schema, patch, names, spark)
-    return _Folded((state.plain.files, new), stored)
+    return state.plain.files, new
 
 
 def _patched(

@@ -151,7 +151,7 @@ class ViewState:
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        if not self.tail_files:
+        if not self.tail_files or self.number <= self.base.number:
             return self.plain_frame(spark)
         if self.top is not None:
             return shown_frame(self, self.top, spark)
@@ -187,6 +187,14 @@ class ViewState:
         if self.tail_size <= SMALL_TAIL:
             return patch_of_rows(spark, stored, self.tail_rows())
         return patch_of_frame(stored, self.tail_frame(spark), self.schema)
+
+    def tail(self, spark: SparkSession) -> Rows:
+        """The sum of the tail, in memory if it is short."""
+        from headwater.frames.frame import Frame
+
+        if self.tail_size <= SMALL_TAIL:
+            return self.tail_rows()
+        return Frame.of_dataframe(self.tail_frame(spark), self.schema, signed=True).settled()
 
     def tail_frame(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f

@@ -29,6 +29,7 @@ from headwater.warehouse.commits import (
 from headwater.warehouse.compaction import compact
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.failing import seen
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.loads import ViewLoad
@@ -237,12 +238,17 @@ class ViewTable:
         return self._newest() if number is None else self._numbered(number)
 
     def dataframe(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        """What a reader sees, duplicates as repeated rows."""
-        return self.at(number).dataframe(spark)
+        """What a reader sees, duplicates as repeated rows; see `rows`."""
+        if number is not None:
+            return self.at(number).dataframe(spark)
+        return seen(self, lambda state: state.dataframe(spark))
 
     def rows(self, number: int | None = None) -> Rows:
-        """What a reader sees, read without Spark."""
-        return self.at(number).rows()
+        """What a reader sees, read without Spark.
+
+        While the top fails on a row that is really there, the newest state is the last before that.
+        """
+        return seen(self, ViewState.rows) if number is None else self.at(number).rows()
 
     def changes(self, after: int) -> list[tuple[ViewCommit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
