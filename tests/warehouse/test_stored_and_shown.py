@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import NoReturn
 
+import pyarrow.compute
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
-from headwater.errors import EngineError, ExpressionError
-from headwater.frames.arrow import plain_from_arrow
+from headwater.errors import EngineError, ExpressionError, InputError
+from headwater.frames.arrow import from_arrow, plain_from_arrow
 from headwater.warehouse import folding
 from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
@@ -220,3 +222,78 @@ def test_while_the_top_fails_readers_keep_the_state_before_and_correcting_the_ro
     assert not failure(view)
     assert isinstance(view.fold(session, "f"), ViewCommit)
     assert plain_rows(view) == healed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_changes_between_versions_are_what_is_shown_there_subtracted(
+    warehouse: Warehouse, spark: SparkSession, name: str
+) -> None:
+    view = topped.load(warehouse, name, START)
+    expected = committed(view)
+    for first, last in ((1, 5), (2, 3), (4, 5), (5, 3)):
+        changed = expected[last] - expected[first]
+        assert view.shown_changes(first, last, no_spark) == changed
+    assert view.shown_changes(3, None, spark).sorted_items() == (
+        (expected[5] - expected[3]).sorted_items()
+    )
+    view.fold(no_spark, "f")
+    assert view.shown_changes(3, 5, no_spark) == expected[5] - expected[3]
+
+
+def test_a_view_of_other_columns_has_no_changes_from_what_it_was(warehouse: Warehouse) -> None:
+    view = topped.load(warehouse, "totals", START)
+    definition = replace(topped.load_of("totals", START).definition, layout="")
+    load = replace(topped.load_of("totals", START), definition=definition, shown=None)
+    view.replace(load)
+    assert view.rows() == START
+    assert view.rows(1) == topped.view("totals").shown(START)
+    with pytest.raises(InputError, match="have other columns"):
+        view.shown_changes(1, None, no_spark)
+
+
+def feed(view: ViewTable) -> dict[int, Rows]:
+    """What the table of changes has up to each version, added up."""
+    folder = f"{view.plain.folder.local}_changes"
+    table = DeltaTable(folder).to_pyarrow_table().sort_by("_version")
+    schema, found = topped.view(view.name).shown_schema, {}
+    state = Rows.empty(schema)
+    for version in dict.fromkeys(table.column("_version").to_pylist()):
+        part = table.filter(pyarrow.compute.field("_version") == version)
+        state = state + from_arrow(part.select([*schema.names, "_change"]), schema)
+        found[version] = state
+    return found
+
+
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+def test_the_table_of_changes_adds_up_to_every_published_version(
+    warehouse: Warehouse, spark: SparkSession, engine: str
+) -> None:
+    session = spark if engine == "spark" else no_spark
+    view = topped.load(warehouse, "totals", START)
+    expected = {1: view.rows()}
+    view.follow_changes(session)
+    with view.writer("r") as writer:
+        for at, change in enumerate(CHANGES, 1):
+            number = writer.commit(change, vector(at)).number
+            expected[number] = view.rows()
+            view.fold(no_spark, "f")
+            if at != 2:  # once it is left out, as by a crash
+                view.follow_changes(session)
+    assert feed(view) == expected
+    assert {folder.name for folder in warehouse.drop("totals")} == {"totals", "totals_changes"}
+
+
+def test_the_table_of_changes_begins_anew_where_the_plain_table_no_longer_tells_them(
+    warehouse: Warehouse,
+) -> None:
+    view = topped.load(warehouse, "totals", START)
+    view.follow_changes(no_spark)
+    expected = committed(view)
+    view.fold(no_spark, "f")
+    with view.writer("r") as writer:
+        writer.commit(CHANGES[0], vector(9))
+    view.fold(no_spark, "f")
+    view.clean_up(timedelta(0), minimum_age=timedelta(0))
+    view.follow_changes(no_spark)
+    assert list(feed(view)) == [view.plain.snapshot().number]
+    assert feed(view)[7] == view.rows() != expected[5]

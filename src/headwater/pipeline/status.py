@@ -140,10 +140,11 @@ def _view(
         failing = failure(table)
     except HeadwaterError as error:
         return {**live, "state": "damaged", "message": str(error)}
+    told = {"message": live.get("message") or failing} if failing else {}
     return {
         **live,
+        **told,
         "state": live.get("state", "not running"),
-        "message": live.get("message") or failing,
         "number": commit.number,
         "committed_at": live.get("committed_at") or commit.timestamp / 1000,
         "level": commit.level or live.get("level"),

@@ -14,6 +14,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.storage.location import Location
+from headwater.warehouse.change_feed import follow
 from headwater.warehouse.cleaning import HOUR, clean_up
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import (
@@ -35,6 +36,7 @@ from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import noted
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
+from headwater.warehouse.shown_changes import changes_between
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.stored import stored_version
 from headwater.warehouse.table_versions import TableVersion
@@ -250,6 +252,10 @@ class ViewTable:
         """
         return seen(self, ViewState.rows) if number is None else self.at(number).rows()
 
+    def shown_changes(self, first: int, last: int | None, spark: Spark) -> Rows:
+        """The rows that went, with counts below zero, and came from one version to another."""
+        return changes_between(self, first, last, spark)
+
     def changes(self, after: int) -> list[tuple[ViewCommit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
 
@@ -403,6 +409,10 @@ class ViewTable:
         `spark` may be what gives the session; it is called only if the view is not small.
         """
         return fold(self, spark, runner)
+
+    def follow_changes(self, spark: Spark) -> None:
+        """Bring the table of changes up to the plain table; make it if it is not there."""
+        follow(self, spark)
 
     def compact(self, at_least: int = 64) -> bool:
         """Merge the log's small files into one, if there are so many; True if it was done."""

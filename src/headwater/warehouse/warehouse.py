@@ -11,6 +11,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
+from headwater.warehouse.change_feed import feed_folder, is_feed
 from headwater.warehouse.columns import check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
@@ -99,6 +100,8 @@ class Warehouse:
                 self.path.chmod(self.path.stat().st_mode & 0o7000 | before & mode)  # nobody new yet
                 for name in self.view_names():
                     set_modes(self.path / name, mode)
+                    if is_feed(feed := feed_folder(self._root / name)):
+                        set_modes(feed.path, mode)
                 self.path.chmod(self.path.stat().st_mode & 0o7000 | mode)
         except PermissionError:
             raise InputError(
@@ -202,7 +205,10 @@ class Warehouse:
         log, plain = self._logs / check_name(name), self._root / name
         stored = self._stored / name
         ours = log.exists() or self._is_ours(plain)
+        feed = feed_folder(plain)
         found = (log, plain, stored) if ours else (stored,)
+        if ours and is_feed(feed):
+            found = (*found, feed)
         return tuple(folder for folder in found if folder.exists())
 
     # Making tables
