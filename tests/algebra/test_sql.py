@@ -94,7 +94,7 @@ def test_three_relations_join_on_one_merged_column() -> None:
 
 def test_a_relation_may_occur_twice_when_that_is_allowed() -> None:
     sql = "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.customer = b.customer"
-    view = parse_view(sql, RELATIONS, allow_self_joins=True)
+    view = parse_view(sql, RELATIONS)
     assert [o.alias for o in view.joins[0].occurrences] == ["a", "b"]
     assert view.relations == (ORDERS,)
 

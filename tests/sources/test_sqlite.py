@@ -38,7 +38,7 @@ def harness() -> Iterator[SqliteHarness]:
 
 
 def answer(source: SqliteSource, sql: str) -> Counter[Row]:
-    view = parse_view(sql, source.relations(), allow_self_joins=True)
+    view = parse_view(sql, source.relations())
     wrapper = source.open_wrapper()
     try:
         (rows,) = wrapper.ask([query_of(view)]).results

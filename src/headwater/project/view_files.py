@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import line_and_column
-from headwater.algebra.sql.view import TableName, parse_view, tables_of
+from headwater.algebra.sql.view import parse_view, tables_of
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SqlError

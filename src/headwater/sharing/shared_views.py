@@ -45,7 +45,7 @@ class SharedView:
     ) -> SharedView:
         """Read a SELECT; InputError says what is wrong with it, or why it cannot be shared."""
         given = tuple(relations.values() if isinstance(relations, Mapping) else relations)
-        view = parse_view(sql, given, name, allow_self_joins=True)
+        view = parse_view(sql, given, name)
         found = cls(name, sql.strip(), tuple(sorted(view.relations, key=lambda r: r.name)))
         found._check(view)
         found.__dict__["view"] = view  # read already

@@ -56,8 +56,17 @@ class Translator:
 
     text: SqlText
     scope: Scope
+    special: Callable[[Any], Expression | None] = lambda node: None
+    """What some nodes mean in this query: subqueries, aggregates, windows."""
 
     def expression(self, node: Any) -> Expression:
+        try:
+            if (known := self.special(node)) is not None:
+                return known
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        except ValueError as error:
+            raise self.text.error(node, f"{error}.", "Change the expression.") from None
         handler = _HANDLERS.get(type(node))
         if handler is None or any(node.args[part] for part in node.args.keys() - _UNDERSTOOD):
             raise refused(self.text, node)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
@@ -34,6 +35,7 @@ TEXT_HINT = "Text stands in single quotes."
 _WRITE_TEXT = "Write text in single quotes, and a quote in it twice: 'it''s'."
 _VISIBLE = re.compile(r"[^\n]")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_SET_WORDS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
 _CLOSED = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _PREFIX = re.compile(r"(?<![\w.])([EeNnBb]|[Uu]&)$")
 _NO_HEX = re.compile(r"\b[Xx]'(?![0-9A-Fa-f]*')")
@@ -172,28 +174,32 @@ class SqlText:
             token.start, f"syntax error at '{found}': {what}.", "Correct the query there."
         )
 
-    def divided_by_union_all(self) -> list[tuple[SqlText, int]]:
-        """The text once for each query between UNION ALLs, everything else blank: so places stay.
+    def parts(self, tree: exp.Expr) -> dict[int, SqlText]:
+        """For each SELECT of a tree, by its identity, the text with all else blank: places stay.
 
-        Also where each starts.
-
-        UNION ALL in parentheses does not count.
+        A SELECT goes up to the parenthesis or the set operator that ends it.
         """
-        outer = [token for token, _ in self.words()]
-        pairs = [
-            (union, word)
-            for union, word in pairwise(outer)
-            if union.token_type is TokenType.UNION and word.token_type is TokenType.ALL
-        ]
-        starts = [0, *(word.end + 1 for _, word in pairs)]
-        ends = [*(union.start for union, _ in pairs), len(self.sql)]
-        if len(starts) == 1:
-            return [(self, 0)]
+        starts = [at for at, t in enumerate(self.tokens) if t.token_type is TokenType.SELECT]
+        selects = list(_selects_in_order(tree))
+        if len(starts) != len(selects):
+            return {id(select): self for select in selects}
+        return {
+            id(select): self._part(start) for select, start in zip(selects, starts, strict=True)
+        }
+
+    def _part(self, first: int) -> SqlText:
+        depth, start, end = 0, self.tokens[first].start, len(self.sql)
+        for before, token in pairwise(self.tokens[first:]):
+            depth += token.token_type is TokenType.L_PAREN
+            depth -= token.token_type is TokenType.R_PAREN
+            ends = token.token_type in _SET_WORDS and before.text != "*"
+            if depth < 0 or (depth == 0 and ends):
+                end = token.start
+                break
+        if (start, end) == (self.tokens[0].start, len(self.sql)):
+            return self
         blank = _blank(self.sql)
-        return [
-            (SqlText(blank[:start] + self.sql[start:end] + blank[end:]), start)
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        return SqlText(blank[:start] + self.sql[start:end] + blank[end:])
 
     def words(self) -> Iterator[tuple[Token, str]]:
         """The tokens outside parentheses, each with its first word in capitals."""
@@ -278,6 +284,23 @@ class SqlText:
     def _position(self, node: exp.Expr) -> int:
         start = self.start(node)
         return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
+
+
+def _selects_in_order(node: Any) -> Iterator[exp.Select]:
+    """The SELECTs of a tree as they stand in the text."""
+    if isinstance(node, list):
+        for part in node:
+            yield from _selects_in_order(part)
+    if not isinstance(node, exp.Expr):
+        return
+    parts = dict(node.args)
+    yield from _selects_in_order(parts.pop("with_", None))
+    if isinstance(node, exp.Select):
+        yield node
+        for name in ("expressions", "from_", "joins", "where"):
+            yield from _selects_in_order(parts.pop(name, None))
+    for part in parts.values():
+        yield from _selects_in_order(part)
 
 
 def _blank(text: str) -> str:
