@@ -33,11 +33,6 @@ CHANGES = (
 NAMES = ("totals", "greatest")
 
 
-@pytest.fixture(autouse=True)
-def _tops(monkeypatch: pytest.MonkeyPatch) -> None:
-    topped.read_with_tops(monkeypatch)
-
-
 def no_spark() -> NoReturn:
     raise AssertionError("this is to be done without Spark")
 
@@ -137,7 +132,6 @@ def test_a_fold_killed_before_the_log_lets_go_shows_nothing_twice(
         view.fold(no_spark, "f")
     assert plain_rows(view) == view.rows() == expected[5]
     monkeypatch.undo()
-    topped.read_with_tops(monkeypatch)
     assert view.fold(no_spark, "f") is None
     assert view.log.snapshot().files == ()
     assert view.rows() == expected[5]
