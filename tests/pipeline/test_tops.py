@@ -146,3 +146,33 @@ def test_changes_are_told_between_versions_and_by_a_table_that_follows(
     with running(small, spark):
         folder = small.folder / "warehouse" / "by_state_changes"
         wait_until(lambda: (folder / "_delta_log").exists())
+
+
+def test_check_and_status_say_what_is_stored_and_how_large(small: Small) -> None:
+    told = quick("check", "--json", *small.arguments)
+    parts = {
+        found["view"]: found["stored"]
+        for found in map(json.loads, told.out.splitlines())
+        if "view" in found
+    }
+    assert parts["by_state"] == [
+        {
+            "columns": ["o.state", "o.amount", "o.note"],
+            "relations": ["shop.orders"],
+            "copy": True,
+            "keyed_by": ["o.state"],
+        }
+    ]
+    assert [part["keyed_by"] for part in parts["everyone"]] == [["c.id"], ["c.id"]]
+    text = quick("check", *small.arguments).out
+    sentences = " ".join(text.split())
+    assert "greatest stores o.id, o.amount of every row of shop.orders" in sentences
+    assert "what is shown is evaluated whole whenever it is folded or read" in sentences
+    run_once(small, no_spark)
+    stored, shown = (told_of(small, "by_state")[name] for name in ("stored", "shown"))
+    assert isinstance(stored, dict)
+    assert isinstance(shown, dict)
+    assert (stored["rows"], shown["rows"]) == (2, 1)
+    assert "are stored for 1 that are shown" in " ".join(
+        quick("status", *small.arguments).out.split()
+    )

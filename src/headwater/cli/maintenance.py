@@ -146,6 +146,12 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
+        if stored := view.get("stored"):
+            out.print()
+            out.print(
+                f"○ {name}: {stored['rows']:,} rows ({stored['bytes']:,} bytes) are stored for "
+                f"{view['shown']['rows']:,} that are shown"
+            )
         if view.get("note"):
             out.print()
             out.print(f"○ {name}: {view['note']}")

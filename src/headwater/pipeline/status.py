@@ -18,6 +18,7 @@ from headwater.warehouse.failing import failure
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.own_files import read_own
+from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 
@@ -155,6 +156,18 @@ def _view(
         },
         "lag": live.get("lag") or dict.fromkeys(commit.vector),
         "tail": {"files": tail.files, "rows": tail.rows, "commits": tail.commits},
+        **_stored(table),
+    }
+
+
+def _stored(table: ViewTable) -> dict[str, Any]:
+    """How large is what is stored of a view with a top, and what it shows."""
+    state = table.at()
+    if state.top is None:
+        return {}
+    return {
+        name: {"rows": sum(f.rows for f in files), "bytes": sum(f.size for f in files)}
+        for name, files in (("stored", state.stored.files), ("shown", state.plain.files))
     }
 
 
