@@ -291,3 +291,44 @@ def test_the_table_of_changes_begins_anew_where_the_plain_table_no_longer_tells_
     view.follow_changes(no_spark)
     assert list(feed(view)) == [view.plain.snapshot().number]
     assert feed(view)[7] == view.rows() != expected[5]
+
+
+def test_a_load_in_place_brings_other_parts_and_old_versions_stay(warehouse: Warehouse) -> None:
+    view = topped.load(warehouse, "totals", START)
+    expected = committed(view)
+    again = view.replace(topped.load_of("totals", CHANGES[2].positive()))
+    show = topped.view("totals").shown
+    assert view.at(again.number).stored_rows() == CHANGES[2].positive()
+    assert view.rows() == view.rows(again.number) == plain_rows(view) == show(CHANGES[2].positive())
+    assert {number: view.rows(number) for number in expected} == expected
+    with view.writer("r") as writer:
+        writer.commit(rows({("b", 8): 1}), vector(9))
+    assert view.rows() == show(CHANGES[2].positive() + rows({("b", 8): 1}))
+
+
+def test_a_load_in_place_makes_lost_parts_anew(warehouse: Warehouse) -> None:
+    view = topped.load(warehouse, "totals", START)
+    committed(view)
+    view.stored.folder.remove_tree()
+    lost = warehouse.view("totals")
+    with pytest.raises(EngineError, match="headwater reload totals"):
+        lost.rows()
+    lost.replace(topped.load_of("totals", START))
+    found = warehouse.view("totals")
+    assert found.rows() == plain_rows(found) == topped.view("totals").shown(START)
+    with pytest.raises(InputError, match="Version 4 of the view totals has been cleaned up"):
+        found.rows(4)
+
+
+def test_clean_up_keeps_the_parts_of_versions_that_are_kept(warehouse: Warehouse) -> None:
+    view = topped.load(warehouse, "totals", START)
+    expected = committed(view)
+    view.fold(no_spark, "f")
+    view.clean_up(timedelta(hours=1), minimum_age=timedelta(0))
+    assert {number: view.rows(number) for number in expected} == expected
+    with view.writer("r") as writer:
+        writer.commit(Rows.empty(topped.SCHEMA), vector(9), kind="vector")
+    view.clean_up(timedelta(0), minimum_age=timedelta(0))
+    assert view.rows() == expected[5]
+    assert view.stored.oldest() == 1
+    assert len(list(view.stored.folder.files(".parquet"))) == 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.views import View
 from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.definition import StoredDefinition
@@ -29,6 +30,11 @@ class Shown:
 
     schema: Schema
     contents: Rows | DataFrame
+
+    @classmethod
+    def of(cls, view: View, stored: Rows) -> Shown | None:
+        """What the top of a view shows of these rows; None without a top."""
+        return None if view.top is None else cls(view.shown_schema, view.shown(stored))
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ def loaded_plain(view: ViewTable, commit: ViewCommit) -> TableVersion:
     if entry is None:
         raise FileNotFoundError(f"{view.log.folder} has no entry {commit.version}")
     found = TableVersion(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
-    return with_other(found, transactions={APP: commit.number})
+    return with_other(found, transactions={**found.transactions, APP: commit.number})
 
 
 def loaded_files(entry: Sequence[LogLine]) -> list[DataFile]:
