@@ -146,6 +146,12 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
+        if stored := view.get("stored"):
+            out.print()
+            out.print(
+                f"○ {name}: {stored['rows']:,} rows ({stored['bytes']:,} bytes) are stored for "
+                f"{view['shown']['rows']:,} that are shown"
+            )
         if view.get("note"):
             out.print()
             out.print(f"○ {name}: {view['note']}")
@@ -245,6 +251,36 @@ def sql(
     console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
 
 
+def changes(
+    view: ViewArgument,
+    first: Annotated[int, typer.Argument(metavar="FROM", min=1, help="A version of the view.")],
+    last: Annotated[
+        int | None, typer.Argument(metavar="TO", min=1, help="A later one; now if not given.")
+    ] = None,
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+    limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
+) -> None:
+    """Show the rows of a view that went and came from one version to another."""
+    from headwater.pipeline.api import engine_of
+    from headwater.project.project import Project
+    from headwater.warehouse.columns import CHANGE
+    from headwater.warehouse.warehouse import Warehouse
+
+    opened = Project.open(project)
+    table = Warehouse(opened.warehouse).view(view)
+    found = table.shown_changes(first, last, engine_of(opened).for_small)
+    names = [*found.schema.names, CHANGE]
+    rows = [(*row, count) for row, count in found.sorted_items()[:limit]]
+    if as_json:
+        for row in rows:
+            print_json(dict(zip(names, map(_json, row), strict=True)))
+        return
+    print_table("", names, [[_shown(value) for value in row] for row in rows])
+    more = f"; there are more, see --limit {limit}" * (len(found) > limit)
+    console().print(f"{len(rows):,} rows changed{more}")
+
+
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names of columns as members of one object: the second `id` is `id_1`."""
     found: list[str] = []
@@ -312,6 +348,8 @@ def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
     table = Warehouse(opened.warehouse).view(view)
     spark = engine_of(opened).for_small
     commit = table.fold(spark, "headwater fold") if table.tail().rows else None
+    if view in opened.view_files and opened.view_files[view].changes:
+        table.follow_changes(spark)
     if isinstance(commit, Unfolded):
         raise HeadwaterError(commit.reason)
     if as_json:

@@ -109,6 +109,7 @@ def _print_objects(found: Inspection) -> None:
                 "reason": view.reason,
                 "sources": list(view.sources),
                 "cautions": list(view.cautions),
+                "stored": [part.to_json() for part in view.parts],
             }
         )
     for warning in found.warnings:
@@ -141,6 +142,9 @@ def _print_tables(found: Inspection) -> None:
     for source in found.sources:
         for statement in source.missing_indexes:
             console().print(f"Probes of {source.name} would be quicker with: {statement};")
+    for view in found.views:
+        if view.stored:
+            console().print(f"○ {view.stored}")
     told = [source.cautions for source in found.sources] + [view.cautions for view in found.views]
     for caution in (caution for cautions in told for caution in cautions):
         console().print(f"○ {caution}")

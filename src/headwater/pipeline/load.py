@@ -47,13 +47,13 @@ from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.lease import LeaseClaim
-from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.loads import Shown, ViewLoad
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _PAUSE_S = 1.0
 _FITTING_PAUSE_S = 0.02
@@ -188,18 +188,20 @@ class _Attempt:
                 read = reader(self.spark, self.described, scratch, tally)
                 state = {r.name: read(self.loads[r.source], r) for r in view.relations}
                 contents = evaluate_view(view, state, None if self.spark else small.ROWS)
+                shown = None if view.top is None else view.shown(contents)
                 for source in vector:
                     self.feeds[source].wait_begun()
                 return self.warehouse.put(
                     ViewLoad(
                         plan.definition,
                         vector,
-                        contents.dataframe if isinstance(contents, Frame) else contents,
+                        _for_spark(contents),
                         plan.algorithm,
                         plan.level,
                         self.claim.runner,
                         view.key,
                         self.claim.guard,
+                        None if shown is None else Shown(shown.schema, _for_spark(shown)),
                     )
                 )
         except HeadwaterError:
@@ -208,6 +210,10 @@ class _Attempt:
             raise failure_of(view.name, error) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _for_spark(rows: Rows) -> Rows | DataFrame:
+    return rows.dataframe if isinstance(rows, Frame) else rows
 
 
 def _of_view(source: Source, view: View) -> Source:

@@ -24,11 +24,11 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, InputError, LostConnectionError, TooManyRowsError
+from headwater.errors import HeadwaterError, InputError, LostConnectionError
 from headwater.frames import small
-from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
+from headwater.pipeline.comparing import compare
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import in_memory_first, reader
 from headwater.pipeline.loading import held_back
@@ -42,7 +42,6 @@ from headwater.warehouse.change_records import Break, Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.lease import Lease, current_runner
-from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 _LOG_WAIT_S = 60.0
 _POLL_S = 0.1
-_MOST_SHOWN = 20
 
 OpenedLoad: TypeAlias = tuple[Load, ChangeLog]
 Open: TypeAlias = Callable[[str, list[str]], OpenedLoad]
@@ -72,6 +70,8 @@ class Verification:
     seconds: float
     taken_back: int
     """How many transactions were in the sources already and not in the view."""
+    place: str = ""
+    """Where rows are missing or extra, if not in what a reader sees."""
 
     @property
     def holds(self) -> bool:
@@ -131,23 +131,19 @@ def _verify(
                 base[relation.name] = rows + found.only(relation.schema) if found else rows
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
-            actual, number_of_rows = _shown(state, spark)
-            wrong = expected - actual
-            if isinstance(wrong, Frame):
-                wrong = wrong.settled()
-            missing, extra = _some(wrong.positive()), -_some(wrong.negative())
-            if not missing and (
-                below := -state.below_zero(_no_session if spark is None else spark)
-            ):
-                missing = below  # a reader does not see that they lack, but the next change will
+            wrong, number_of_rows = compare(view, state, expected, spark)
     seconds = time.monotonic() - began
     return Verification(
-        name, state.commit.number, vector, number_of_rows, missing, extra, seconds, taken_back
+        name,
+        state.commit.number,
+        vector,
+        number_of_rows,
+        wrong.missing,
+        wrong.extra,
+        seconds,
+        taken_back,
+        wrong.place,
     )
-
-
-def _no_session() -> SparkSession:
-    raise TooManyRowsError("The view is too large for memory.")
 
 
 def corrections(
@@ -193,23 +189,6 @@ def corrections(
         parts += [-taken[name]] if name in taken else []
         found[name] = Rows.sum(parts[0].schema, parts)
     return found, len(back)
-
-
-def _shown(state: ViewState, spark: SparkSession | None) -> tuple[Rows, int]:
-    """What a reader sees, and how many rows that is."""
-    if spark is None:
-        rows = state.rows()
-        return rows, sum(count for _, count in rows.items())
-    frame = state.dataframe(spark)
-    return Frame.of_dataframe(frame, state.schema, signed=False), frame.count()
-
-
-def _some(rows: Rows) -> Rows:
-    """Some rows, to be shown."""
-    if not isinstance(rows, Frame):
-        return Rows(rows.schema, dict(rows.sorted_items()[:_MOST_SHOWN]))
-    few = Frame.of_dataframe(rows.dataframe.limit(_MOST_SHOWN), rows.schema, signed=True)
-    return few.collected()
 
 
 def _view(

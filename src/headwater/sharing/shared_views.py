@@ -52,6 +52,11 @@ class SharedView:
         return found
 
     def _check(self, view: View) -> None:
+        if view.top is not None:
+            raise UnsupportedViewError(
+                f"View {self.name} is more than a join of relations.",
+                "Updategrams and boosters are for views of joins: share one that has its rows.",
+            )
         if len(view.joins) > 1:
             raise UnsupportedViewError(
                 f"View {self.name} is a UNION ALL.",

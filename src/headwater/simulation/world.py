@@ -85,6 +85,11 @@ class Settings:
     given: tuple[Mishap, ...] | None = None
     """What is to happen, instead of what is drawn."""
 
+    @property
+    def tops(self) -> bool:
+        """Whether there are views with a top: in three of ten deployments."""
+        return self.seed % 10 in (5, 6, 9)
+
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)
@@ -130,7 +135,7 @@ class World:
         self.random = Random(settings.seed)
         self.disk = Disk()
         self.databases = databases(self.random, settings.transactions)
-        self.views = views(self.random, settings.views)
+        self.views = views(self.random, settings.views, settings.tops)
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 COMMIT = "_commit"
 """The column of the signed log that holds the number of the commit a row came with."""
+
+VERSION = "_version"
+CHANGE = "_change"
+"""The columns of a table of changes: the version that a change led to, and its count."""
 
 HASH = "_headwater_hash"
 FILE = "_headwater_file"
@@ -47,12 +52,12 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_columns(view: str, schema: Schema) -> None:
+def check_columns(view: str, schema: Schema, also: Collection[str] = ()) -> None:
     """Refuse what a Delta table cannot hold, or what Headwater needs for itself."""
     seen: set[str] = set()
     for column in schema.columns:
         problem = ""
-        if column.name.lower() in (COUNT, COMMIT, HASH, FILE):
+        if column.name.lower() in (COUNT, COMMIT, HASH, FILE, *also):
             problem = "has a name that Headwater uses itself"
         elif column.name.lower() in seen:
             problem = "differs from another column only in upper and lower case"
