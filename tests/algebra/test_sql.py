@@ -279,7 +279,7 @@ REFUSED = {
     "nothing before UNION ALL": (
         "UNION ALL SELECT id FROM orders", "UNION ... is not a SELECT", 1, 1),
     "VALUES after UNION ALL": (
-        "SELECT id FROM orders\nUNION ALL VALUES (1)", "VALUES", 2, 19),
+        "SELECT id FROM orders\nUNION ALL VALUES (1)", "a SELECT is missing", 1, 11),
     "no FROM after UNION ALL": ("SELECT id FROM orders UNION ALL SELECT 1", "no FROM", 1, 33),
     "another number of columns": (
         "SELECT id FROM orders\nUNION ALL SELECT id, day FROM orders", "has 2 columns", 2, 11),
