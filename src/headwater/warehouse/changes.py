@@ -171,9 +171,10 @@ class ChangeLog:
         return [segment for segment in self._segments() if segment.first < segment.limit]
 
     def _named(self) -> Iterator[tuple[int, int, str]]:
-        for file in self._folder.files(".log"):
-            if found := segment_name(file.name):
-                yield *found, file.name
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in self._folder.names():
+                if found := segment_name(name):
+                    yield *found, name
 
     def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[StoredRecord]:
         try:

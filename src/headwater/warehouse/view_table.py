@@ -67,6 +67,11 @@ class ViewTable:
         self.staging = staging
         self._internal = internal
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its tables are those that were opened, and not others of their names."""
+        return self.log.is_in_place and self.plain.is_in_place
+
     # What it is
 
     @property
