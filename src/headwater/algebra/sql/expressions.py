@@ -270,12 +270,22 @@ def _cast(t: Translator, node: exp.Cast) -> Expression:
         return dated(inner.name, target)
     if is_text and target.name == "decimal" and (value := constant_decimal(inner.name, target)):
         return value
+    if target == TEXT and (stored := _stored_text(t, inner)):
+        return stored
     argument = t.expression(inner)
     try:
         return cast(argument, target)
     except ValueError as error:
         hint = ZONE_HINT if target == TIMESTAMP_TZ else "Use a column of that type."
         raise RefusalError(f"{error}.", hint) from None
+
+
+def _stored_text(t: Translator, node: exp.Expr) -> Expression | None:
+    """A column as the text that its source has for it, where any value may be in it."""
+    column = node.unnest()
+    if isinstance(column, exp.Column) and not isinstance(column.this, exp.Star):
+        return t.visible(column).text
+    return None
 
 
 _HANDLERS: dict[type, Callable[..., Expression]] = {

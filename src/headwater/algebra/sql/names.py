@@ -81,6 +81,8 @@ class Visible:
     alias: str
     printed: str = ""
     """What its source calls its type, if it is a text only here."""
+    text: ColumnRef | None = None
+    """What a CAST to text reads, where any value may be in the column."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,11 @@ class Table:
     def columns(self) -> tuple[Visible, ...]:
         occ = self.occurrence
         pairs = zip(occ.relation.schema.names, occ.schema.columns, strict=True)
+        texts = {c.text_of: ColumnRef(c.name, c.type) for c in occ.schema.columns if c.text_of}
         return tuple(
-            Visible(name, ColumnRef(c.name, c.type), occ.alias, c.printed) for name, c in pairs
+            Visible(name, ColumnRef(c.name, c.type), occ.alias, c.printed, texts.get(name))
+            for name, c in pairs
+            if not c.text_of
         )
 
 

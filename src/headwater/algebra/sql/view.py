@@ -71,7 +71,7 @@ def parse_view(
             joins.append(reader.join(select))
         except RecursionError:
             raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
-    return View(name, tuple(joins), joins[0].schema, sql)
+    return View(name, tuple(joins), joins[0].schema, sql).without_unused_texts()
 
 
 @dataclass(frozen=True)
