@@ -129,6 +129,19 @@ def test_a_value_that_does_not_fit_stops_only_views_that_use_it_until_it_is_corr
         wait_until(lambda: small.rows("amounts") == {(1, 12), (2, 20)}, runner.describe)
 
 
+def test_a_value_that_does_not_fit_is_a_text_where_the_view_casts_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    cast = AMOUNTS.replace("amounts", "texts").replace("amount FROM", "CAST(amount AS STRING) FROM")
+    small = Small(tmp_path, {"texts": cast.replace(") FROM", ") AS amount FROM"), "notes": NOTES})
+    small.write("shop", "UPDATE orders SET amount = 'oops' WHERE id = 1")
+    small.run(spark)
+    small.write("shop", "UPDATE orders SET amount = x'00ff' WHERE id = 2")
+    small.run(spark)
+    assert small.rows("texts") == {(1, "oops"), (2, "X'00FF'")}
+    assert quick("verify", "texts", *small.arguments).code == 0
+
+
 def test_a_load_that_fails_behind_a_gap_is_not_said_to_have_been_made(
     tmp_path: Path, spark: SparkSession, gap: dict[str, frozenset[str] | None]
 ) -> None:

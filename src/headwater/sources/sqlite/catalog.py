@@ -25,9 +25,15 @@ _ROWIDS = ("rowid", "_rowid_", "oid")
 
 
 _SORTS = {
-    "view": "a view: SQLite has no log of its rows",
-    "virtual": "a virtual table: no trigger can log its changes",
-    "shadow": "a part of a virtual table",
+    "view": (
+        "a view: there is no log of its rows",
+        "Name the tables that it reads, and write its query as a view of Headwater's.",
+    ),
+    "virtual": (
+        "a virtual table: no trigger can log its changes",
+        "Name the table that it is filled from, if there is one.",
+    ),
+    "shadow": ("a part of a virtual table", "Leave it out."),
 }
 
 
@@ -81,9 +87,8 @@ def describe(
         raise _missing(access, name, sorts)
     sort = sorts[name]
     if sort.kind != "table":
-        raise access.error(
-            f"{name} is {_SORTS.get(sort.kind, 'no table')}.", "Name the tables that it reads."
-        )
+        what, remedy = _SORTS.get(sort.kind, ("no table", "Leave it out."))
+        raise access.error(f"{name} is {what}.", remedy)
     described = _columns(connection, name)
     readable = [c for c in described if not c.generated and not is_reserved(c.name)]
     if not readable:
