@@ -197,6 +197,24 @@ def test_a_runner_repairs_a_source_while_the_views_of_others_go_on(
         assert runner.views["names"].state == "running"
 
 
+def test_a_repair_tells_that_it_was_made_although_another_source_keeps_a_view_back(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    both = (
+        "CREATE MATERIALIZED VIEW both AS "
+        "SELECT o.id, c.name FROM shop.orders o JOIN crm.customers c ON c.id = o.id"
+    )
+    small = Small(tmp_path, {"both": both})
+    small.run(spark)
+    for source in small.project.sources.values():
+        source.set_up_again()
+    says = "shop is set up again, but not every view of it could be loaded: .*headwater repair crm"
+    with pytest.raises(HeadwaterError, match=says):
+        quick("repair", "shop", *small.arguments)
+    assert quick("repair", "crm", *small.arguments).code == 0
+    assert small.rows("both") == {(1, "Ada")}
+
+
 def test_views_go_on_after_a_repair_that_a_runner_could_not_do(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
