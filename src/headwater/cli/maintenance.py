@@ -411,7 +411,9 @@ def repair(
     For a lost slot, a restored database, missing triggers. Readers keep the old contents of the
     views until the new ones replace them; views of other sources go on.
     """
+    from headwater.errors import SeveralError, SourceError
     from headwater.pipeline.api import session_of
+    from headwater.pipeline.repair import though_repaired
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project, open_source
@@ -422,7 +424,12 @@ def repair(
     _check_views(opened, views)
     if not ask_runner(opened, "repair", source):
         runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
-        keep_running(runner, once=True, as_json=as_json)
+        try:
+            keep_running(runner, once=True, as_json=as_json)
+        except (SeveralError, SourceError) as error:
+            if not runner.has_repaired:
+                raise
+            raise though_repaired(source, error) from error
     if as_json:
         print_json({"source": source, "repaired": True, "views": views})
     else:
