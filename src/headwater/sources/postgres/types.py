@@ -12,9 +12,9 @@ from functools import cached_property
 from psycopg import sql
 
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import TEXT, Row, Type, Value
 from headwater.errors import SourceError
-from headwater.sources.postgres.forms import FORMS, Form
+from headwater.sources.postgres.forms import Form, form_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TableColumn:
     collation: int
     type: Type
     form_name: str = ""
-    """How its values are read, by a key of FORMS; without one as those of `type` are."""
+    """How its values are read, by a name of `form_of`; without one as those of `type` are."""
     equality: str = ""
     """How our equality of its values differs from the database's, in words."""
     base_oid: int = 0
@@ -36,7 +36,7 @@ class TableColumn:
 
     @property
     def form(self) -> Form:
-        return FORMS[self.form_name or self.type.name]
+        return form_of(self.form_name or self.type.name)
 
     @property
     def base(self) -> int:
@@ -51,7 +51,11 @@ class TableColumn:
     @property
     def is_printed(self) -> bool:
         """Whether its values are texts here and something else there."""
-        return self.form.text != "" and self.form_name not in ("text", "padded", "")
+        return (
+            self.type == TEXT
+            and self.form.text != ""
+            and self.form_name not in ("text", "padded", "")
+        )
 
     @property
     def described(self) -> Column:
