@@ -47,13 +47,14 @@ CASE WHEN a.atttypid >= {FIRST_OWN} THEN (
     SELECT pg_catalog.concat(e.oid, ':', e.enumlabel), e.xmin::pg_catalog.text::pg_catalog.int8
     FROM pg_catalog.pg_enum e WHERE e.enumtypid = n.oid
     UNION ALL
-    SELECT pg_catalog.concat(f.attrelid, '.', f.attnum, ':', f.atttypid, ':', f.attisdropped),
+    SELECT pg_catalog.concat(
+        f.attrelid, '.', f.attnum, ':', f.atttypid, ':', f.attisdropped, ':', f.attname),
       f.xmin::pg_catalog.text::pg_catalog.int8
     FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute f ON f.attrelid = t.typrelid
     WHERE t.oid = n.oid AND t.typtype = 'c' AND f.attnum > 0) AS x(text, xid)) END
 """
 """In SQL, of a column `a` whose type users made: a sum of what its values are printed with, which
-are labels of enumerations and the parts of composites, and the transactions that wrote these."""
+are labels of enumerations and the fields of composites, and the transactions that wrote these."""
 
 
 def read_definitions(connection: Connection, oids: Collection[int]) -> dict[int, Definition]:

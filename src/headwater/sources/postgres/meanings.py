@@ -34,6 +34,8 @@ from headwater.algebra.values import (
 )
 from headwater.sources.postgres.forms import array_form, composite_form
 
+PRINTED = "printed"
+"""The form of values that are the text of their type's output function."""
 FIRST_OWN = 16384
 """Types and other objects with smaller numbers come with the server."""
 
@@ -94,7 +96,7 @@ def _own(array: int, name: str, kind: Type, form: str = "", inside: str = "") ->
 
 
 def _printed(array: int, name: str, equality: str = "") -> Known:
-    return Known(name, TEXT, "printed", equality, array=array)
+    return Known(name, TEXT, PRINTED, equality, array=array)
 
 
 _NO_EQUALITY = "the database has no equality for it, and here its text counts"
@@ -191,7 +193,7 @@ def own_meaning(oid: int, modifier: int) -> Meaning:
         element = ARRAYS[oid]
         return _array(own_meaning(element, modifier), _DELIMITERS.get(element, ","))
     known = KNOWN.get(oid)
-    return Meaning(TEXT, "printed", _OWN_WAY) if known is None else _meaning(known)
+    return Meaning(TEXT, PRINTED, _OWN_WAY) if known is None else _meaning(known)
 
 
 def meaning_of(oid: int, modifier: int, types: Mapping[int, Definition]) -> Meaning:
@@ -212,7 +214,7 @@ def meaning_of(oid: int, modifier: int, types: Mapping[int, Definition]) -> Mean
 
 def as_text(oid: int, modifier: int, types: Mapping[int, Definition]) -> Meaning:
     """The text that is printed for a whole value, whatever it is made of."""
-    return Meaning(TEXT, "printed", _inside(oid, modifier, types))
+    return Meaning(TEXT, PRINTED, _inside(oid, modifier, types))
 
 
 def _array(element: Meaning, delimiter: str) -> Meaning:
@@ -266,7 +268,7 @@ def _inside(oid: int, modifier: int, types: Mapping[int, Definition]) -> str:
     found = types[oid]
     if found.kind == "d":
         return _inside(found.base, found.modifier, types)
-    return _equality(oid, -1, types)
+    return _equality(oid, modifier, types)
 
 
 def _fixed(modifier: int) -> Type | None:

@@ -176,6 +176,7 @@ class UnreadableError(SourceError):
         )
         super().__init__(
             f"T{self.reason[1:]}.",
-            "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change "
-            "the value at the source, then run 'headwater reload VIEW'.",
+            "Decimals must be numbers, dates and times finite and in the years 1 to 9999, arrays "
+            "of one dimension that begins at 1; change the value at the source and run 'headwater "
+            f"reload VIEW', or say as_text = {{ {table.name} = [{column!r}] }} of this source.",
         )
