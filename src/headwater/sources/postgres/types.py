@@ -5,6 +5,7 @@ What a type means is in `meanings`, how values are read in `forms`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -178,5 +179,6 @@ class UnreadableError(SourceError):
             f"T{self.reason[1:]}.",
             "Decimals must be numbers, dates and times finite and in the years 1 to 9999, arrays "
             "of one dimension that begins at 1; change the value at the source and run 'headwater "
-            f"reload VIEW', or say as_text = {{ {table.name} = [{column!r}] }} of this source.",
+            f"reload VIEW', or write as_text = {{ {json.dumps(table.relation_name)} = "
+            f"[{json.dumps(column)}] }} for this source.",
         )
