@@ -178,7 +178,7 @@ class UnreadableError(SourceError):
         super().__init__(
             f"T{self.reason[1:]}.",
             "Decimals must be numbers, dates and times finite and in the years 1 to 9999, arrays "
-            "of one dimension that begins at 1; change the value at the source and run 'headwater "
-            f"reload VIEW', or write as_text = {{ {json.dumps(table.relation_name)} = "
-            f"[{json.dumps(column)}] }} for this source.",
+            "of one dimension that begins at 1; change the value at the source, or write as_text = "
+            f"{{ {json.dumps(table.relation_name)} = [{json.dumps(column)}] }} in the settings of "
+            "the source; then run 'headwater reload VIEW'.",
         )
