@@ -237,7 +237,9 @@ _FORMS = {
 _MADE = [
     ["enumerations", "text: the label", ""],
     ["domains", "as their base type", ""],
-    ["arrays, ranges, composites", "text, as printed", "as of what they are made of"],
+    ["arrays of a type", "`array<...>` of what that type is here", "as of the elements"],
+    ["composites", "`struct<...>` of what their fields are here", "as of the fields"],
+    ["ranges", "text, as printed", "as of what they are made of"],
     ["types of extensions", "text, as printed", "as the database's own way to compare differs"],
 ]
 

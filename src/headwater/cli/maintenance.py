@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import threading
@@ -292,8 +293,18 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _json(value: object) -> object:
-    """A value of Spark's as JSON: those that views have as everywhere, others as text."""
+    """A value of Spark's as JSON: those that views have as everywhere, others as text.
+
+    Structs are objects, by the names of their fields.
+    """
+    from pyspark.sql import Row
+
     from headwater.algebra.values import to_json
+
+    if isinstance(value, Row):
+        return {name: _json(each) for name, each in value.asDict().items()}
+    if isinstance(value, list):
+        return [_json(each) for each in value]
 
     if isinstance(value, bytearray):
         return value.hex()
@@ -303,6 +314,9 @@ def _json(value: object) -> object:
 
 
 def _shown(value: object) -> str:
+    """A value for people; arrays and structs as JSON, whose parts cannot be mistaken."""
+    if isinstance(value, list | tuple):
+        return json.dumps(_json(value), ensure_ascii=False)
     return "NULL" if value is None else str(value)
 
 

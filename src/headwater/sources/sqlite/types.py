@@ -265,6 +265,8 @@ def stored(value: Value) -> Stored:
             return value.isoformat(" ")
         case date():
             return value.isoformat()
+        case tuple():
+            raise AssertionError("no column of SQLite holds arrays or structs")
         case _:
             return value
 
