@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import line_and_column
-from headwater.algebra.sql.view import parse_view, tables_of
+from headwater.algebra.sql.view import parse_view, tables_of, unfolded
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SqlError
@@ -61,6 +61,8 @@ class ViewFile:
     publish_every: float | None = None
     changes: bool = False
     """Whether it has a table of its changes: WITH CHANGES."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """The SELECTs of the views that it reads, by their names; each reads tables only."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where in the file the name and each clause stand."""
 
@@ -69,8 +71,24 @@ class ViewFile:
         return self.text[self.offset :].strip().rstrip(";").rstrip()
 
     def tables(self) -> tuple[TableName, ...]:
-        """The tables that the SELECT names; its syntax is checked, its names are not."""
-        return self._placed(lambda: tables_of(self._padded))
+        """The tables that the SELECT reads; its syntax is checked, its names are not.
+
+        A view that it reads stands for the tables of that view, in the place where it is named.
+        """
+        found: list[TableName] = []
+        for table in self._placed(lambda: tables_of(self._padded)):
+            other = self._other(table)
+            if other is None:
+                found.append(table)
+            else:
+                line, column = table.line, table.column
+                found += [replace(t, line=line, column=column) for t in tables_of(other)]
+        return tuple(found)
+
+    def _other(self, table: TableName) -> str | None:
+        """The SELECT of the view that a name means."""
+        known = {name.lower(): select for name, select in self.others.items()}
+        return None if table.source else known.get(table.name.lower())
 
     def error(self, place: str, message: str, hint: str = "") -> InputError:
         """A mistake at the clause of that name."""
@@ -81,13 +99,16 @@ class ViewFile:
         # would slow down all commands
         from headwater.warehouse.columns import CHANGE, VERSION, check_columns
 
-        view = self._placed(lambda: parse_view(self._padded, tuple(relations), self.name))
+        view = self._placed(lambda: self._view(relations))
         try:
             check_columns(self.name, view.schema)
             check_columns(self.name, view.shown_schema, (CHANGE, VERSION) if self.changes else ())
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
-        return DefinedView(self, replace(view, sql=self.select))
+        return DefinedView(self, replace(view, sql=unfolded(self.select, self.others)))
+
+    def _view(self, relations: Iterable[Relation]) -> View:
+        return parse_view(self._padded, tuple(relations), self.name, self.others)
 
     @property
     def _padded(self) -> str:

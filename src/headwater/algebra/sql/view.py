@@ -31,13 +31,10 @@ def parse_view(
 ) -> View:
     """The view that `sql` over `relations` defines; SqlError says what is wrong and where.
 
-    `views` are other views that it may read: the SQL of each, by its name. They are read in their
-    order, and may name those before them.
+    `views` are other views that it may read: the SQL of each, over relations only, by its name.
     """
     known = tuple(relations.values() if isinstance(relations, Mapping) else relations)
-    readings: dict[str, Reading] = {}
-    for other, query in (views or {}).items():
-        readings[other.lower()] = _reading(query, known, readings)[0]
+    readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
     reading, text = _reading(sql, known, readings)
     _check_columns(reading, text)
     return view_of(renamed(reading.plan, reading.names), name, sql)
@@ -71,6 +68,7 @@ def _parsed(sql: str) -> tuple[SqlText, exp.Expr]:
     return text, text.parse()
 
 
+@lru_cache(maxsize=1024)
 def tables_of(sql: str) -> tuple[TableName, ...]:
     """The tables and views that a query reads; SqlError if it is none, whatever they are."""
     text, tree = _parsed(sql)
@@ -93,6 +91,25 @@ def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[Ta
     for part in node.iter_expressions():
         if part is not clause:
             yield from _tables(part, text, known)
+
+
+def unfolded(sql: str, views: Mapping[str, str]) -> str:
+    """A query with the SELECTs of the views that it reads, as a WITH before it."""
+    known = {name.lower(): name for name in views}
+    named = [t.name.lower() for t in tables_of(sql) if not t.source and t.name.lower() in known]
+    if not named:
+        return sql
+    tree = SqlText(sql).parse()
+    queries = [
+        exp.CTE(
+            this=SqlText(views[known[name]]).parse(),
+            alias=exp.TableAlias(this=exp.to_identifier(known[name])),
+        )
+        for name in dict.fromkeys(named)
+    ]
+    own = tree.args.get("with_")
+    tree.set("with_", exp.With(expressions=[*queries, *(own.expressions if own else ())]))
+    return tree.sql(DIALECT, comments=False)
 
 
 @lru_cache(maxsize=1024)
