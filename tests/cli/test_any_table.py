@@ -165,7 +165,60 @@ def test_check_tells_what_is_compared_in_another_way(
     (found,) = [each for each in objects("check", "-p", str(project)) if "view" in each]
     told = str(found["cautions"])
     assert "View v compares c.profile (jsonb): numbers in it" in told
-    assert "compares c.id (uuid) with 'A0EEBC99" in told
+    assert "compares customers.id with 'A0EEBC99" in told
+    assert "write 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'" in told
+
+
+CONSTANTS = {
+    "uuid": ("'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    "numeric": ("'1.50'", "1.5"),
+    "interval": ("'30 days'", "1 mon"),
+    "inet": ("'10.0.0.1/32'", "10.0.0.1"),
+    "cidr": ("'10.0.0.0'", "10.0.0.0/32"),
+    "macaddr": ("'08-00-2b-01-02-03'", "08:00:2b:01:02:03"),
+    "time": ("'12:00'", "12:00:00"),
+    "timetz": ("'12:00+02:00'", "12:00:00+02"),
+    "jsonb": ('\'{"b":1, "a":2}\'', '{"a": 2, "b": 1}'),
+    "json": ("'{not json}'", None),
+    "bit varying": ("'2'", None),
+    "int4range": ("'[1,3]'", "[1,4)"),
+    "money": ("'5'", "$5.00"),
+    "character(5)": ("'ab '", "ab"),
+    "tsvector": ("'b a'", "'a' 'b'"),
+    "order_status": ("'shiped'", None),
+}
+
+
+def test_check_tells_how_the_database_writes_the_constants_of_a_view(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(CONSTANTS))
+    execute(database, f"CREATE TABLE every ({columns}, same inet, email email)")
+    tests = " OR ".join(f"c{at} = {text}" for at, (text, _) in enumerate(CONSTANTS.values()))
+    view = f"""CREATE MATERIALIZED VIEW v AS SELECT c0 FROM app.every
+    WHERE {tests} OR same = '10.0.0.1' OR email = 'no address'"""
+    project = make_project(tmp_path / "p", [view])
+    (found,) = [each for each in objects("check", "-p", str(project)) if "view" in each]
+    told = [str(text) for text in found["cautions"]]  # type: ignore[attr-defined]
+    for at, (kind, (_, text)) in enumerate(CONSTANTS.items()):
+        (line,) = [each for each in told if f"compares every.c{at} with" in each]
+        expected = "has no such value" if text is None else f"write '{text}'."
+        assert expected in line, kind
+    assert not [each for each in told if "every.same with" in each or "every.email with" in each]
+
+
+def test_check_tells_that_spaces_count_between_character_and_character_varying(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    execute(database, "CREATE TABLE spaced (c char(5), v varchar(5), t text)")
+    views = [
+        "CREATE MATERIALIZED VIEW a AS SELECT c FROM app.spaced WHERE v = c",
+        "CREATE MATERIALIZED VIEW b AS SELECT c FROM app.spaced WHERE t = c",
+    ]
+    project = make_project(tmp_path / "p", views)
+    one, other = [each for each in objects("check", "-p", str(project)) if "view" in each]
+    assert "spaces at the end of the latter count here and not there" in str(one["cautions"])
+    assert not other["cautions"]
 
 
 def test_check_tells_which_columns_a_star_leaves_out(

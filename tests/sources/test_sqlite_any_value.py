@@ -22,6 +22,7 @@ from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.values import Row, Value
 from headwater.algebra.views import View
 from headwater.errors import SourceError
+from headwater.sources.contract import Constant
 from headwater.sources.sqlite.meanings import meaning_of
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.types import Stored, reader
@@ -316,3 +317,18 @@ def test_columns_of_strict_tables_have_their_types(harness: SqliteHarness) -> No
     ]
     assert {n: row["v"] for n, row in load_rows(source).items()} == by_answer(source)
     assert by_answer(source)[EDGES.index("1.0")] == "1.0"
+
+
+def test_a_constant_is_written_as_sqlite_would_store_it(harness: SqliteHarness) -> None:
+    harness.writer().execute("CREATE TABLE t (n NUMERIC, j JSON, x, b TEXT)")
+    source = harness.source(["t"])
+    asked = {
+        Constant("t", "n", "1.50"): "1.5",
+        Constant("t", "n", " 7 "): "7",
+        Constant("t", "n", "1.5"): "1.5",
+        Constant("t", "j", '{"a": 1}'): '{"a": 1}',
+        Constant("t", "j", "007"): "7",
+        Constant("t", "j", "X'00'"): "X'00'",
+    }
+    others = [Constant("t", "x", "1.50"), Constant("t", "b", "1.50")]
+    assert source.printed([*asked, *others]) == asked

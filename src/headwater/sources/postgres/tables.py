@@ -149,6 +149,6 @@ class Tables:
         columns = ", ".join(table.by_name)
         raise SourceError(
             f"Table {before.label} was altered: now it is {table.schema}.{table.name} ({columns}).",
-            "Start 'headwater run' anew, then run 'headwater reload VIEW'; where it lacks a "
-            "column that the view names, define the view anew first.",
+            "Where it lacks a column that a view names, change the view; then start 'headwater "
+            "run' anew and run 'headwater reload VIEW'.",
         )

@@ -6,9 +6,10 @@ What a type means is in `meanings`, how values are read in `forms`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from psycopg import sql
 
@@ -16,6 +17,8 @@ from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.values import TEXT, Row, Type, Value
 from headwater.errors import SourceError
 from headwater.sources.postgres.forms import Form, form_of
+
+_SPACES: Mapping[int, Literal["", "padded", "varying"]] = {1042: "padded", 1043: "varying"}
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ class TableColumn:
     @property
     def described(self) -> Column:
         printed = self.shown_type if self.is_printed else ""
-        pattern = self.form.pattern.pattern if self.form.pattern else ""
-        return Column(self.name, self.type, printed, self.equality, pattern)
+        spaces = _SPACES.get(self.base, "")
+        return Column(self.name, self.type, printed, self.equality, spaces)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from headwater.errors import SourceError
 from headwater.sources.contract import (
     Answers,
     Capture,
+    Constant,
     Lift,
     Load,
     Monitor,
@@ -37,6 +38,7 @@ from headwater.sources.contract import (
 )
 from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.sqlite.access import Access
+from headwater.sources.sqlite.constants import printed
 from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
@@ -189,6 +191,9 @@ class SqliteAnswers:
     def discover(self) -> Sequence[DiscoveredTable]:
         with self.tables.connected() as connection:
             return list(discover(self.tables.access, connection, self.tables.keys))
+
+    def printed(self, constants: Collection[Constant]) -> Mapping[Constant, str | None]:
+        return printed(self.tables.now(), constants)
 
     def problems(self) -> Sequence[SourceError]:
         return self.tables.problems()

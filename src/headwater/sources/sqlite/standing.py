@@ -187,7 +187,9 @@ def trouble_with(access: Access, connection: Connection, stored: StoredSetup) ->
     if not changed:
         return None
     said = ", ".join(f"column {column} was {what}" for column, what in changed.items())
-    return Trouble(frozenset(changed), f"table {name}: {said}.")
+    gone = any(column not in now.declared for column in changed)
+    first = " Change the views that name what is not there any more first." if gone else ""
+    return Trouble(frozenset(changed), f"table {name}: {said}.{first}")
 
 
 def follow(
