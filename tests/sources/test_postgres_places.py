@@ -102,3 +102,23 @@ def test_a_standby_is_refused_because_its_snapshots_do_not_say_what_they_hold(
 def test_a_server_before_version_14_is_refused_by_name() -> None:
     with pytest.raises(SourceError, match=r"PostgreSQL 13 is too old.* 14 or newer"):
         Access("pg", "")._check_version(130_000)
+
+
+OTHERS = {
+    "pg_catalog.pg_class": "one of the server's own tables",
+    "information_schema.sql_features": "one of the server's own tables",
+    "a_pkey": "an index",
+    "pair": "a composite type",
+    "far": "a foreign table",
+}
+
+
+def test_what_is_no_table_of_users_is_refused_by_name(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TYPE pair AS (a int, b int); CREATE FOREIGN DATA WRAPPER w")
+    writer.execute(
+        "CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE FOREIGN TABLE far (id int) SERVER s"
+    )
+    for name, told in OTHERS.items():
+        with pytest.raises(SourceError, match=f"is {told}"):
+            harness.source([name]).relations()

@@ -13,7 +13,7 @@ from headwater.algebra.values import TEXT
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import read_definitions
-from headwater.sources.postgres.meanings import Definition, base_of, meaning_of
+from headwater.sources.postgres.meanings import FIRST_OWN, Definition, base_of, meaning_of
 from headwater.sources.postgres.meanings import as_text as as_text_meaning
 from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
@@ -74,10 +74,14 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
 _KINDS = {
-    "v": "view",
-    "m": "materialized view",
-    "f": "foreign table",
-    "S": "sequence",
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "an index",
+    "c": "a composite type",
+    "t": "a part of another table (TOAST)",
 }
 _REMEDIES = {
     "v": "Name the tables that it reads, and write its query as a view of Headwater's.",
@@ -185,9 +189,14 @@ def _table(
         )
     if kind not in ("r", "p"):
         raise SourceError(
-            f"{label} is a {_KINDS.get(kind, 'different object')}, not a table: there is no log "
+            f"{label} is {_KINDS.get(kind, 'a different object')}, not a table: there is no log "
             "of its rows.",
             _REMEDIES.get(kind, ""),
+        )
+    if oid < FIRST_OWN:
+        raise SourceError(
+            f"{label} is one of the server's own tables, of whose rows there is no log.",
+            "Name tables that were made in this database.",
         )
     if others := [part for part in parts or () if part[4:] != ["r", "p"]]:
         raise SourceError(
