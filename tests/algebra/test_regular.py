@@ -81,7 +81,7 @@ def test_a_group_that_there_is_not_is_refused() -> None:
 
 @pytest.mark.parametrize("replacement", ["$", "$12", "\\n", "$x", "$2"])
 def test_a_replacement_that_java_reads_in_its_own_way_is_refused(replacement: str) -> None:
-    with pytest.raises(ValueError, match="no group 2|is no"):
+    with pytest.raises(ValueError, match=r"no group 2|is no"):
         check_replace("(a)", replacement)
 
 
