@@ -222,7 +222,6 @@ def test_a_question_by_value_finds_what_our_equality_does(
                 f"SELECT a.id AS a, b.id AS b FROM every a JOIN every b ON a.{column.name} "
                 f"= b.{column.name}",
                 [relation],
-                allow_self_joins=True,
             )
             (term,) = query_of(view)
             (joined,) = wrapper.ask([(term,)]).results
@@ -248,7 +247,6 @@ def test_values_of_one_type_are_looked_up_by_any_text(world: World, source: Post
             view = parse_view(
                 f"SELECT a.id AS a, b.id AS b FROM every a JOIN every b ON a.{a} = b.{b}",
                 [relation],
-                allow_self_joins=True,
             )
             (term,) = query_of(view)
             query = (bind_delta(term, 1, stored),)

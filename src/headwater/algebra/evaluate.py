@@ -39,7 +39,13 @@ def evaluate(
     return Rows.sum(schema, (evaluate_term(term, state, most) for term in query))
 
 
+def evaluate_shown(view: View, state: State) -> Rows:
+    """What the view shows over base relations as they are in `state`."""
+    return view.shown(evaluate_view(view, state))
+
+
 def evaluate_view(view: View, state: State, most: int | None = None) -> Rows:
+    """What is stored of the view over base relations as they are in `state`."""
     return evaluate(query_of(view), state, view.schema, most)
 
 

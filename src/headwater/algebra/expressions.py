@@ -7,8 +7,8 @@ compiles it to a function of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
 from typing import TypeAlias
@@ -54,6 +54,17 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def columns_of(expression: Expression) -> frozenset[str]:
     return frozenset(node.name for node in walk(expression) if isinstance(node, ColumnRef))
+
+
+def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
+    """The expression with other expressions, of the same types, for some of its columns."""
+    match expression:
+        case ColumnRef(name=name):
+            return meanings.get(name, expression)
+        case Call(arguments=arguments):
+            changed = tuple(substituted(argument, meanings) for argument in arguments)
+            return expression if changed == arguments else replace(expression, arguments=changed)
+    return expression
 
 
 def can_fail(expression: Expression) -> bool:

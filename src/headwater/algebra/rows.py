@@ -16,14 +16,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, TypeAlias
 
+from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
     compile_expression,
     compile_rows,
 )
+from headwater.algebra.grouping import grouped, key_reader
+from headwater.algebra.order import Order, in_order
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, Value, show, sort_key, width
+from headwater.algebra.windows import WindowFunction, windowed
 
 Equality: TypeAlias = tuple[Expression, Expression]
 
@@ -222,6 +226,77 @@ class Rows:
 
     def negative(self) -> Rows:
         return Rows(self.schema, {row: count for row, count in self.items() if count < 0})
+
+    # What tops are made of; counts above zero are what a reader sees
+
+    def _alike(self, rows: Rows) -> Rows:
+        """Rows of a lower rank, held as these are; only subclasses are asked."""
+        raise NotImplementedError
+
+    def each_once(self) -> Rows:
+        """Every row with the count 1."""
+        return _without_zeros(self.schema, {row: 1 for row, count in self.items() if count > 0})
+
+    def paired(self, other: Rows, key: Sequence[str], other_key: Sequence[str]) -> Rows:
+        """Every pair of rows whose keys are the same; unlike in `join`, NULL is a key too."""
+        if other.rank > self.rank:
+            return other._alike(self).paired(other, key, other_key)
+        own, others = key_reader(self.schema, key), key_reader(other.schema, other_key)
+        matches: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
+        for row, count in other.items():
+            matches[others(row)].append((row, count))
+        counts = {
+            left + right: left_count * right_count
+            for left, left_count in self.items()
+            for right, right_count in matches.get(own(left), ())
+        }
+        return _without_zeros(self.schema + other.schema, counts)
+
+    def restricted(
+        self, by: Rows, key: Sequence[str], by_key: Sequence[str], *, anti: bool = False
+    ) -> Rows:
+        """The rows whose key some row of `by` has, or with `anti` none has; NULL is a key too."""
+        if by.rank > self.rank:
+            return by._alike(self).restricted(by, key, by_key, anti=anti)
+        own, others = key_reader(self.schema, key), key_reader(by.schema, by_key)
+        known = {others(row) for row, count in by.items() if count > 0}
+        return self._where(lambda row: (own(row) in known) is not anti)
+
+    def less(self, other: Rows) -> Rows:
+        """Rows as often as they are here more often than in `other`."""
+        if other.rank > self.rank:
+            return other._alike(self).less(other)
+        counts = {row: n - max(0, other.count(row)) for row, n in self.items() if n > 0}
+        return _without_zeros(self.schema, {row: n for row, n in counts.items() if n > 0})
+
+    def aggregated(
+        self,
+        schema: Schema,
+        keys: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        *,
+        always: bool = False,
+    ) -> Rows:
+        """A row for each key with its aggregates; with `always` one also if there are no rows."""
+        counts = grouped(self.items(), self.schema, keys, aggregates, always=always)
+        return _without_zeros(schema, dict.fromkeys(counts, 1))
+
+    def first(self, order: Sequence[Order], limit: int | None, offset: int = 0) -> Rows:
+        """The first rows in this order, which all columns complete, behind `offset` others."""
+        counts: dict[Row, int] = {}
+        skipped, wanted = offset, limit
+        for row in in_order((row for row, n in self.items() if n > 0), self.schema, order):
+            count = max(0, self.count(row) - skipped)
+            skipped = max(0, skipped - self.count(row))
+            count = count if wanted is None else min(count, wanted)
+            wanted = None if wanted is None else wanted - count
+            if count:
+                counts[row] = count
+        return _without_zeros(self.schema, counts)
+
+    def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Rows:
+        """Each row with the values of window functions behind its own."""
+        return _without_zeros(schema, windowed(self.items(), self.schema, functions))
 
     def renamed(self, schema: Schema) -> Rows:
         """The same rows under other column names."""

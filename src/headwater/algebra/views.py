@@ -1,19 +1,24 @@
-"""Views: sums of joins, each a projection of a selection of a product of relations.
+"""Views: sums of joins, each a projection of a selection of a product of relations, and a top.
 
 `Join` is the papers' `proj(cond(r1 x ... x rn))` (ECA section 4, Strobe section 5.1); a view
 is a sum of joins (Rings section 2). Inside a join every occurrence of a relation has an
 alias of its own, and columns are named `alias.column`.
+
+A view beyond joins has a *top* (`tops`): the sum of joins is what is stored for it, and what it
+shows is a function of that. Algorithms maintain what is stored and never look at the top.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
+from headwater.algebra.tops import Part, Top, evaluate_top
 
 
 @dataclass(frozen=True)
@@ -137,12 +142,24 @@ def equated_columns(conjunct: Expression) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class View:
-    """A named sum of joins with one schema."""
+    """A named sum of joins with one schema, and what is shown of it."""
 
     name: str
     joins: tuple[Join, ...]
     schema: Schema
+    """The columns that are stored."""
     sql: str = ""
+    top: Top | None = None
+    """What is shown, as a function of what is stored; None if that is the same."""
+
+    @property
+    def shown_schema(self) -> Schema:
+        return self.schema if self.top is None else self.top.schema
+
+    def shown(self, stored: Rows) -> Rows:
+        """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
+        stored = stored.positive()
+        return stored if self.top is None else evaluate_top(self.top, stored)
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
@@ -167,10 +184,27 @@ class View:
 
     def narrowed(self) -> View:
         """The same view over relations that have only the columns it looks at."""
-        narrow = {
-            relation.name: relation.only(self.used_columns[relation.name])
-            for relation in self.relations
-        }
+        return self._over(
+            {
+                relation.name: relation.only(self.used_columns[relation.name])
+                for relation in self.relations
+            }
+        )
+
+    def without_unused_texts(self) -> View:
+        """The same view over relations without columns that stand for CASTs which it has not."""
+        offering = [r for r in self.relations if any(c.text_of for c in r.schema.columns)]
+        if not offering:
+            return self
+        narrow = {relation.name: relation for relation in self.relations}
+        for relation in offering:
+            used = self.used_columns[relation.name]
+            columns = relation.schema.columns
+            kept = [c.name for c in columns if not c.text_of or c.name in used]
+            narrow[relation.name] = relation.only(kept)
+        return self._over(narrow)
+
+    def _over(self, narrow: Mapping[str, Relation]) -> View:
         joins = tuple(
             replace(
                 join,
@@ -186,8 +220,8 @@ class View:
     def with_keys(self) -> View:
         """The view with the key columns that it lacks behind its own columns.
 
-        Dropping them again gives the view, duplicates included. A view of several joins stays
-        as it is: no key tells there which base row a row was derived from.
+        They are stored and not shown. A view of several joins stays as it is: no key tells there
+        which base row a row was derived from.
         """
         if len(self.joins) != 1:
             return self
@@ -203,7 +237,10 @@ class View:
                         outputs=(*join.outputs, output),
                         schema=Schema((*join.schema.columns, hidden)),
                     )
-        return replace(self, joins=(join,), schema=join.schema)
+        if join.schema == self.schema:
+            return self
+        top = self.top or Part(self.schema.names, self.schema)
+        return replace(self, joins=(join,), schema=join.schema, top=top)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

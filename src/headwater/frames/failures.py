@@ -7,6 +7,8 @@ evaluating it on them here, with the same words as for rows in memory.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -57,8 +59,19 @@ class Fragile:
     """Gives columns of the rows on which it is evaluated, so many at most."""
 
 
+_TOLD = re.compile(r"<headwater>(.*?)</headwater>")
+
+
+def told(message: str, hint: str) -> str:
+    """What a plan or a task has to raise, so that a reader is told this."""
+    return f"<headwater>{json.dumps([message, hint])}</headwater>"
+
+
 def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     """The error to raise in the place of Spark's."""
+    if said := _TOLD.findall(str(error)):
+        message, hint = json.loads(said[-1])
+        return ExpressionError(message, hint)
     words = _words(error)
     if words is None:
         return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")

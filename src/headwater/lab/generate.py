@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 
-from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.evaluate import evaluate_shown
 from headwater.algebra.values import Json
 from headwater.errors import InputError
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
@@ -70,10 +70,10 @@ _ATTEMPTS = 50
 def _changes(scenario: Scenario) -> int:
     """How often the view changes when the transactions happen in the listed order."""
     state, changes = dict(scenario.initial), 0
-    shown = evaluate_view(scenario.view, state)
+    shown = evaluate_shown(scenario.view, state)
     for transaction in scenario.transactions:
         state |= {name: state[name] + delta for name, delta in transaction.deltas.items()}
-        before, shown = shown, evaluate_view(scenario.view, state)
+        before, shown = shown, evaluate_shown(scenario.view, state)
         changes += before != shown
     return changes
 

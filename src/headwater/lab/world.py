@@ -150,7 +150,7 @@ class Simulation:
 
     def seen(self, contents: Rows) -> Rows:
         """What a reader sees of what is maintained: without hidden columns and negative counts."""
-        return contents.only(self.scenario.view.schema).positive()
+        return self.manager.view.shown(contents)
 
     @property
     def _at_once(self) -> bool:

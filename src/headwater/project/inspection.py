@@ -32,6 +32,7 @@ from headwater.project.settings import (
     read_document,
     read_settings,
 )
+from headwater.project.stored_parts import StoredPart, describe_parts, stored_parts
 from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
 
@@ -61,6 +62,10 @@ class ViewFound:
     reason: str
     cautions: tuple[str, ...] = ()
     """Where it means something else than at its source."""
+    parts: tuple[StoredPart, ...] = ()
+    """What is stored of it, if that is not what it shows."""
+    stored: str = ""
+    """The same in a sentence."""
 
 
 @dataclass
@@ -256,8 +261,12 @@ def _view(project: Project, name: str, found: Inspection) -> list[View]:
         definition = project.definition(name, relations)
         choice = project.choose(definition)
         told = cautions_of(definition.view)
-        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason, told))
-        views.append(definition.view)
+        view = definition.view
+        parts, stored = stored_parts(view), describe_parts(view)
+        found.views.append(
+            ViewFound(file, needed, choice.algorithm, choice.reason, told, parts, stored)
+        )
+        views.append(view)
         if difference := _since_loaded(project, name, definition):
             found.problems.append(InputError(difference))
     return views

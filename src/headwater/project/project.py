@@ -15,8 +15,8 @@ from typing import Self
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
+from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
-from headwater.algebra.sql.view import TableName
 from headwater.check.levels import Level
 from headwater.errors import EngineError, InputError
 from headwater.project.choice import Choice, ForcedError, choose, resolve

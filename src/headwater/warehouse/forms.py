@@ -123,7 +123,7 @@ class _Numbered(_Form):
     plain: list[_Action] = []
 
 
-_MAINTENANCE = ("clean", "compact")
+_MAINTENANCE = ("clean", "compact", "store")
 """The kinds of commits that may have no number."""
 
 

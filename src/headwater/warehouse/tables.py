@@ -26,7 +26,13 @@ from headwater.warehouse.table_versions import TableVersion
 def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     """The actions that make a plain table, or give one other columns."""
     text = f"The view {view}, kept by Headwater; read only."
-    return _table(view, arrow_schema(schema), text, before)
+    return table_actions(view, arrow_schema(schema), text, before)
+
+
+def stored_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
+    """The actions that make a table of stored parts, or give one other columns."""
+    text = f"What Headwater stores of the view {view}; what it shows is in the plain table."
+    return table_actions(view, arrow_schema(schema), text, before)
 
 
 def log_table(
@@ -38,7 +44,7 @@ def log_table(
     """The actions that make a signed log, or give one other columns and another definition."""
     told = {"definition": definition.to_json(), "sources": list(sources), "key": list(key)}
     schema = log_arrow_schema(definition.schema)
-    return _table(definition.name, schema, json.dumps(told), before)
+    return table_actions(definition.name, schema, json.dumps(told), before)
 
 
 def schema_of(snapshot: TableVersion) -> Schema:
@@ -88,9 +94,10 @@ def _description(text: str) -> dict[str, Any] | None:
     return found if has_form(DESCRIPTION, found) else None
 
 
-def _table(
+def table_actions(
     view: str, schema: pyarrow.Schema, description: str, before: TableVersion | None
 ) -> list[LogLine]:
+    """The actions that make a table, or give one other columns."""
     metadata: dict[str, Any] = {
         "id": str(uuid.uuid4()),
         "name": view,

@@ -64,8 +64,17 @@ class Translator:
 
     text: SqlText
     scope: Scope
+    special: Callable[[Any], Expression | None] = lambda node: None
+    """What some nodes mean in this query: subqueries, aggregates, windows."""
 
     def expression(self, node: Any) -> Expression:
+        try:
+            if (known := self.special(node)) is not None:
+                return known
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        except ValueError as error:
+            raise self.text.error(node, f"{error}.", "Change the expression.") from None
         handler = _HANDLERS.get(type(node))
         if handler is None or any(node.args[part] for part in node.args.keys() - _UNDERSTOOD):
             raise refused(self.text, node)
@@ -254,7 +263,18 @@ def _cast(t: Translator, node: exp.Cast) -> Expression:
     if is_text and target.name == "decimal" and (value := constant_decimal(inner.name, target)):
         return value
     argument = t.expression(inner)
+    if target == TEXT and (stored := _stored_text(t, inner, argument)):
+        return stored
     return try_cast(argument, target) if node.args.get("safe") else cast(argument, target)
+
+
+def _stored_text(t: Translator, node: exp.Expr, meaning: Expression) -> Expression | None:
+    """A column as the text that its source has for it, where any value may be in it."""
+    column = node.unnest()
+    if isinstance(column, exp.Column):
+        visible = t.visible(column)
+        return visible.text if visible.column == meaning else None
+    return None
 
 
 _HANDLERS: dict[type, Callable[..., Expression]] = {

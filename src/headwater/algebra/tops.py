@@ -1,0 +1,294 @@
+"""Tops: what a view shows, as a function of the linear rows that are stored for it.
+
+A view beyond joins is `shown = top(P1, ..., Pk)`. Its parts are sums of joins, which the
+algorithms maintain; the top is a tree of the nodes here over them. A top depends on the multiset
+of stored rows alone: where SQL leaves an order open, it is completed by all columns, so that every
+engine picks the same rows. Hence a shown state is the view at a vector exactly if the stored state
+is, and every consistency level carries over.
+
+Nodes are values; what they do stands in `Rows`, so that the same tree is evaluated on rows in
+memory and as a plan on Spark.
+
+Choices: several parts are one linear view with a column `_part`; `Part` says which stored columns
+are a part's. Comparing keys (`Restrict`, `Product`) is NULL-safe; where SQL compares with `=`, the
+planner has taken NULL keys out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from headwater.algebra.aggregates import Aggregate
+from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.hashing import cached_hash
+from headwater.algebra.order import Order
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT
+from headwater.algebra.windows import WindowFunction
+
+PART = "_part"
+"""The stored column that tells parts apart, where there are several."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Part:
+    """The rows of one part: the stored `columns`, under the names of `schema`."""
+
+    columns: tuple[str, ...]
+    schema: Schema
+    number: int | None = None
+    """Which part, or None where there is only one."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Select:
+    """The rows for which a condition is true."""
+
+    input: Top
+    condition: Expression
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Project:
+    """Other columns of each row."""
+
+    input: Top
+    outputs: tuple[Expression, ...]
+    schema: Schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class UnionAll:
+    """All rows of several inputs with the same types; the names are the first one's."""
+
+    inputs: tuple[Top, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Product:
+    """Every pair of rows whose keys are the same, NULL with NULL."""
+
+    left: Top
+    right: Top
+    left_key: tuple[str, ...] = ()
+    right_key: tuple[str, ...] = ()
+
+    @cached_property
+    def schema(self) -> Schema:
+        return self.left.schema + self.right.schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Distinct:
+    """Every row once."""
+
+    input: Top
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Restrict:
+    """The rows whose key some row of `by` has, or, if `anti`, none has; NULL is a key too."""
+
+    input: Top
+    by: Top
+    key: tuple[str, ...]
+    by_key: tuple[str, ...]
+    anti: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Less:
+    """Rows as often as the left has them more often than the right: EXCEPT ALL."""
+
+    left: Top
+    right: Top
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Grouped:
+    """A row for each key: the key, then the aggregates.
+
+    Without keys there is one group; `always` says that it has a row also if there are no rows.
+    """
+
+    input: Top
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    schema: Schema
+    always: bool = False
+
+
+@cached_hash
+@dataclass(frozen=True)
+class First:
+    """The first rows in an order, which all columns complete."""
+
+    input: Top
+    order: tuple[Order, ...]
+    limit: int | None
+    offset: int = 0
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Windowed:
+    """Each row with the values of window functions behind its columns."""
+
+    input: Top
+    functions: tuple[WindowFunction, ...]
+    schema: Schema
+
+
+Top: TypeAlias = (
+    Part
+    | Select
+    | Project
+    | UnionAll
+    | Product
+    | Distinct
+    | Restrict
+    | Less
+    | Grouped
+    | First
+    | Windowed
+)
+_NODES = (
+    Part,
+    Select,
+    Project,
+    UnionAll,
+    Product,
+    Distinct,
+    Restrict,
+    Less,
+    Grouped,
+    First,
+    Windowed,
+)
+
+
+def inputs_of(top: Top) -> tuple[Top, ...]:
+    """The nodes right below a node."""
+    found: list[Top] = []
+    for field in fields(top):
+        value = getattr(top, field.name)
+        if isinstance(value, _NODES):
+            found.append(value)
+        elif field.name == "inputs":
+            found += value
+    return tuple(found)
+
+
+def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
+    """The node over other inputs."""
+    match top:
+        case Part():
+            return top
+        case UnionAll():
+            return UnionAll(tuple(inputs))
+        case Product() | Less():
+            return replace(top, left=inputs[0], right=inputs[1])
+        case Restrict():
+            return replace(top, input=inputs[0], by=inputs[1])
+        case _:
+            return replace(top, input=inputs[0])
+
+
+def nodes_of(top: Top) -> Iterator[Top]:
+    """All nodes of a tree, from the root down."""
+    yield top
+    for below in inputs_of(top):
+        yield from nodes_of(below)
+
+
+def parts_of(top: Top) -> tuple[Part, ...]:
+    """The parts that a top reads, each once."""
+    return tuple(dict.fromkeys(node for node in nodes_of(top) if isinstance(node, Part)))
+
+
+def evaluate_top(top: Top, stored: Rows) -> Rows:
+    """What a top makes of the stored rows; their counts must be positive where it has a meaning."""
+    return _evaluated(top, stored, {})
+
+
+def _evaluated(top: Top, stored: Rows, known: dict[Top, Rows]) -> Rows:
+    """Equal subtrees are evaluated once."""
+    found = known.get(top)
+    if found is None:
+        inputs = [_evaluated(below, stored, known) for below in inputs_of(top)]
+        found = known[top] = _step(top, inputs, stored)
+    return found
+
+
+def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
+    match top:
+        case Part():
+            return _part(top, stored)
+        case Select(condition=condition):
+            return inputs[0].select(condition)
+        case Project(outputs=outputs, schema=schema):
+            return inputs[0].project(schema, outputs)
+        case UnionAll(schema=schema):
+            return Rows.sum(schema, [rows.renamed(schema) for rows in inputs])
+        case Product(left_key=left, right_key=right):
+            return inputs[0].paired(inputs[1], left, right)
+        case Distinct():
+            return inputs[0].each_once()
+        case Restrict(key=key, by_key=by_key, anti=anti):
+            return inputs[0].restricted(inputs[1], key, by_key, anti=anti)
+        case Less():
+            return inputs[0].less(inputs[1])
+        case Grouped(keys=keys, aggregates=aggregates, schema=schema, always=always):
+            return inputs[0].aggregated(schema, keys, aggregates, always=always)
+        case First(order=order, limit=limit, offset=offset):
+            return inputs[0].first(order, limit, offset)
+        case Windowed(functions=functions, schema=schema):
+            return inputs[0].windowed(schema, functions)
+
+
+def _part(part: Part, stored: Rows) -> Rows:
+    if part.number is not None:
+        wanted = call("=", ColumnRef(PART, INT), Literal(part.number, INT))
+        stored = stored.select(wanted)
+    if part.columns == stored.schema.names and part.schema.types == stored.schema.types:
+        return stored.renamed(part.schema)
+    pairs = zip(part.columns, part.schema.types, strict=True)
+    return stored.project(part.schema, [ColumnRef(name, kind) for name, kind in pairs])
