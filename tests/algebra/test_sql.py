@@ -315,10 +315,12 @@ REFUSED = {
     "a function for Spark only": ("SELECT ln(id) FROM orders", "only Spark computes", 1, 8),
     # expressions
     "bits": ("SELECT id & 2 FROM orders", "id & 2", 1, 8),
-    "RLIKE": ("SELECT Name RLIKE 'x' FROM customers", "RLIKE", 1, 8),
+    "RLIKE a column": ("SELECT Name RLIKE Name FROM customers", "text constant", 1, 8),
+    "a pattern of Java's alone": (
+        r"SELECT Name RLIKE '\\bx' FROM customers", r"has \b, which is not supported", 1, 8),
     "ILIKE a column": ("SELECT Name NOT ILIKE Name FROM customers", "constant", 1, 8),
     "LIKE a column": ("SELECT Name LIKE Name FROM customers", "constant", 1, 8),
-    "LIKE ESCAPE": ("SELECT Name LIKE 'x' ESCAPE '!' FROM customers", "ESCAPE", 1, 8),
+    "a wrong ESCAPE": ("SELECT Name LIKE 'x' ESCAPE '!!' FROM customers", "ESCAPE", 1, 8),
     "a wrong pattern": (r"SELECT Name LIKE 'a\\b' FROM customers", "LIKE pattern", 1, 8),
     "BETWEEN SYMMETRIC": (
         "SELECT id BETWEEN SYMMETRIC 1 AND 2 FROM orders", "SYMMETRIC", 1, 8),

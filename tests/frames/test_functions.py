@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.algebra.expressions import (
+    Call,
     ColumnRef,
     Expression,
     Literal,
@@ -63,7 +64,8 @@ DOMAINS: dict[Type, tuple[object, ...]] = {
            "e\u0301", "\U0001f600x", "ǆ ŉx", "İıiI", "o'neil a-b", "\x00", "12", " -7 ", "1.5",
            "1e3", "true", "NO", "2024-02-29", "2024-2-9 1:2:3.5", "2023-02-29", "2024",
            "2024-02-29T23:59:59.9999999Z", "2024-02-29 10:00:00+02:00", "12:30", "+5", "0x1p3",
-           "-Infinity", "nan", "5d", "x" * 70, "aaa", "x", "bc", " "),
+           "-Infinity", "nan", "ab\r\n", "b\n", "a\u2028", "b\r", "aab\n\n", "\x85",
+           "5d", "x" * 70, "aaa", "x", "bc", " "),
     BYTES: (b"", b"\x00", b"\xff\xfe", b"a", "é".encode(), b"abc"),
     DATE: (date(1, 1, 1), date(1582, 10, 10), date(1969, 12, 31), date(1970, 1, 1),
            date(2024, 1, 31), date(2024, 2, 29), date(2023, 12, 31), date(2021, 1, 3),
@@ -85,9 +87,32 @@ KINDS: dict[str, tuple[Type, ...]] = {
     "instant": (DATE, TIMESTAMP, TIMESTAMP_TZ),
     **{kind.name: (kind,) for kind in DOMAINS if not kind.precision},
 }
+PATTERNS = (
+    "a",
+    "^a.*",
+    "[0-9]+",
+    "b$",
+    "(a+)(b)?",
+    r"\s(\S+)",
+    r"^(\d{4})-(\d{1,2})",
+    "(?:a|b)+([^x-z]*)$",
+    ".$",
+    "([A-Z]|x)",
+    r"[\w.]+?",
+    r"[^\d\s]+",
+    "(?:ab|,)+",
+    r"^$",
+)
 CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
     ("round", 1): (0, 1, 2, -1, -2, 5, 40, -40),
     ("bround", 1): (0, 1, 2, -1, -2, 5, 40, -40),
+    ("regexp_like", 1): PATTERNS,
+    ("regexp_substr", 1): PATTERNS[:4],
+    ("regexp_extract", 1): PATTERNS,
+    ("regexp_extract", 2): (0, 0, 0, 0, 2, 1, 2, 1, 0, 1, 0, 0, 0, 0),
+    ("regexp_count", 1): PATTERNS[2:7],
+    ("regexp_replace", 1): PATTERNS[:7],
+    ("regexp_replace", 2): ("", "x", "<$0>", "é", "$2-$1", "$1.", "$2/$1"),
     ("next_day", 1): ("MON", "su", "Friday"),
     ("trunc", 1): ("YEAR", "quarter", "MM", "week"),
     ("date_trunc", 0): ("YEAR", "QUARTER", "mon", "WEEK", "DAY", "hour", "MINUTE", "SECOND",
@@ -138,7 +163,8 @@ def _arguments(
 ) -> Iterator[Expression]:
     needed = sum(not parameter.is_optional for parameter in signature.parameters)
     most = len(signature.parameters) + 2 * signature.parameters[-1].is_repeated
-    for at in range(random.randint(needed, most) if variant else most):
+    is_whole = not variant or any(parameter.is_constant for parameter in signature.parameters)
+    for at in range(most if is_whole else random.randint(needed, most)):
         parameter = signature.parameter(at)
         if parameter.is_constant:
             known = CONSTANTS[function.name, at]
@@ -216,3 +242,47 @@ def test_a_function_has_the_same_values_everywhere(spark: SparkSession, group: s
 
 def test_a_cast_has_the_same_values_everywhere(spark: SparkSession) -> None:
     _assert_same(spark, list(_casts()))
+
+
+def _fails(name: str, *arguments: Value) -> Expression:
+    kinds = {str: TEXT, int: INT, float: FLOAT, date: DATE, datetime: TIMESTAMP}
+    return Call(name, tuple(Literal(a, kinds[type(a)]) for a in arguments), _RESULTS[name])
+
+
+_RESULTS = {"lpad": TEXT, "split_part": TEXT, "floor": INT, "round": INT, "div": INT,
+            "date_add": DATE, "add_months": DATE, "make_date": DATE, "next_day": DATE,
+            "timestamp_seconds": TIMESTAMP_TZ, "plus_months": TIMESTAMP}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        _fails("lpad", "a", 2**40),
+        _fails("split_part", "a", "-", 0),
+        _fails("floor", 1e300),
+        _fails("round", INT_MAX, -1),
+        _fails("div", INT_MIN, -1),
+        _fails("date_add", date(9999, 12, 31), 1),
+        _fails("add_months", date(2024, 1, 1), 2**40),
+        _fails("make_date", 2023, 2, 29),
+        _fails("make_date", 10000, 1, 1),
+        _fails("next_day", date(9999, 12, 31), "MON"),
+        _fails("plus_months", datetime(1, 1, 1), -1),
+        _fails("timestamp_seconds", 2**40),
+        Call("cast", (Literal("12:30", TEXT),), TIMESTAMP),
+        Call("cast", (Literal("10000-01-01", TEXT),), DATE),
+        Call("cast", (Literal(b"\xff", BYTES),), TEXT),
+    ],
+    ids=show_expression,
+)  # fmt: skip
+def test_what_has_no_value_in_memory_fails_on_spark_too(
+    spark: SparkSession, expression: Expression
+) -> None:
+    rows = Rows.of(Schema.of([("id", INT)]), [(1,)])
+    result = Schema.of([("v", expression.type)])
+    sentences = []
+    for held in (rows, unsettled(spark, rows)):
+        with pytest.raises(ExpressionError) as caught:
+            len(held.project(result, [expression]))
+        sentences.append(str(caught.value))
+    assert sentences[0] == sentences[1]

@@ -135,16 +135,49 @@ def _calls(number: int, *names: str) -> tuple[_Form, ...]:
     return tuple(map(form, names))
 
 
+_TARGETS = (INT, FLOAT, TEXT, MONEY, FINE, SHORT, BOOL, BYTES, DATE, TIMESTAMP, TIMESTAMP_TZ)
 _FORMS: tuple[tuple[_Form, ...], ...] = (
     _calls(2, "=", "<>", "<", "<=", ">", ">=", "<=>"),
     _calls(2, "+", "-", "*", "/", "%"),
     _calls(2, "and", "or", "||"),
     _calls(1, "not", "negate", "abs", "is null", "length"),
+    _calls(
+        1,
+        "upper",
+        "lower",
+        "trim",
+        "reverse",
+        "hex",
+        "floor",
+        "ceil",
+        "sign",
+        "sqrt",
+        "isnan",
+        "year",
+        "quarter",
+        "hour",
+        "last_day",
+        "unix_micros",
+    ),
+    _calls(
+        2,
+        "greatest",
+        "least",
+        "left",
+        "instr",
+        "startswith",
+        "concat_ws",
+        "datediff",
+        "date_add",
+        "pmod",
+        "div",
+    ),
+    _calls(3, "substring", "replace", "split_part", "translate"),
     (
         *_calls(3, "coalesce"),
         lambda _, part: call("case", _condition(part), part(), part()),
         lambda random, part: call("like", part(), Literal(random.choice(PATTERNS), TEXT)),
     ),
-    (lambda random, part: cast(part(), random.choice((INT, FLOAT, TEXT, MONEY, FINE, SHORT))),),
+    (lambda random, part: cast(part(), random.choice(_TARGETS)),),
 )
 """How an expression is made of others, in groups of which each is as likely as the others."""

@@ -107,9 +107,10 @@ def _filled(name: str) -> Callable[..., Column]:
     """Fails instead of making a text that is too long, unless an argument is NULL."""
 
     def say(text: Column, size: Column, *filling: Column) -> Column:
-        made = F.call_function(name, text, size, *filling)
+        fits = size < F.lit(HIGHEST)
+        made = F.call_function(name, text, F.when(fits, size), *filling)
         is_null = reduce(lambda a, b: a | b, [part.isNull() for part in (text, size, *filling)])
-        return _unless_failed(is_null | (size < F.lit(HIGHEST)), made, "no text is so long")
+        return _unless_failed(is_null | fits, made, "no text is so long")
 
     return say
 

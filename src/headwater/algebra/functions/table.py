@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headwater.algebra.functions import numbers, texts, times
+from headwater.algebra.functions import numbers, regular, texts, times
 from headwater.algebra.functions.signatures import Result, Signature
 from headwater.algebra.values import FLOAT, Type, Value, canonical_float, decimal_type
 
@@ -100,8 +100,8 @@ def _of(
 
 _TEXT = "text"
 _TEXTS = (
-    _of(_TEXT, "upper ucase", "text -> text", str.upper, "upper('abc')"),
-    _of(_TEXT, "lower lcase", "text -> text", str.lower, "lower('ABC')"),
+    _of(_TEXT, "upper ucase", "text -> text", texts.upper, "upper('abc')"),
+    _of(_TEXT, "lower lcase", "text -> text", texts.lower, "lower('ABC')"),
     _of(_TEXT, "initcap", "text -> text", texts.capitalized, "initcap('o''neil AND sons')"),
     _of(_TEXT, "length char_length character_length len", "text -> int | bytes -> int", len,
         "length('añ')"),
@@ -138,6 +138,16 @@ _TEXTS = (
         "startswith('abc', 'a')"),
     _of(_TEXT, "endswith ends_with", "text, text -> bool", str.endswith, "endswith('abc', 'c')"),
     _of(_TEXT, "contains", "text, text -> bool", lambda a, b: b in a, "contains('abc', 'b')"),
+    _of(_TEXT, "regexp_like rlike regexp", "text, text! -> bool", regular.matches,
+        "regexp_like('a12', '[0-9]+')", check=regular.check_pattern),
+    _of(_TEXT, "regexp_extract", "text, text!, [index!] -> text", regular.extract,
+        "regexp_extract('k=v', '(.*)=(.*)', 2)", check=regular.check_extract),
+    _of(_TEXT, "regexp_substr", "text, text! -> text", regular.first_match,
+        "regexp_substr('a12', '[0-9]+')", check=regular.check_pattern),
+    _of(_TEXT, "regexp_replace", "text, text!, text! -> text", regular.replace,
+        "regexp_replace('a1b2', '[0-9]', '#')", check=regular.check_replace),
+    _of(_TEXT, "regexp_count", "text, text! -> int", regular.count,
+        "regexp_count('a1b2', '[0-9]')", check=regular.check_not_empty),
     _of(_TEXT, "ascii", "text -> int", texts.ascii_code, "ascii('a')"),
     _of(_TEXT, "chr char", "int -> text", texts.character, "chr(65)"),
     _of(_TEXT, "levenshtein", "text, text -> int", texts.levenshtein,

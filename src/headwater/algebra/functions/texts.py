@@ -17,6 +17,26 @@ def bytes_of(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
+# Upper and lower case
+
+_NEWER = {
+    0x1C89: 0x1C8A, 0xA7CB: 0x264, 0xA7CC: 0xA7CD, 0xA7CE: 0xA7CF, 0xA7D2: 0xA7D3,
+    0xA7D4: 0xA7D5, 0xA7DA: 0xA7DB, 0xA7DC: 0x19B,
+    **{0x10D50 + at: 0x10D70 + at for at in range(22)},
+    **{0x16EA0 + at: 0x16EBB + at for at in range(25)},
+}  # fmt: skip
+"""Letters of Unicode 15 to 17, which Spark knows and older versions of Python do not."""
+_NEWER_UPPER = {small: capital for capital, small in _NEWER.items()}
+
+
+def upper(text: str) -> str:
+    return text.upper() if text.isascii() else text.upper().translate(_NEWER_UPPER)
+
+
+def lower(text: str) -> str:
+    return text.lower() if text.isascii() else text.lower().translate(_NEWER)
+
+
 # Cutting
 
 HIGHEST = 2**30
@@ -151,7 +171,7 @@ def capitalized(text: str) -> str:
 
 def _capitalized_word(word: str) -> str:
     first = word[:1]
-    return first.title() + word.lower()[len(first.lower()) :]
+    return first.title().translate(_NEWER_UPPER) + lower(word)[len(first.lower()) :]
 
 
 # Codes

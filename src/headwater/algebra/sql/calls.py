@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headwater.algebra.expressions import Expression, Literal
 from headwater.algebra.functions.table import BY_NAME
+from headwater.algebra.functions.texts import lower
 from headwater.algebra.like import like_pattern
 from headwater.algebra.sql.forms import FORMS
 from headwater.algebra.sql.intervals import is_interval, moved
@@ -113,14 +114,56 @@ def _div(t: Translates, node: exp.IntDiv) -> Expression:
     return call("div", t.expression(node.left), t.expression(node.right))
 
 
-def _ilike(t: Translates, node: exp.ILike) -> Expression:
-    """As in Spark, LIKE of the text and the pattern in lower case."""
+def _regexp_like(t: Translates, node: exp.RegexpLike) -> Expression:
+    return call("regexp_like", t.expression(node.this), t.expression(node.expression))
+
+
+def _like(t: Translates, node: exp.Like) -> Expression:
+    return _with_pattern(t, node, _constant(node))
+
+
+def _escape(t: Translates, node: exp.Escape) -> Expression:
+    """LIKE with an escape character of its own: its pattern in terms of the usual one."""
+    inner, escape = node.this, node.expression
+    if not isinstance(inner, exp.Like | exp.ILike):
+        raise refused(t.text, node)
+    if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.name) == 1):
+        raise RefusalError("ESCAPE needs one character.", "Write for example ESCAPE '!'.")
+    found = _with_pattern(t, inner, _escaped(_constant(inner), escape.name))
+    return call("not", found) if inner.args.get("negate") else found
+
+
+def _constant(node: exp.Like | exp.ILike) -> str:
     pattern = node.expression
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise RefusalError("ILIKE needs a pattern that is a constant.", "Write ILIKE '...'.")
-    lowered = pattern.name.lower()
-    like_pattern(lowered)
-    return call("like", call("lower", t.expression(node.this)), Literal(lowered, TEXT))
+        name = "LIKE" if isinstance(node, exp.Like) else "ILIKE"
+        raise RefusalError(f"{name} needs a pattern that is a constant.", f"Write {name} '...'.")
+    return pattern.name
+
+
+def _escaped(pattern: str, escape: str) -> str:
+    """The pattern with backslashes in the place of another escape character."""
+    characters, found = iter(pattern), []
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, "")
+            if escaped not in ("_", "%", escape) or not escaped:
+                raise ValueError(
+                    f"{escape} in '{pattern}' escapes something else than _ % {escape}"
+                )
+            found.append(f"\\{escaped}" if escaped in "_%\\" else escaped)
+        else:
+            found.append("\\\\" if character == "\\" else character)
+    return "".join(found)
+
+
+def _with_pattern(t: Translates, node: exp.Like | exp.ILike, pattern: str) -> Expression:
+    """As in Spark, ILIKE is LIKE of the text and the pattern in lower case."""
+    tested = t.expression(node.this)
+    if isinstance(node, exp.ILike):
+        tested, pattern = call("lower", tested), lower(pattern)
+    like_pattern(pattern)  # refuses a wrong one now rather than on the first row
+    return call("like", tested, Literal(pattern, TEXT))
 
 
 def with_interval(t: Translates, operator: str, node: exp.Binary) -> Expression | None:
@@ -169,6 +212,10 @@ CALL_HANDLERS: dict[type, Handler] = {
     exp.Extract: _extract,
     exp.If: _if,
     exp.IntDiv: _div,
-    exp.ILike: _ilike,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.RegexpLike: _regexp_like,
+    exp.Escape: _escape,
+    exp.RawString: lambda t, node: Literal(node.name, TEXT),
     exp.Interval: _interval,
 }

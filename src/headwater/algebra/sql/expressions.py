@@ -13,7 +13,6 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.expressions import Call, Expression, Literal
-from headwater.algebra.like import like_pattern
 from headwater.algebra.sql.calls import CALL_HANDLERS, combined, with_interval
 from headwater.algebra.sql.literals import constant_decimal, dated, number, type_of
 from headwater.algebra.sql.names import Scope, Visible
@@ -232,18 +231,6 @@ def _between(t: Translator, node: exp.Between) -> Expression:
     return call("and", call(">=", tested, low), call("<=", tested, high))
 
 
-def _like(t: Translator, node: exp.Like) -> Expression:
-    pattern = node.expression
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise RefusalError("LIKE needs a pattern that is a constant.", "Write LIKE '...'.")
-    like_pattern(pattern.name)  # refuses a wrong one now rather than on the first row
-    return call("like", t.expression(node.this), Literal(pattern.name, TEXT))
-
-
-def _escape(t: Translator, node: exp.Escape) -> Expression:
-    raise RefusalError("LIKE ... ESCAPE is not supported.", "Escape % and _ with a backslash.")
-
-
 # Functions
 
 
@@ -312,8 +299,6 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,
-    exp.Like: _like,
-    exp.Escape: _escape,
     exp.Add: _of_values("+"),
     exp.Sub: _of_values("-"),
     exp.Mul: _of_values("*"),
