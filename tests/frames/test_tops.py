@@ -10,11 +10,14 @@ from headwater.algebra.expressions import ColumnRef, Literal
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.tops import evaluate_top
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
+from headwater.errors import ExpressionError
 from headwater.frames.frame import Frame
 from tests.frames.lifting import unsettled
 from tests.frames.typed import SCHEMA, random_rows
+from tests.tops import random_stored, random_top
 
 PAIR = Schema.of([("k", INT), ("t", TEXT)])
 K = ColumnRef("k", INT)
@@ -106,3 +109,22 @@ def test_an_expression_is_not_evaluated_on_rows_that_are_kept_out(spark: SparkSe
     frame = unsettled(spark, rows).positive()
     for operate in operations:
         assert operate(frame).select(RATIO) == operate(rows).select(RATIO)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.stress) for seed in range(6, 60))]
+)
+def test_random_trees_show_the_same_on_spark(spark: SparkSession, seed: int) -> None:
+    random = Random(seed)
+    top, stored = random_top(random, random.choice((2, 3))), random_stored(random)
+    try:
+        expected = evaluate_top(top, stored)
+    except ExpressionError:
+        expected = None
+    frame = evaluate_top(top, unsettled(spark, stored))
+    assert isinstance(frame, Frame)
+    if expected is None:
+        with pytest.raises(ExpressionError):
+            bool(frame)
+    else:
+        assert frame == expected

@@ -25,14 +25,13 @@ from headwater.algebra.expressions import (
     Call,
     ColumnRef,
     Expression,
-    Literal,
     can_fail,
 )
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Equality, Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import BOOL, Row
-from headwater.frames.accumulators import Inputs
+from headwater.algebra.windows import WindowFunction
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import Columns
 from headwater.frames.expressions import canonical_column, place, spark_type, to_column
@@ -41,6 +40,8 @@ from headwater.frames.grouping import grouped
 from headwater.frames.held import Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
 from headwater.frames.order import completed, first_of
+from headwater.frames.wanted import Wanted
+from headwater.frames.windows import value_name, windowed
 
 
 class Frame(Rows):
@@ -290,8 +291,8 @@ class Frame(Rows):
         if not self.size_hint:
             found = Rows.empty(self.schema).aggregated(schema, keys, aggregates, always=always)
             return Frame.of_rows(self.spark, found)
-        wanted = _Wanted([self._reference(name) for name in keys])
-        inputs = [wanted.inputs(aggregate) for aggregate in aggregates]
+        wanted = Wanted(self.schema, keys)
+        inputs = [wanted.aggregate(aggregate) for aggregate in aggregates]
         source = self.positive().project(wanted.schema, wanted.expressions)._held
         data = grouped(source.data, schema, len(keys), inputs, always=always)
         held = Held(
@@ -300,6 +301,24 @@ class Frame(Rows):
             data,
             most=source.most if keys else 1,
             merged=True,
+            unsigned=True,
+            fragile=source.fragile,
+        )
+        return Frame(schema, held)
+
+    def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Frame:
+        if not self.size_hint:
+            return self._nothing(schema)
+        wanted = Wanted(self.schema, self.schema.names)
+        placed = [wanted.window(function, self.schema) for function in functions]
+        source = self.positive()._merged().project(wanted.schema, wanted.expressions)._held
+        data = windowed(source.data, wanted.schema, placed)
+        names = [*self._held.schema.names, *(value_name(at) for at in range(len(functions)))]
+        columns = [F.col(name).alias(place(at)) for at, name in enumerate(names)]
+        held = Held(
+            self.spark,
+            positional(schema),
+            data.select(*columns, COUNT),
             unsigned=True,
             fragile=source.fragile,
         )
@@ -343,45 +362,12 @@ class Frame(Rows):
         added = tuple(Fragile(expression, source._sample) for expression in risky)
         return source, source._held.fragile + added
 
-    def _reference(self, name: str) -> Expression:
-        return ColumnRef(name, self.schema.columns[self.schema.positions[name]].type)
-
     def _sample(self, names: Sequence[str], most: int) -> Rows:
         """Some columns of up to so many rows, to find the one on which a job failed."""
         schema = self.schema.only(names)
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
-
-
-class _Wanted:
-    """Columns that aggregates look at, each expression once."""
-
-    def __init__(self, keys: Sequence[Expression]) -> None:
-        self.expressions = list(keys)
-
-    @property
-    def schema(self) -> Schema:
-        return Schema.of((place(at), e.type) for at, e in enumerate(self.expressions))
-
-    def inputs(self, aggregate: Aggregate) -> Inputs:
-        """Its condition comes first, since where that fails nothing else is looked at."""
-        condition = aggregate.condition
-        test = None if condition is None else self._place(condition)
-        inputs = [_where(condition, expression) for expression in aggregate.inputs]
-        return Inputs(aggregate, tuple(map(self._place, inputs)), test)
-
-    def _place(self, expression: Expression) -> int:
-        if expression not in self.expressions:
-            self.expressions.append(expression)
-        return self.expressions.index(expression)
-
-
-def _where(condition: Expression | None, expression: Expression) -> Expression:
-    """The expression, and NULL where the condition does not hold."""
-    if condition is None:
-        return expression
-    return Call("case", (condition, expression, Literal(None, expression.type)), expression.type)
 
 
 def _on_present_rows(expression: Expression, schema: Schema) -> Column:
