@@ -15,6 +15,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.functions.table import BY_NAME, Function
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.forms import FORMS, Form
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import INT, show
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.bench.comparison import comparable, compare
 from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
@@ -251,6 +258,35 @@ def _here(known: Known) -> str:
     return _FORMS.get(known.form, printed)
 
 
+_EMPTY = Relation("r", "s", Schema.of([("k", INT)]))
+
+
+def functions() -> str:
+    """The functions of views: what they take, and an example with its value."""
+    found: list[Form | Function] = [*FORMS.values(), *BY_NAME.values()]
+    every = list(dict.fromkeys(found))
+    return table(
+        ["function", "takes", "example", "value"],
+        (
+            [
+                ", ".join(f"`{name}`" for name in function.names),
+                function.takes,
+                f"`{function.example}`",
+                f"`{_value(function.example)}`",
+            ]
+            for group in ("choice", "text", "number", "date and time")
+            for function in sorted(every, key=lambda f: f.names[0])
+            if function.group == group
+        ),
+    )
+
+
+def _value(expression: str) -> str:
+    view = parse_view(f"SELECT {expression} AS v FROM r", [_EMPTY])
+    (row,) = evaluate_view(view, {"r": Rows.of(_EMPTY.schema, [(0,)])})
+    return show(row[0])
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
@@ -259,6 +295,7 @@ QUICK: dict[str, Callable[[], str]] = {
     "promises": promises,
     "life": life,
     "postgres-types": postgres_types,
+    "functions": functions,
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()

@@ -5,40 +5,48 @@ aggregate sees each value with its count, so that it depends on the multiset alo
 are exact and rounded once, whatever order rows come in, and what is deleted leaves nothing behind.
 NaN and the infinities are counted apart. Only the result is checked for its range.
 
-Choices: where Spark's answer depends on the order of rows (ANY_VALUE), it is the least one.
+Choices: where Spark's answer depends on the order of rows (ANY_VALUE, MODE), it is the least one.
 Averages of integers and variances are rounded once from the exact value, where Spark adds floats.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Context, Decimal
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from headwater.algebra.expressions import Expression, columns_of, show_expression
+from headwater.algebra.expressions import Expression, Literal, columns_of, show_expression
+from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
+from headwater.algebra.ranked import joined_text, mode, percentile
 from headwater.algebra.values import (
     BOOL,
     FLOAT,
     INT,
-    INT_MAX,
-    INT_MIN,
     MAX_DECIMAL_DIGITS,
-    NAN,
+    TEXT,
     VOID,
     Row,
     Type,
     Value,
-    canonical_decimal,
-    canonical_float,
     decimal_type,
+    show,
     sort_key,
 )
 
 Counted: TypeAlias = Iterable[tuple[Row, int]]
 """The arguments of an aggregate on each row, with how often they occur."""
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """One expression of an ORDER BY inside an aggregate, or of WITHIN GROUP."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_last: bool = False
+
+    def __str__(self) -> str:
+        return show_expression(self.expression) + (" DESC" if self.descending else "")
 
 
 @dataclass(frozen=True)
@@ -50,14 +58,21 @@ class Aggregate:
     type: Type
     distinct: bool = False
     condition: Expression | None = None
+    order: tuple[Sorting, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Expression, ...]:
+        """What is computed of each row: the arguments, then what they are ordered by."""
+        return (*self.arguments, *(one.expression for one in self.order))
 
     @property
     def columns(self) -> frozenset[str]:
-        expressions = [*self.arguments, *([self.condition] if self.condition else [])]
+        expressions = [*self.inputs, *([self.condition] if self.condition else [])]
         return frozenset().union(*map(columns_of, expressions))
 
     def __str__(self) -> str:
         inner = ", ".join(map(show_expression, self.arguments)) or "*"
+        inner += f" ORDER BY {', '.join(map(str, self.order))}" if self.order else ""
         distinct = "DISTINCT " if self.distinct else ""
         condition = f" FILTER (WHERE {show_expression(self.condition)})" if self.condition else ""
         return f"{self.function.upper()}({distinct}{inner}){condition}"
@@ -68,6 +83,7 @@ def aggregate(
     *arguments: Expression,
     distinct: bool = False,
     condition: Expression | None = None,
+    order: Sequence[Sorting] = (),
 ) -> Aggregate:
     """The typed aggregate; ValueError says why these arguments do not fit."""
     rule = FUNCTIONS[function]
@@ -75,17 +91,18 @@ def aggregate(
         needed = "no argument" if not rule.arguments else f"{rule.arguments} argument(s)"
         raise ValueError(f"{function.upper()} takes {needed}")
     kind = rule.typed(function, tuple(argument.type for argument in arguments))
-    return Aggregate(function, arguments, kind, distinct, condition)
+    found = Aggregate(function, arguments, kind, distinct, condition, tuple(order))
+    return rule.checked(found) if rule.checked else found
 
 
 def aggregated(function: Aggregate, counted: Counted) -> Value:
-    """The aggregate of arguments with positive counts; those with a NULL among them do not count.
+    """The aggregate of inputs with positive counts; those with a NULL argument do not count.
 
     Raises ArithmeticError or ValueError in words where the result has no value of its type.
     """
-    rule = FUNCTIONS[function.function]
+    rule, width = FUNCTIONS[function.function], len(function.arguments)
     if not rule.sees_nulls:
-        counted = [(row, count) for row, count in counted if None not in row]
+        counted = [(row, count) for row, count in counted if None not in row[:width]]
     if function.distinct:
         counted = [(row, 1) for row, _ in counted]
     return rule.compute(list(counted), function)
@@ -95,7 +112,7 @@ def aggregated(function: Aggregate, counted: Counted) -> Value:
 
 
 def _numeric(function: str, kinds: Sequence[Type]) -> Type:
-    (kind,) = kinds
+    kind = kinds[0]
     if not (kind.is_numeric or kind == VOID):
         raise ValueError(f"{function.upper()} needs a number, not {kind}")
     return INT if kind == VOID else kind
@@ -120,8 +137,16 @@ def _avg_type(function: str, kinds: Sequence[Type]) -> Type:
 
 
 def _float_type(function: str, kinds: Sequence[Type]) -> Type:
-    _numeric(function, kinds)
+    for kind in kinds:
+        _numeric(function, [kind])
     return FLOAT
+
+
+def _text_type(function: str, kinds: Sequence[Type]) -> Type:
+    for kind in kinds:
+        if kind not in (TEXT, VOID):
+            raise ValueError(f"{function.upper()} needs text, not {kind}")
+    return TEXT
 
 
 def _same(function: str, kinds: Sequence[Type]) -> Type:
@@ -138,6 +163,35 @@ def _bool(function: str, kinds: Sequence[Type]) -> Type:
     return BOOL
 
 
+def _count_type(function: str, kinds: Sequence[Type]) -> Type:
+    _bool(function, kinds)
+    return INT
+
+
+# Checking
+
+
+def _with_fraction(function: Aggregate) -> Aggregate:
+    """The second argument says which percentile; one order may say the direction."""
+    value, fraction = function.arguments
+    if not (isinstance(fraction, Literal) and fraction.value is not None):
+        raise ValueError(f"{function.function.upper()} needs a number for its percentage")
+    if not 0 <= fraction.value <= 1:  # type: ignore[operator]
+        raise ValueError(f"the percentage {show(fraction.value)} is not between 0 and 1")
+    if any(one.expression != value for one in function.order):
+        raise ValueError(f"{function.function.upper()} is ordered by its own argument only")
+    return function
+
+
+def _with_separator(function: Aggregate) -> Aggregate:
+    text, separator = function.arguments
+    if not isinstance(separator, Literal):
+        raise ValueError(f"the separator of {function.function.upper()} is not a constant text")
+    if function.distinct and any(one.expression != text for one in function.order):
+        raise ValueError(f"{function.function.upper()}(DISTINCT ...) is ordered by its text only")
+    return replace(function, arguments=(text, Literal(separator.value or "", TEXT)))
+
+
 # Computing
 
 
@@ -149,74 +203,43 @@ def _count_if(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
     return sum(count for (value,), count in counted if value is True)
 
 
-def _sum(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-    if not counted:
-        return None
-    if function.type == FLOAT:
-        return _rounded(*_total(counted))
-    exact: Any = sum(_scaled(value, function.type) * count for (value,), count in counted)
-    if function.type == INT:
-        if not INT_MIN <= exact <= INT_MAX:
-            raise OverflowError("the sum is outside the range of int (64 bits)")
-        return int(exact)
-    return canonical_decimal(Decimal(exact).scaleb(-function.type.scale, _WIDE), function.type)
+def _by_moments(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    kind, squares = function.arguments[0].type, with_squares(function.function)
+    return from_moments(function, moments_of(counted, kind, squares=squares))
 
 
-_WIDE = Context(prec=200)
+def from_moments(function: Aggregate, moments: Moments) -> Value:
+    """One of the aggregates in `FINISH`."""
+    return FINISH[function.function](moments, function.arguments[0].type, function.type)
 
 
-def _scaled(value: Any, kind: Type) -> int:
-    """A whole or decimal number in units of the last decimal place of `kind`."""
-    return int(value.scaleb(kind.scale, _WIDE)) if isinstance(value, Decimal) else int(value)
-
-
-def _total(counted: list[tuple[Row, int]]) -> tuple[Fraction, float]:
-    """The exact sum of the finite numbers, and that of NaN and the infinities."""
-    total, special = Fraction(0), 0.0
-    for (value,), count in counted:
-        number: Any = value
-        if isinstance(number, float) and not math.isfinite(number):
-            special += number
-        else:
-            total += Fraction(number) * count
-    return total, special
-
-
-def _rounded(total: Fraction, special: float) -> float:
-    if special != 0.0:
-        return canonical_float(special)
-    try:
-        return canonical_float(float(total))
-    except OverflowError:
-        return math.inf if total > 0 else -math.inf
-
-
-def _avg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-    if not counted:
-        return None
-    number = sum(count for _, count in counted)
-    total, special = _total(counted)
-    if function.type == FLOAT:
-        return _rounded(total / number, special)
-    mean = total / number
-    quotient = _WIDE.divide(Decimal(mean.numerator), Decimal(mean.denominator))
-    return canonical_decimal(quotient, function.type)
-
-
-def _variance(sample: bool, root: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
+def _covariance(sample: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
     def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-        number = sum(count for _, count in counted)
-        if number <= sample:
-            return None
-        total, special = _total(counted)
-        if special != 0.0:
-            return NAN
-        squares = sum((Fraction(value) ** 2 * count for (value,), count in counted), Fraction(0))  # type: ignore[arg-type]
-        spread = (squares - total * total / number) / (number - sample)
-        variance = _rounded(spread, 0.0)
-        return canonical_float(math.sqrt(variance)) if root else variance
+        first, second = function.arguments
+        return covariance_of(counted, (first.type, second.type), sample=sample)
 
     return compute
+
+
+def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
+    def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+        fraction = float(_constant(function)) if len(function.arguments) > 1 else 0.5
+        descending = any(one.descending for one in function.order)
+        return percentile(counted, fraction, descending=descending, discrete=discrete)
+
+    return compute
+
+
+def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    order = [(one.descending, one.nulls_last) for one in function.order]
+    return joined_text(counted, _constant(function), order)
+
+
+def _constant(function: Aggregate) -> Any:
+    """The second argument of one that has been checked."""
+    literal = function.arguments[1]
+    assert isinstance(literal, Literal)
+    return literal.value
 
 
 def _extreme(greatest: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
@@ -266,14 +289,16 @@ class Function:
     sees_nulls: bool = False
     additive: bool = False
     """Whether it can be told from sums over the rows of a group."""
+    checked: Callable[[Aggregate], Aggregate] | None = None
+    """What is to be said about a whole call, beyond its types."""
 
 
 FUNCTIONS: dict[str, Function] = {
     "count(*)": Function(_always(INT), _count, arguments=0, additive=True),
     "count": Function(_always(INT), _count, additive=True),
-    "count_if": Function(_always(INT), _count_if, additive=True),
-    "sum": Function(_sum_type, _sum, additive=True),
-    "avg": Function(_avg_type, _avg, additive=True),
+    "count_if": Function(_count_type, _count_if, additive=True),
+    "sum": Function(_sum_type, _by_moments, additive=True),
+    "avg": Function(_avg_type, _by_moments, additive=True),
     "min": Function(_same, _extreme(greatest=False)),
     "max": Function(_same, _extreme(greatest=True)),
     "any_value": Function(_same, _extreme(greatest=False)),
@@ -281,9 +306,20 @@ FUNCTIONS: dict[str, Function] = {
     "max_by": Function(_same, _extreme_by(greatest=True), arguments=2, sees_nulls=True),
     "bool_and": Function(_bool, _all, additive=True),
     "bool_or": Function(_bool, _any, additive=True),
-    "var_pop": Function(_float_type, _variance(sample=False, root=False), additive=True),
-    "var_samp": Function(_float_type, _variance(sample=True, root=False), additive=True),
-    "stddev_pop": Function(_float_type, _variance(sample=False, root=True), additive=True),
-    "stddev_samp": Function(_float_type, _variance(sample=True, root=True), additive=True),
+    "var_pop": Function(_float_type, _by_moments, additive=True),
+    "var_samp": Function(_float_type, _by_moments, additive=True),
+    "stddev_pop": Function(_float_type, _by_moments, additive=True),
+    "stddev_samp": Function(_float_type, _by_moments, additive=True),
+    "covar_pop": Function(_float_type, _covariance(sample=False), arguments=2, additive=True),
+    "covar_samp": Function(_float_type, _covariance(sample=True), arguments=2, additive=True),
+    "percentile_cont": Function(
+        _float_type, _percentile(discrete=False), arguments=2, checked=_with_fraction
+    ),
+    "percentile_disc": Function(
+        _float_type, _percentile(discrete=True), arguments=2, checked=_with_fraction
+    ),
+    "median": Function(_float_type, _percentile(discrete=False)),
+    "mode": Function(_same, lambda counted, function: mode(counted)),
+    "string_agg": Function(_text_type, _string_agg, arguments=2, checked=_with_separator),
     "single": Function(_same, _single, sees_nulls=True),
 }

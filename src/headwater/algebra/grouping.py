@@ -35,7 +35,7 @@ def grouped(
     readers = [_arguments(aggregate, schema) for aggregate in aggregates]
     for group, members in groups.items():
         values = [
-            _computed(aggregate, read(members))
+            computed(aggregate, read(members))
             for aggregate, read in zip(aggregates, readers, strict=True)
         ]
         yield group + tuple(values)
@@ -45,7 +45,7 @@ def _arguments(
     aggregate: Aggregate, schema: Schema
 ) -> Callable[[list[tuple[Row, int]]], Iterable[tuple[Row, int]]]:
     """How the arguments are read from a group, equal ones added up."""
-    read = compile_rows(aggregate.arguments, schema)
+    read = compile_rows(aggregate.inputs, schema)
     condition = aggregate.condition
     test = compile_expression(condition, schema) if condition is not None else None
 
@@ -59,9 +59,14 @@ def _arguments(
     return of
 
 
-def _computed(aggregate: Aggregate, counted: Iterable[tuple[Row, int]]) -> Value:
+def computed(aggregate: Aggregate, counted: Iterable[tuple[Row, int]]) -> Value:
+    """The aggregate's value; an ExpressionError that names it where it has none."""
+    return told(aggregate, lambda: aggregated(aggregate, counted))
+
+
+def told(aggregate: Aggregate, compute: Callable[[], Value]) -> Value:
     try:
-        return aggregated(aggregate, counted)
+        return compute()
     except (ArithmeticError, ValueError) as error:
         raise ExpressionError(
             f"{aggregate} fails: {error}.", "Change the view, or the rows of that group."

@@ -43,15 +43,16 @@ class _Reversed:
 
 def order_key(schema: Schema, order: Sequence[Order]) -> Callable[[Row], Any]:
     """What rows are sorted by, as far as `order` goes."""
-    places = [(schema.positions[one.column], one) for one in order]
-    return lambda row: tuple([_key(row[at], one) for at, one in places])
+    places = [(schema.positions[one.column], one.descending, one.nulls_last) for one in order]
+    return lambda row: tuple([sorting_key(row[at], down, last) for at, down, last in places])
 
 
-def _key(value: Value, order: Order) -> object:
+def sorting_key(value: Value, descending: bool, nulls_last: bool) -> Any:
+    """What one value is sorted by."""
     if value is None:
-        return (1 if order.nulls_last else -1, 0)
+        return (1 if nulls_last else -1, 0)
     (key,) = sort_key((value,))
-    return (0, _Reversed(key) if order.descending else key)
+    return (0, _Reversed(key) if descending else key)
 
 
 def in_order(rows: Iterable[Row], schema: Schema, order: Sequence[Order]) -> list[Row]:

@@ -229,12 +229,18 @@ class Rows:
 
     # What tops are made of; counts above zero are what a reader sees
 
+    def _alike(self, rows: Rows) -> Rows:
+        """Rows of a lower rank, held as these are; only subclasses are asked."""
+        raise NotImplementedError
+
     def each_once(self) -> Rows:
         """Every row with the count 1."""
         return _without_zeros(self.schema, {row: 1 for row, count in self.items() if count > 0})
 
     def paired(self, other: Rows, key: Sequence[str], other_key: Sequence[str]) -> Rows:
         """Every pair of rows whose keys are the same; unlike in `join`, NULL is a key too."""
+        if other.rank > self.rank:
+            return other._alike(self).paired(other, key, other_key)
         own, others = key_reader(self.schema, key), key_reader(other.schema, other_key)
         matches: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
         for row, count in other.items():
@@ -250,12 +256,16 @@ class Rows:
         self, by: Rows, key: Sequence[str], by_key: Sequence[str], *, anti: bool = False
     ) -> Rows:
         """The rows whose key some row of `by` has, or with `anti` none has; NULL is a key too."""
+        if by.rank > self.rank:
+            return by._alike(self).restricted(by, key, by_key, anti=anti)
         own, others = key_reader(self.schema, key), key_reader(by.schema, by_key)
         known = {others(row) for row, count in by.items() if count > 0}
         return self._where(lambda row: (own(row) in known) is not anti)
 
     def less(self, other: Rows) -> Rows:
         """Rows as often as they are here more often than in `other`."""
+        if other.rank > self.rank:
+            return other._alike(self).less(other)
         counts = {row: n - max(0, other.count(row)) for row, n in self.items() if n > 0}
         return _without_zeros(self.schema, {row: n for row, n in counts.items() if n > 0})
 

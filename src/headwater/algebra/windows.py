@@ -9,13 +9,15 @@ Choices: frames are ROWS with any offsets, and RANGE without offsets.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from headwater.algebra.aggregates import FUNCTIONS, Aggregate, aggregated
+from headwater.algebra.aggregates import FUNCTIONS, Aggregate, from_moments
 from headwater.algebra.expressions import Expression, columns_of, compile_rows
+from headwater.algebra.grouping import computed, told
+from headwater.algebra.moments import FINISH, RunningMoments, with_squares
 from headwater.algebra.order import Order, in_order, order_key
 from headwater.algebra.values import Row, Type, Value
 
@@ -63,21 +65,22 @@ def windowed(
 ) -> dict[Row, int]:
     """Each row, as often as it counts, with the functions' values behind its own."""
     each = in_order((row for row, count in rows for _ in range(count)), schema, ())
-    columns = [_values(function, each, schema) for function in functions]
+    columns = [window_values(function, each, schema) for function in functions]
     counts: dict[Row, int] = defaultdict(int)
     for at, row in enumerate(each):
         counts[row + tuple(column[at] for column in columns)] += 1
     return counts
 
 
-def _values(function: WindowFunction, each: list[Row], schema: Schema) -> list[Value]:
-    """The function's value for each row, in the order of `each`."""
+def window_values(function: WindowFunction, each: list[Row], schema: Schema) -> list[Value]:
+    """The function's value for each row; they stand in the order that completes every other."""
     at_key = [schema.positions[name] for name in function.partition]
     partitions: dict[Row, list[int]] = defaultdict(list)
     for at, row in enumerate(each):
         partitions[tuple(row[k] for k in at_key)].append(at)
     key = order_key(schema, function.order)
     arguments = compile_rows(function.arguments, schema)
+    compute = _COMPUTE.get(function.function, _aggregates)
     values: list[Value] = [None] * len(each)
     for places in partitions.values():
         ordered = sorted(places, key=lambda at: key(each[at]))  # stable: all columns complete it
@@ -86,8 +89,8 @@ def _values(function: WindowFunction, each: list[Row], schema: Schema) -> list[V
             [arguments(each[at]) for at in ordered],
             _peers([key(each[at]) for at in ordered]),
         )
-        for position, at in enumerate(ordered):
-            values[at] = _COMPUTE.get(function.function, _aggregate)(window, position)
+        for at, value in zip(ordered, compute(window), strict=True):
+            values[at] = value
     return values
 
 
@@ -115,43 +118,104 @@ class _Window:
         first, last = self.peers[at] if frame.by_range else (at, at + 1)
         start = 0 if frame.start is None else first + frame.start
         end = size if frame.end is None else last + frame.end
-        return range(min(max(start, 0), size), min(max(end, 0), size))
+        first = min(max(start, 0), size)
+        return range(first, max(min(max(end, 0), size), first))
 
-    def values(self, at: int) -> list[Value]:
-        """The first argument on the rows of the frame."""
-        found = [self.arguments[place][0] for place in self.frame(at)]
-        return [v for v in found if v is not None] if self.function.ignore_nulls else found
+    def value_at(self, at: int, place: int) -> Value:
+        """The first argument in some place of the frame, or NULL if that has fewer."""
+        frame: Sequence[int] = self.frame(at)
+        if self.function.ignore_nulls:
+            frame = [each for each in frame if self.arguments[each][0] is not None]
+        if not -len(frame) <= place < len(frame):
+            return None
+        return self.arguments[frame[place]][0]
 
 
-def _aggregate(window: _Window, at: int) -> Value:
+_Compute: TypeAlias = Callable[[_Window], Iterable[Value]]
+
+
+# Each gives the values of all rows of a window, in their order
+
+
+def _aggregates(window: _Window) -> Iterator[Value]:
+    """Frames only ever move on, so that rows are taken in and out one by one."""
     function = window.function
-    counted: dict[Row, int] = defaultdict(int)
-    for place in window.frame(at):
-        counted[window.arguments[place]] += 1
-    return aggregated(
-        Aggregate(function.function, function.arguments, function.type), counted.items()
-    )
+    aggregate = Aggregate(function.function, function.arguments, function.type)
+    sums = function.function in FINISH
+    running = _RunningSums(aggregate) if sums else _RunningCounts(aggregate)
+    first = last = 0
+    known: range | None = None
+    value: Value = None
+    for at in range(len(window.arguments)):
+        frame = window.frame(at)
+        if frame != known:
+            while last < frame.stop:
+                running.change(window.arguments[last], 1)
+                last += 1
+            while first < min(frame.start, last):
+                running.change(window.arguments[first], -1)
+                first += 1
+            known, value = frame, running.value(is_empty=not frame)
+        yield value
 
 
-def _dense_rank(window: _Window, at: int) -> Value:
-    return len({start for start, _ in window.peers[: at + 1]})
+class _RunningCounts:
+    """How often each value is in the frame."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self._counted: Counter[Row] = Counter()
+
+    def change(self, arguments: Row, count: int) -> None:
+        self._counted[arguments] += count
+        if not self._counted[arguments]:
+            del self._counted[arguments]
+
+    def value(self, *, is_empty: bool) -> Value:
+        return computed(self._aggregate, () if is_empty else self._counted.items())
 
 
-def _percent_rank(window: _Window, at: int) -> Value:
+class _RunningSums:
+    """The sums of the values in the frame."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        kind, squares = aggregate.arguments[0].type, with_squares(aggregate.function)
+        self._running = RunningMoments(kind, squares=squares)
+
+    def change(self, arguments: Row, count: int) -> None:
+        self._running.change(arguments[0], count)
+
+    def value(self, *, is_empty: bool) -> Value:
+        if is_empty:
+            return computed(self._aggregate, ())
+        return told(self._aggregate, lambda: from_moments(self._aggregate, self._running.moments))
+
+
+def _dense_ranks(window: _Window) -> Iterator[Value]:
+    number = 0
+    for at, (start, _) in enumerate(window.peers):
+        number += start == at
+        yield number
+
+
+def _percent_ranks(window: _Window) -> Iterator[Value]:
     size = len(window.peers)
-    return window.peers[at][0] / (size - 1) if size > 1 else 0.0
+    for start, _ in window.peers:
+        yield start / (size - 1) if size > 1 else 0.0
 
 
-def _ntile(window: _Window, at: int) -> Value:
+def _ntiles(window: _Window) -> Iterator[Value]:
     size, rest = divmod(len(window.peers), window.function.offset)
     larger = rest * (size + 1)
-    return at // (size + 1) + 1 if at < larger else rest + (at - larger) // size + 1
+    for at in range(len(window.peers)):
+        yield at // (size + 1) + 1 if at < larger else rest + (at - larger) // size + 1
 
 
-def _neighbour(direction: int) -> Callable[[_Window, int], Value]:
+def _neighbours(direction: int) -> _Compute:
     """LAG and LEAD; the second argument is what stands for a row that is not there."""
 
-    def compute(window: _Window, at: int) -> Value:
+    def one(window: _Window, at: int) -> Value:
         step = direction if window.function.offset >= 0 else -direction
         left = abs(window.function.offset)
         place = at
@@ -163,27 +227,32 @@ def _neighbour(direction: int) -> Callable[[_Window, int], Value]:
                 left -= 1
         return window.arguments[place][0]
 
+    return lambda window: [one(window, at) for at in range(len(window.arguments))]
+
+
+def _in_frame(wanted: Callable[[_Window], int]) -> _Compute:
+    """The value in this place of each frame, counted from 0, or from its end if negative."""
+
+    def compute(window: _Window) -> Iterator[Value]:
+        place = wanted(window)
+        for at in range(len(window.arguments)):
+            yield window.value_at(at, place)
+
     return compute
 
 
-def _nth(window: _Window, at: int) -> Value:
-    values = window.values(at)
-    wanted = window.function.offset
-    return values[wanted - 1] if wanted <= len(values) else None
-
-
-_COMPUTE: Mapping[str, Callable[[_Window, int], Value]] = {
-    "row_number": lambda window, at: at + 1,
-    "rank": lambda window, at: window.peers[at][0] + 1,
-    "dense_rank": _dense_rank,
-    "percent_rank": _percent_rank,
-    "cume_dist": lambda window, at: window.peers[at][1] / len(window.peers),
-    "ntile": _ntile,
-    "lag": _neighbour(-1),
-    "lead": _neighbour(1),
-    "first_value": lambda window, at: (window.values(at) or [None])[0],
-    "last_value": lambda window, at: (window.values(at) or [None])[-1],
-    "nth_value": _nth,
+_COMPUTE: Mapping[str, _Compute] = {
+    "row_number": lambda window: range(1, len(window.peers) + 1),
+    "rank": lambda window: [start + 1 for start, _ in window.peers],
+    "dense_rank": _dense_ranks,
+    "percent_rank": _percent_ranks,
+    "cume_dist": lambda window: [end / len(window.peers) for _, end in window.peers],
+    "ntile": _ntiles,
+    "lag": _neighbours(-1),
+    "lead": _neighbours(1),
+    "first_value": _in_frame(lambda window: 0),
+    "last_value": _in_frame(lambda window: -1),
+    "nth_value": _in_frame(lambda window: window.function.offset - 1),
 }
 RANKING = frozenset(["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"])
 """Functions of a row's place alone, which have no frame."""

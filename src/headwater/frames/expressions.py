@@ -17,9 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
+from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, to_json
+from headwater.frames.functions import cast_column, function_column
 
 COLUMN_PREFIX = "c"
 """Columns are addressed by their place, `c0`, `c1`, ...: names may hold dots and quotes."""
@@ -70,6 +72,10 @@ def to_column(expression: Expression, schema: Schema) -> Column:
                 return _like(parts[0], pattern)
             if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
                 return _LONG_DECIMALS[operator](*parts, kind).cast(spark_type(kind))
+            if operator in ("cast", "try_cast"):
+                return canonical_column(cast_column(expression, parts[0], spark_type(kind)), kind)
+            if operator in FUNCTIONS:
+                return canonical_column(function_column(expression, parts, spark_type(kind)), kind)
             return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)
 
 
@@ -193,12 +199,11 @@ _OPERATORS: dict[str, Operator] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
     "%": lambda a, b: a % b,
+    "pmod": F.pmod,
     "negate": lambda a: -a,
     "abs": F.abs,
-    "cast": lambda a: a,
     "||": F.concat,
     "like": F.like,
-    "length": F.length,
     "coalesce": F.coalesce,
     "case": _case,
     "is null": lambda a: a.isNull(),

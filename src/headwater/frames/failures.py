@@ -7,6 +7,8 @@ evaluating it on them here, with the same words as for rows in memory.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +37,11 @@ _WORDS = {
     "[CAST_OVERFLOW": "the value is outside the range of the type",
     "[CAST_INVALID_INPUT": "the value is none of the type",
     "[INVALID_FORMAT": "the LIKE pattern escapes something else than _ % \\",
+    "[INVALID_INDEX_OF_ZERO": "parts count from 1, or from -1 at the end",
+    "[DATETIME_FIELD_OUT_OF_BOUNDS": "there is no such day",
+    "[DATETIME_OVERFLOW": "the result is outside the years 1 to 9999",
+    "[INVALID_UTF8_STRING": "the bytes are no text in UTF-8",
+    "[USER_RAISED_EXCEPTION": "the value is none of the type",
     "Division impossible": "the quotient has more than 39 digits",
 }
 
@@ -52,8 +59,19 @@ class Fragile:
     """Gives columns of the rows on which it is evaluated, so many at most."""
 
 
+_TOLD = re.compile(r"<headwater>(.*?)</headwater>")
+
+
+def told(message: str, hint: str) -> str:
+    """What a plan or a task has to raise, so that a reader is told this."""
+    return f"<headwater>{json.dumps([message, hint])}</headwater>"
+
+
 def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     """The error to raise in the place of Spark's."""
+    if said := _TOLD.findall(str(error)):
+        message, hint = json.loads(said[-1])
+        return ExpressionError(message, hint)
     words = _words(error)
     if words is None:
         return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")

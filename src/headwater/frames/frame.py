@@ -20,17 +20,27 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
-from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail
+from headwater.algebra.aggregates import Aggregate
+from headwater.algebra.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    can_fail,
+)
+from headwater.algebra.order import Order
 from headwater.algebra.rows import Equality, Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import BOOL, Row
+from headwater.frames.accumulators import Inputs
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import Columns
 from headwater.frames.expressions import canonical_column, place, spark_type, to_column
 from headwater.frames.failures import Fragile
-from headwater.frames.held import SMALL, Held, positional
-
-_OTHER_COUNT = "_other_count"
+from headwater.frames.grouping import grouped
+from headwater.frames.held import Held, positional
+from headwater.frames.matching import kept_of, less, pairs_of, same
+from headwater.frames.order import completed, first_of
 
 
 class Frame(Rows):
@@ -61,7 +71,8 @@ class Frame(Rows):
         ]
         count = F.col(COUNT).cast("bigint") if signed else F.lit(1).cast("bigint")
         chosen = placed.select(*columns, count.alias(COUNT))
-        return cls(schema, Held(data.sparkSession, positional(schema), chosen))
+        held = Held(data.sparkSession, positional(schema), chosen, unsigned=not signed)
+        return cls(schema, held)
 
     @property
     def spark(self) -> SparkSession:
@@ -132,8 +143,15 @@ class Frame(Rows):
             return Frame(schema, held[0])
         data = reduce(DataFrame.union, (each.data for each in held))
         most = sum(each.most for each in held)
-        fragile = tuple(f for each in held for f in each.fragile)
-        return Frame(schema, Held(self.spark, held[0].schema, data, most=most, fragile=fragile))
+        added = Held(
+            self.spark,
+            held[0].schema,
+            data,
+            most=most,
+            unsigned=all(each.unsigned for each in held),
+            fragile=tuple(f for each in held for f in each.fragile),
+        )
+        return Frame(schema, added)
 
     def scaled(self, factor: int) -> Frame:
         if factor == 1 or not self.size_hint:
@@ -141,7 +159,9 @@ class Frame(Rows):
         if factor == 0:
             return self._nothing(self.schema)
         count = f"{COUNT} * CAST({factor} AS BIGINT) AS {COUNT}"
-        return self._with(self._held.data.selectExpr(*self._held.schema.names, count))
+        scaled = self._with(self._held.data.selectExpr(*self._held.schema.names, count))
+        scaled._held.unsigned = self._held.unsigned and factor > 0
+        return scaled
 
     # Relational operations
 
@@ -165,6 +185,7 @@ class Frame(Rows):
             positional(schema),
             source._held.data.select(*columns, F.col(COUNT)),
             most=source._held.most,
+            unsigned=source._held.unsigned,
             fragile=fragile,
         )
         return Frame(schema, held)
@@ -181,36 +202,20 @@ class Frame(Rows):
             return self._nothing(schema)
         first, fragile = first._prepared_for([left for left, _ in on])
         second, more = second._prepared_for([right for _, right in on])
-        left = first._held.data
-        right = second._held.data.selectExpr(
-            *second._held.numbered_from(len(first.schema)), f"{COUNT} AS {_OTHER_COUNT}"
-        )
-        left, right = _with_broadcast(first, left, second, right)
         pairs = [to_column(Call("=", pair, BOOL), schema) for pair in on]
-        joined = left.join(right, reduce(Column.__and__, pairs)) if on else left.crossJoin(right)
-        by_place = positional(schema)
-        held = Held(
-            self.spark,
-            by_place,
-            joined.selectExpr(*by_place.names, f"{COUNT} * {_OTHER_COUNT} AS {COUNT}"),
-            most=first.size_hint * second.size_hint,
-            merged=first._held.merged and second._held.merged,
-            fragile=fragile + more,
-        )
+        matches = reduce(Column.__and__, pairs) if on else None
+        held = pairs_of(first._held, second._held, matches)
+        held.fragile = fragile + more
         return Frame(schema, held)
 
     def key_delete(self, columns: Sequence[str], keys: Iterable[Row]) -> Frame:
         gone = Rows(self.schema.only(columns), dict.fromkeys(keys, 1))
         if not gone or not self.size_hint:
             return self
-        held = Held.of_rows(self.spark, gone)
-        deleted = held.data.selectExpr(*held.numbered_from(len(self.schema)))
-        same = [
-            F.col(place(self.schema.positions[name])).eqNullSafe(F.col(place(behind)))
-            for behind, name in enumerate(columns, len(self.schema))
-        ]
-        matches = reduce(Column.__and__, same, F.lit(True))
-        return self._with(self._held.data.join(F.broadcast(deleted), matches, "left_anti"))
+        positions = [self.schema.positions[name] for name in columns]
+        matches = same([(at, len(self.schema) + own) for own, at in enumerate(positions)])
+        held = kept_of(self._held, Held.of_rows(self.spark, gone), matches, anti=True)
+        return Frame(self.schema, held)
 
     def among(self, other: Rows) -> Frame:
         return self._among(self, Frame.of_rows(self.spark, other))
@@ -222,17 +227,91 @@ class Frame(Rows):
         """Of `second` only rows that are there count, so it is merged first."""
         if not (first.size_hint and second.size_hint):
             return self._nothing(first.schema)
-        second, width = second._merged(), len(first.schema)
-        kept = second._held.data.selectExpr(*second._held.numbered_from(width))
-        same = [F.col(place(at)).eqNullSafe(F.col(place(width + at))) for at in range(width)]
-        matches = reduce(Column.__and__, same, F.lit(True))
-        return first._with(first._held.data.join(kept, matches, "left_semi"))
+        width = len(first.schema)
+        matches = same([(at, width + at) for at in range(width)])
+        return Frame(first.schema, kept_of(first._held, second._merged()._held, matches))
 
     def positive(self) -> Frame:
-        return self._merged()._where_count(F.col(COUNT) > 0)
+        if self._held.unsigned:
+            return self
+        positive = self._merged()._where_count(F.col(COUNT) > 0)
+        positive._held.unsigned = True
+        return positive
 
     def negative(self) -> Frame:
         return self._merged()._where_count(F.col(COUNT) < 0)
+
+    # What tops are made of
+
+    def _alike(self, rows: Rows) -> Frame:
+        return Frame.of_rows(self.spark, rows)
+
+    def each_once(self) -> Frame:
+        columns = [*self._held.schema.names, f"IF({COUNT} > 0, CAST(1 AS BIGINT), 0) AS {COUNT}"]
+        present = self.positive()._merged()
+        return present._with(present._held.data.selectExpr(*columns))
+
+    def paired(self, other: Rows, key: Sequence[str], other_key: Sequence[str]) -> Frame:
+        second = Frame.of_rows(self.spark, other)
+        schema = self.schema + second.schema
+        if not (self.size_hint and second.size_hint):
+            return self._nothing(schema)
+        matches = self._same_key(second, key, other_key) if key else None
+        return Frame(schema, pairs_of(self._held, second._held, matches))
+
+    def restricted(
+        self, by: Rows, key: Sequence[str], by_key: Sequence[str], *, anti: bool = False
+    ) -> Frame:
+        if not by.size_hint:
+            return self if anti else self._nothing(self.schema)
+        second = Frame.of_rows(self.spark, by).positive()
+        matches = self._same_key(second, key, by_key)
+        return Frame(self.schema, kept_of(self._held, second._held, matches, anti=anti))
+
+    def less(self, other: Rows) -> Frame:
+        second = Frame.of_rows(self.spark, other)
+        return Frame(self.schema, less(self.positive()._held, second.positive()._held))
+
+    def first(self, order: Sequence[Order], limit: int | None, offset: int = 0) -> Frame:
+        if limit == 0 or not self.size_hint:
+            return self._nothing(self.schema)
+        present = self.positive()._merged()
+        sorting = completed(self.schema, order)
+        return Frame(self.schema, first_of(present._held, sorting, limit, offset))
+
+    def aggregated(
+        self,
+        schema: Schema,
+        keys: Sequence[str],
+        aggregates: Sequence[Aggregate],
+        *,
+        always: bool = False,
+    ) -> Frame:
+        if not self.size_hint:
+            found = Rows.empty(self.schema).aggregated(schema, keys, aggregates, always=always)
+            return Frame.of_rows(self.spark, found)
+        wanted = _Wanted([self._reference(name) for name in keys])
+        inputs = [wanted.inputs(aggregate) for aggregate in aggregates]
+        source = self.positive().project(wanted.schema, wanted.expressions)._held
+        data = grouped(source.data, schema, len(keys), inputs, always=always)
+        held = Held(
+            self.spark,
+            positional(schema),
+            data,
+            most=source.most if keys else 1,
+            merged=True,
+            unsigned=True,
+            fragile=source.fragile,
+        )
+        return Frame(schema, held)
+
+    def _same_key(self, other: Frame, key: Sequence[str], other_key: Sequence[str]) -> Column:
+        """Whether a row here and one of `other`, whose columns are behind these, have one key."""
+        width = len(self.schema)
+        places = zip(key, other_key, strict=True)
+        return same(
+            [(self.schema.positions[a], width + other.schema.positions[b]) for a, b in places]
+        )
 
     def renamed(self, schema: Schema) -> Frame:
         assert schema.types == self.schema.types
@@ -245,18 +324,7 @@ class Frame(Rows):
 
     def _with(self, data: DataFrame, fragile: tuple[Fragile, ...] | None = None) -> Frame:
         """A Frame of some of these rows, or of the same with other counts."""
-        held = self._held
-        return Frame(
-            self.schema,
-            Held(
-                held.spark,
-                held.schema,
-                data,
-                most=held.most,
-                merged=held.merged,
-                fragile=held.fragile if fragile is None else fragile,
-            ),
-        )
+        return Frame(self.schema, self._held.derived(data, fragile))
 
     def _where_count(self, condition: Column) -> Frame:
         return self._with(self._held.data.where(condition)) if self.size_hint else self
@@ -271,9 +339,12 @@ class Frame(Rows):
     def _prepared_for(self, expressions: Iterable[Expression]) -> tuple[Frame, tuple[Fragile, ...]]:
         """This Frame as these expressions need it, and what in its plan may fail with them."""
         risky = [expression for expression in expressions if can_fail(expression)]
-        source = self._merged() if risky else self
+        source = self._merged() if risky and not self._held.unsigned else self
         added = tuple(Fragile(expression, source._sample) for expression in risky)
         return source, source._held.fragile + added
+
+    def _reference(self, name: str) -> Expression:
+        return ColumnRef(name, self.schema.columns[self.schema.positions[name]].type)
 
     def _sample(self, names: Sequence[str], most: int) -> Rows:
         """Some columns of up to so many rows, to find the one on which a job failed."""
@@ -281,6 +352,36 @@ class Frame(Rows):
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
+
+
+class _Wanted:
+    """Columns that aggregates look at, each expression once."""
+
+    def __init__(self, keys: Sequence[Expression]) -> None:
+        self.expressions = list(keys)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.of((place(at), e.type) for at, e in enumerate(self.expressions))
+
+    def inputs(self, aggregate: Aggregate) -> Inputs:
+        """Its condition comes first, since where that fails nothing else is looked at."""
+        condition = aggregate.condition
+        test = None if condition is None else self._place(condition)
+        inputs = [_where(condition, expression) for expression in aggregate.inputs]
+        return Inputs(aggregate, tuple(map(self._place, inputs)), test)
+
+    def _place(self, expression: Expression) -> int:
+        if expression not in self.expressions:
+            self.expressions.append(expression)
+        return self.expressions.index(expression)
+
+
+def _where(condition: Expression | None, expression: Expression) -> Expression:
+    """The expression, and NULL where the condition does not hold."""
+    if condition is None:
+        return expression
+    return Call("case", (condition, expression, Literal(None, expression.type)), expression.type)
 
 
 def _on_present_rows(expression: Expression, schema: Schema) -> Column:
@@ -291,14 +392,3 @@ def _on_present_rows(expression: Expression, schema: Schema) -> Column:
     """
     column = to_column(expression, schema)
     return F.when(F.col(COUNT) != 0, column) if can_fail(expression) else column
-
-
-def _with_broadcast(
-    first: Frame, left: DataFrame, second: Frame, right: DataFrame
-) -> tuple[DataFrame, DataFrame]:
-    """Send the smaller side to all of Spark's workers, if it is known to be small."""
-    if min(first.size_hint, second.size_hint) > SMALL:
-        return left, right
-    if first.size_hint < second.size_hint:
-        return F.broadcast(left), right
-    return left, F.broadcast(right)

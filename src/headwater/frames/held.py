@@ -39,7 +39,7 @@ class Held:
 
     __slots__ = (
         "_counts", "_data", "_is_checkpoint", "_table", "fragile", "merged", "most", "schema",
-        "size", "spark",
+        "size", "spark", "unsigned",
     )  # fmt: skip
 
     def __init__(
@@ -50,12 +50,15 @@ class Held:
         *,
         most: int = UNKNOWN,
         merged: bool = False,
+        unsigned: bool = False,
         fragile: tuple[Fragile, ...] = (),
     ) -> None:
         self.spark = spark
         self.schema = schema
         self.merged = merged
         """Whether every row stands in one place, with a count that is not zero."""
+        self.unsigned = unsigned
+        """Whether it is known that no place has a count below one, so that nothing cancels."""
         self.most = min(most, UNKNOWN)
         self.size: int | None = None
         self.fragile = fragile
@@ -73,7 +76,20 @@ class Held:
             held._table = Columns(held.schema, rows.table, merged=True).table
         else:
             held._counts = dict(rows.items())
+            held.unsigned = all(count > 0 for count in held._counts.values())
         return held
+
+    def derived(self, data: DataFrame, fragile: tuple[Fragile, ...] | None = None) -> Held:
+        """Some of these rows, or the same with other counts above zero."""
+        return Held(
+            self.spark,
+            self.schema,
+            data,
+            most=self.most,
+            merged=self.merged,
+            unsigned=self.unsigned,
+            fragile=self.fragile if fragile is None else fragile,
+        )
 
     @property
     def data(self) -> DataFrame:

@@ -43,12 +43,16 @@ _DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value"})
 def is_aggregate(node: Any) -> bool:
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in _BY_NAME
+    if isinstance(node, exp.Grouping | exp.GroupingId):
+        return False
     return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
 
 
 def _needs_groups(node: Any) -> bool:
     """Whether a node means something only on groups, or is a query of its own."""
-    return is_aggregate(node) or isinstance(node, exp.Window | exp.Query | exp.Grouping)
+    return is_aggregate(node) or isinstance(
+        node, exp.Window | exp.Query | exp.Grouping | exp.GroupingId
+    )
 
 
 def own_parts(node: exp.Expr, stop: Callable[[Any], bool]) -> Iterator[exp.Expr]:

@@ -39,6 +39,8 @@ class Reading:
     plan: Plan
     names: tuple[str, ...]
     printed: tuple[str, ...] = ()
+    items: tuple[tuple[str, int], ...] = ()
+    """Each column as it was written, and where."""
     correlated: tuple[Expression, ...] = ()
     nothing: tuple[Expression, ...] | None = None
     """For aggregates without GROUP BY: the columns where there are no rows."""
@@ -141,7 +143,7 @@ def _set_operation(node: exp.SetOperation, around: Environment) -> Reading:
             )
     a, b = _alike(left, right, node, word, around)
     plan = _combined(word, a, b, is_distinct=bool(node.args.get("distinct")))
-    return Reading(plan, left.names, left.printed)
+    return Reading(plan, left.names, left.printed, left.items)
 
 
 def _combined(word: str, a: Plan, b: Plan, *, is_distinct: bool) -> Plan:
@@ -160,8 +162,9 @@ def _alike(
 ) -> tuple[Plan, Plan]:
     """Both sides with the same types, and the names of the left one."""
     if len(left.names) != len(right.names):
-        raise around.text.error(
-            node.right,
+        place = around.parts.get(id(node.right.unnest()), around.text).keyword("SELECT")
+        raise around.text.error_at(
+            place,
             f"this SELECT has {_columns(len(right.names))}, and the first one has "
             f"{len(left.names)}.",
             f"{word} needs as many columns in each.",
@@ -172,8 +175,8 @@ def _alike(
         try:
             kinds.append(common_type([a, b]))
         except ValueError:
-            raise around.text.error(
-                node.right,
+            raise around.text.error_at(
+                right.items[at - 1][1],
                 f"column {at} is of type {b}, and in the first SELECT ({name}) of type {a}.",
                 "Give both one type with CAST.",
             ) from None

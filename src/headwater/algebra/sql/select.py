@@ -53,7 +53,7 @@ _CLAUSES = {
 def read_select(node: exp.Select, around: Environment) -> Reading:
     """What a SELECT means; SqlError says what is wrong and where."""
     text = around.parts.get(id(node), around.text)
-    _check_clauses(node, text)
+    check_clauses(node, text)
     source = FromReader(text, around).read(node)
     rows = RowsInReach(text, around, source.plan, source.scope)
     if where := node.args.get("where"):
@@ -61,7 +61,8 @@ def read_select(node: exp.Select, around: Environment) -> Reading:
     return _Select(node, text, around, rows).read()
 
 
-def _check_clauses(node: exp.Select, text: SqlText) -> None:
+def check_clauses(node: exp.Select, text: SqlText) -> None:
+    """Refuse every clause that a view cannot have."""
     refused = []
     for part, value in node.args.items():
         if value and part not in _PARTS:
@@ -138,6 +139,7 @@ class _Select:
             plan,
             tuple(item.name for item in items),
             tuple(item.printed for item in items),
+            tuple((item.shown, item.place) for item in items),
             correlated,
             None
             if nothing is None
@@ -283,7 +285,7 @@ class _Select:
 
     def _items(self, translator: Translator) -> Iterator[Item]:
         node, text = self.node, self.text
-        items = text.select_items(text.keyword("FROM"))
+        items = text.select_items(text.from_word())
         empty = [place for written, place in items if not written]
         if empty or len(items) != len(node.expressions):
             place = empty[0] if empty else 0

@@ -17,7 +17,18 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError
 
+from headwater.algebra.functions.table import BY_NAME
+from headwater.algebra.sql.forms import FORMS
 from headwater.errors import SqlError
+
+CALLED = frozenset({*BY_NAME, *FORMS, "DATE_PART", "DATEPART"})
+"""Names of functions that are read as calls, whatever sqlglot knows of them."""
+SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
+"""Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
+
+
+def _without(names: frozenset[str], functions: dict[str, Any]) -> dict[str, Any]:
+    return {name: read for name, read in functions.items() if name not in names}
 
 
 class StandardSpark(Spark):
@@ -28,6 +39,12 @@ class StandardSpark(Spark):
         IDENTIFIERS = ["`", '"']  # noqa: RUF012
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
         RAW_STRINGS = [("r'", "'"), ("R'", "'")]  # noqa: RUF012
+
+    class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
+        # A function of ours is known by the name that was written, and not by what sqlglot takes
+        # for the same in all dialects.
+        FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
+        FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
 
 
 DIALECT = StandardSpark
@@ -182,7 +199,8 @@ class SqlText:
         starts = [at for at, t in enumerate(self.tokens) if t.token_type is TokenType.SELECT]
         selects = list(_selects_in_order(tree))
         if len(starts) != len(selects):
-            return {id(select): self for select in selects}
+            place = self.last_keyword("FROM", "TABLE")
+            raise self.error_at(place, "a SELECT is missing here.", "Write SELECT ... FROM ....")
         return {
             id(select): self._part(start) for select, start in zip(selects, starts, strict=True)
         }
@@ -232,6 +250,16 @@ class SqlText:
     def keyword(self, *words: str) -> int:
         """Where the first of these words stands outside parentheses, or the end of the text."""
         return next((t.start for t, word in self.words() if word in words), len(self.sql))
+
+    def from_word(self) -> int:
+        """Where the FROM of the SELECT stands; IS DISTINCT FROM has another."""
+        words = [("", 0), *((word, t.start) for t, word in self.words())]
+        places = [
+            place
+            for (before, _), (word, place) in pairwise(words)
+            if word == "FROM" and before != "DISTINCT"
+        ]
+        return places[0] if places else len(self.sql)
 
     def last_keyword(self, *words: str) -> int:
         return max((t.start for t, word in self.words() if word in words), default=0)
@@ -286,21 +314,39 @@ class SqlText:
         return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
 
 
-def _selects_in_order(node: Any) -> Iterator[exp.Select]:
+def _selects_in_order(tree: exp.Expr) -> Iterator[exp.Select]:
     """The SELECTs of a tree as they stand in the text."""
-    if isinstance(node, list):
-        for part in node:
-            yield from _selects_in_order(part)
-    if not isinstance(node, exp.Expr):
-        return
+    left: list[Any] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, list):
+            left += reversed(node)
+        elif isinstance(node, exp.Select) and "with_" in node.args and node.args["with_"]:
+            left += [_AfterWith(node), node.args["with_"]]
+        elif isinstance(node, exp.Select | _AfterWith):
+            select = node.select if isinstance(node, _AfterWith) else node
+            yield select
+            left += reversed(_in_order(select))
+        elif isinstance(node, exp.Expr):
+            left += reversed(_in_order(node))
+
+
+class _AfterWith:
+    """A SELECT whose WITH is done."""
+
+    def __init__(self, select: exp.Select) -> None:
+        self.select = select
+
+
+def _in_order(node: exp.Expr) -> list[Any]:
+    """The parts of a node as they stand in the text, for a SELECT without its WITH."""
     parts = dict(node.args)
-    yield from _selects_in_order(parts.pop("with_", None))
+    first = (
+        ("expressions", "from_", "joins", "where") if isinstance(node, exp.Select) else ("with_",)
+    )
     if isinstance(node, exp.Select):
-        yield node
-        for name in ("expressions", "from_", "joins", "where"):
-            yield from _selects_in_order(parts.pop(name, None))
-    for part in parts.values():
-        yield from _selects_in_order(part)
+        parts.pop("with_", None)
+    return [parts.pop(name) for name in first if name in parts] + list(parts.values())
 
 
 def _blank(text: str) -> str:

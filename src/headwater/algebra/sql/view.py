@@ -16,6 +16,7 @@ from headwater.algebra.sql.layout import laid_out
 from headwater.algebra.sql.plans import Plan, Sum, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
 from headwater.algebra.sql.query import Environment, Reading, read_query
+from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
 from headwater.algebra.sql.text import DIALECT, SqlText
 from headwater.algebra.values import VOID
@@ -57,8 +58,8 @@ def _reading(
     sql: str, relations: tuple[Relation, ...], views: Mapping[str, Reading]
 ) -> tuple[Reading, SqlText]:
     text, tree = _parsed(sql)
-    around = Environment(text, relations, text.parts(tree), views=views)
     try:
+        around = Environment(text, relations, text.parts(tree), views=views)
         return read_query(tree, around), text
     except RecursionError:
         raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
@@ -73,6 +74,9 @@ def _parsed(sql: str) -> tuple[SqlText, exp.Expr]:
 def tables_of(sql: str) -> tuple[TableName, ...]:
     """The tables and views that a query reads; SqlError if it is none, whatever they are."""
     text, tree = _parsed(sql)
+    parts = text.parts(tree)
+    for select in tree.find_all(exp.Select):
+        check_clauses(select, parts[id(select)])
     return tuple(dict.fromkeys(_tables(tree, text, frozenset())))
 
 
@@ -123,18 +127,19 @@ def _check_statement(text: SqlText) -> None:
 
 
 def _check_columns(reading: Reading, text: SqlText) -> None:
-    seen: set[str] = set()
-    for column, kind in zip(reading.names, reading.schema.types, strict=True):
+    seen: dict[str, str] = {}
+    columns = zip(reading.names, reading.schema.types, reading.items, strict=True)
+    for column, kind, (written, place) in columns:
         if column.lower() in seen:
             raise text.error_at(
-                text.keyword("SELECT"),
-                f"two output columns are named {column}.",
+                place,
+                f"two output columns are named {column}: {seen[column.lower()]} and {written}.",
                 "List the columns and give one of them an alias with AS.",
             )
-        seen.add(column.lower())
+        seen[column.lower()] = written
         if kind == VOID:
             raise text.error_at(
-                text.keyword("SELECT"),
+                place,
                 f"column {column} is always NULL and has no type.",
                 "Write CAST(NULL AS type).",
             )

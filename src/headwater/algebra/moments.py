@@ -1,0 +1,185 @@
+"""Exact sums of numbers, and what is made of them: sums, averages, variances, covariances.
+
+A sum is a whole number of units, and the unit is small enough for every value of a type: 1 for
+integers, the last decimal place for decimals, and for floats a power of two below the least float.
+So sums of sums are exact in every order, and what is deleted leaves nothing behind; only the result
+is rounded, once. NaN and the infinities have no number of units and are summed apart.
+
+Separate from the table of aggregates because an engine that has the sums needs only the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
+
+from headwater.algebra.values import (
+    FLOAT,
+    INT,
+    INT_MAX,
+    INT_MIN,
+    NAN,
+    Row,
+    Type,
+    Value,
+    canonical_decimal,
+    canonical_float,
+)
+
+FLOAT_UNIT_EXPONENT = 1088
+"""Floats are sums of units of 2 to the power of minus this; the least one is 2 ** -1074."""
+_WIDE = Context(prec=200)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What is known of a multiset of numbers by adding alone."""
+
+    number: int
+    """How many there are, special ones included."""
+    total: int
+    """The sum, in units."""
+    squares: int
+    """The sum of the squares, in squares of units, where it is wanted."""
+    special: float
+    """The sum of NaN and the infinities; 0 if there are none."""
+
+
+def units_per_one(kind: Type) -> int:
+    """How many units make 1 for numbers of this type."""
+    if kind == FLOAT:
+        return 1 << FLOAT_UNIT_EXPONENT
+    return int(10**kind.scale)
+
+
+def units_of(value: Any, kind: Type) -> int:
+    """A finite number in units."""
+    if isinstance(value, float):
+        numerator, denominator = value.as_integer_ratio()
+        return numerator << (FLOAT_UNIT_EXPONENT + 1 - denominator.bit_length())
+    return int(value.scaleb(kind.scale, _WIDE)) if isinstance(value, Decimal) else int(value)
+
+
+def moments_of(counted: Iterable[tuple[Row, int]], kind: Type, *, squares: bool = False) -> Moments:
+    """The moments of numbers of one type with their counts."""
+    running = RunningMoments(kind, squares=squares)
+    for (value,), count in counted:
+        running.change(value, count)
+    return running.moments
+
+
+Finish: TypeAlias = Callable[[Moments, Type, Type], Value]
+"""From moments, the type of the numbers and that of the result to the result."""
+
+
+def sum_of(moments: Moments, kind: Type, result: Type) -> Value:
+    if not moments.number:
+        return None
+    if result == FLOAT:
+        return _quotient(moments.total, units_per_one(kind), moments.special)
+    if result == INT:
+        if not INT_MIN <= moments.total <= INT_MAX:
+            raise OverflowError("the sum is outside the range of int (64 bits)")
+        return moments.total
+    return canonical_decimal(Decimal(moments.total).scaleb(-result.scale, _WIDE), result)
+
+
+def average_of(moments: Moments, kind: Type, result: Type) -> Value:
+    if not moments.number:
+        return None
+    parts = moments.number * units_per_one(kind)
+    if result == FLOAT:
+        return _quotient(moments.total, parts, moments.special)
+    return canonical_decimal(_WIDE.divide(Decimal(moments.total), Decimal(parts)), result)
+
+
+def _variance(sample: bool, root: bool) -> Finish:
+    def variance_of(moments: Moments, kind: Type, result: Type) -> Value:
+        number = moments.number
+        if number <= sample:
+            return None
+        if moments.special != 0.0:
+            return NAN
+        spread = moments.squares * number - moments.total**2
+        parts = number * (number - sample) * units_per_one(kind) ** 2
+        variance = _quotient(spread, parts)
+        return canonical_float(math.sqrt(variance)) if root else variance
+
+    return variance_of
+
+
+def covariance_of(
+    counted: Iterable[tuple[Row, int]], kinds: tuple[Type, Type], *, sample: bool
+) -> Value:
+    """That of the pairs of two numbers, of which no part is NULL."""
+    number = first = second = products = 0
+    special = False
+    for (a, b), count in counted:
+        number += count
+        if any(isinstance(value, float) and not math.isfinite(value) for value in (a, b)):
+            special = True
+            continue
+        x, y = units_of(a, kinds[0]), units_of(b, kinds[1])
+        first, second, products = first + x * count, second + y * count, products + x * y * count
+    if number <= sample:
+        return None
+    if special:
+        return NAN
+    parts = number * (number - sample) * units_per_one(kinds[0]) * units_per_one(kinds[1])
+    return _quotient(products * number - first * second, parts)
+
+
+def _quotient(total: int, parts: int, special: float = 0.0) -> float:
+    """The float nearest to the exact quotient; dividing whole numbers rounds once."""
+    if special != 0.0:
+        return canonical_float(special)
+    try:
+        return canonical_float(total / parts)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+FINISH: dict[str, Finish] = {
+    "sum": sum_of,
+    "avg": average_of,
+    "var_pop": _variance(sample=False, root=False),
+    "var_samp": _variance(sample=True, root=False),
+    "stddev_pop": _variance(sample=False, root=True),
+    "stddev_samp": _variance(sample=True, root=True),
+}
+"""The aggregates that moments tell."""
+
+
+def with_squares(function: str) -> bool:
+    """Whether it needs the sum of the squares."""
+    return function not in ("sum", "avg")
+
+
+class RunningMoments:
+    """Moments of numbers that come and go: what goes leaves nothing behind."""
+
+    def __init__(self, kind: Type, *, squares: bool) -> None:
+        self._kind = kind
+        self._squares = squares
+        self._number = self._total = self._squared = 0
+        self._special: Counter[float] = Counter()
+
+    def change(self, value: Value, count: int) -> None:
+        if value is None:
+            return
+        self._number += count
+        if isinstance(value, float) and not math.isfinite(value):
+            self._special[canonical_float(value)] += count
+            return
+        units = units_of(value, self._kind)
+        self._total += units * count
+        self._squared += units * units * count if self._squares else 0
+
+    @property
+    def moments(self) -> Moments:
+        special = sum((value for value, count in self._special.items() if count), 0.0)
+        return Moments(self._number, self._total, self._squared, special)

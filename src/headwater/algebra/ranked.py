@@ -1,0 +1,67 @@
+"""Aggregates that look at values in their order: percentiles, the mode, texts put together.
+
+Separate from sums, which do not. A value that counts n times is n values here. The order of texts
+is completed by the texts themselves, so that the result depends on the multiset alone.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from headwater.algebra.order import sorting_key
+from headwater.algebra.values import Row, Value, canonical_float, sort_key
+
+Counted = Sequence[tuple[Row, int]]
+
+
+def percentile(counted: Counted, fraction: float, *, descending: bool, discrete: bool) -> Value:
+    """The value below which this part of the numbers lies.
+
+    Spark's arithmetic: between two values in the proportion of the distances or, if `discrete`,
+    the first value whose share of the rows up to it reaches the fraction.
+    """
+    if not counted:
+        return None
+    ordered = sorted(counted, key=lambda item: sort_key(item[0][:1]), reverse=descending)
+    up_to = list(accumulate(count for _, count in ordered))
+
+    def at(place: int) -> float:
+        value = ordered[bisect_left(up_to, place + 1)][0][0]
+        return float(value)  # type: ignore[arg-type]
+
+    if discrete:
+        return canonical_float(at(max(math.ceil(up_to[-1] * fraction) - 1, 0)))
+    position = (up_to[-1] - 1) * fraction
+    lower, higher = math.floor(position), math.ceil(position)
+    if lower == higher or at(lower) == at(higher):
+        return canonical_float(at(lower))
+    return canonical_float((higher - position) * at(lower) + (position - lower) * at(higher))
+
+
+def mode(counted: Counted) -> Value:
+    """The most frequent value; of several the least one."""
+    if not counted:
+        return None
+    most = max(count for _, count in counted)
+    return min((row for row, count in counted if count == most), key=sort_key)[0]
+
+
+def joined_text(counted: Counted, separator: str, order: Sequence[tuple[bool, bool]]) -> Value:
+    """The texts that come first in each row, in the order of what follows them there.
+
+    `order` says for each of these values whether it descends, and whether NULL comes last.
+    """
+    if not counted:
+        return None
+
+    def key(item: tuple[Row, int]) -> Any:
+        (text, _, *rest), _ = item
+        pairs = zip(rest, order, strict=True)
+        return [sorting_key(value, *how) for value, how in pairs], sort_key((text,))
+
+    ordered = sorted(counted, key=key)
+    return separator.join(str(row[0]) for row, count in ordered for _ in range(count))
