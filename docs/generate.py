@@ -35,6 +35,8 @@ from headwater.project.settings import SECTIONS, RunSettings
 from headwater.project.view_files import LEVELS
 from headwater.sources.kinds import KINDS
 from headwater.sources.postgres.meanings import KNOWN, Known
+from headwater.sources.sqlite.meanings import KNOWN as SQLITE_KNOWN
+from headwater.sources.sqlite.meanings import meaning_of
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -235,7 +237,9 @@ _FORMS = {
 _MADE = [
     ["enumerations", "text: the label", ""],
     ["domains", "as their base type", ""],
-    ["arrays, ranges, composites", "text, as printed", "as of what they are made of"],
+    ["arrays of a type", "`array<...>` of what that type is here", "as of the elements"],
+    ["composites", "`struct<...>` of what their fields are here", "as of the fields"],
+    ["ranges", "text, as printed", "as of what they are made of"],
     ["types of extensions", "text, as printed", "as the database's own way to compare differs"],
 ]
 
@@ -287,6 +291,60 @@ def _value(expression: str) -> str:
     return show(row[0])
 
 
+_STORED_AS = {
+    "bool": "bool; stored as 0 or 1",
+    "date": "date; stored as `2024-05-01`",
+    "timestamp": "timestamp; stored as `2024-05-01 12:30:00`, also with `T` or fractions",
+    "timestamp_tz": "timestamp_tz; the same with `Z` or an offset",
+    "text": "text; never padded",
+}
+_SQLITE_ROWS = [
+    (("INTEGER", "INT", "BIGINT", "INT(11)", "BIGINT UNSIGNED"), ""),
+    (("DECIMAL(10,2)", "NUMERIC(18)"), ""),
+    *(
+        (tuple(name for name, of in SQLITE_KNOWN.items() if of == kind), more)
+        for kind, more in {
+            SQLITE_KNOWN["BOOLEAN"]: "",
+            SQLITE_KNOWN["REAL"]: " and others of that affinity",
+            SQLITE_KNOWN["TEXT"]: " and others of that affinity",
+            SQLITE_KNOWN["BLOB"]: " and others with `BLOB` in them",
+            SQLITE_KNOWN["DATE"]: "",
+            SQLITE_KNOWN["TIMESTAMP"]: "",
+            SQLITE_KNOWN["TIMESTAMPTZ"]: "",
+        }.items()
+    ),
+    (("JSON", "UUID", "TIME", "STRING", "DECIMAL"), " and every other name"),
+    (("",), ""),
+]
+"""Declared types that are one thing here, and what else is."""
+
+
+def sqlite_types() -> str:
+    """What declared types of SQLite are here, and how equality differs."""
+    return table(
+        ["SQLite", "affinity", "here", "equality"],
+        (
+            [
+                (", ".join(f"`{name}`" for name in names if name) or "no type, `ANY` in STRICT")
+                + more,
+                ", ".join(dict.fromkeys(meaning_of(name).affinity for name in names)),
+                _sqlite_here(names),
+                meaning_of(names[0]).equality,
+            ]
+            for names, more in _SQLITE_ROWS
+        ),
+    )
+
+
+def _sqlite_here(names: Sequence[str]) -> str:
+    meaning = meaning_of(names[0])
+    if meaning.is_printed:
+        return "text, whatever is stored"
+    if meaning.type.name == "decimal":
+        return "decimal(p,s), p up to 38"
+    return _STORED_AS.get(meaning.type.name, str(meaning.type))
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
@@ -296,6 +354,7 @@ QUICK: dict[str, Callable[[], str]] = {
     "life": life,
     "postgres-types": postgres_types,
     "functions": functions,
+    "sqlite-types": sqlite_types,
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()

@@ -17,7 +17,7 @@ from tests.sources.postgres_harness import PostgresHarness
 
 PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")
 SCHEMA, *VIEWS = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-(SETTINGS,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+AS_TEXT, SETTINGS = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FILLED = """
 INSERT INTO customers (id, email, plan, tags)
 VALUES ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'a@x.org', '30 days', '{x,"y z"}'),
@@ -91,10 +91,43 @@ def test_the_example_of_the_page_is_followed(database: PostgresHarness, tmp_path
         '{"a": 2.0, "b": 1}',
         "29.9700",
     ]
-    assert (found["id"], found["status"], found["shipping"]) == (1, "shipped", "(Main,,12345)")
-    assert [r["legacy"] for r in rows(project, "SELECT * FROM customer_events ORDER BY id")] == [
-        "old",
-        "older",
+    assert (found["id"], found["status"]) == (1, "shipped")
+    assert found["shipping"] == {"street": "Main", "city": None, "zip": "12345"}
+    events = rows(project, "SELECT *, tags[1] AS second FROM customer_events ORDER BY id")
+    assert [r["legacy"] for r in events] == ["old", "older"]
+    assert [(r["tags"], r["second"]) for r in events] == [(["x", "y z", "new"], "y z")] * 2
+
+
+MATRICES = """
+CREATE TABLE measurements (id int PRIMARY KEY, matrix int[], until date, at int);
+INSERT INTO measurements VALUES (1, '{1,2}', '2024-02-29', 1)
+"""
+
+
+def test_a_matrix_stops_its_view_until_its_column_is_read_as_text(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    view = "CREATE MATERIALIZED VIEW m AS SELECT m.id, m.matrix, m.until FROM app.measurements m"
+    project = make_project(tmp_path / "p", [view])
+    execute(database, MATRICES)
+    for command in (["setup", "app"], ["run", "--once"]):
+        assert headwater(*command, "-p", str(project)).code == 0
+    execute(database, "INSERT INTO measurements VALUES (2, '{{1,2},{3,4}}', NULL, 2)")
+    done = headwater("run", "--once", "-p", str(project))
+    assert done.code != 0
+    assert "column matrix: the value {{1,2},{3,4}} cannot be represented" in done.err
+    assert 'as_text = { "measurements" = ["matrix"] }' in done.err
+    (project / "headwater.toml").write_text(AS_TEXT, encoding="utf-8")
+    for command in (["reload", "m"], ["run", "--once"]):
+        done = headwater(*command, "-p", str(project))
+        assert done.code == 0, done.err
+    execute(database, "UPDATE measurements SET until = 'infinity' WHERE id = 2")
+    for command in (["run", "--once"], ["verify"]):
+        done = headwater(*command, "-p", str(project))
+        assert done.code == 0, done.err
+    assert rows(project, "SELECT matrix, until FROM m ORDER BY id") == [
+        {"matrix": "{1,2}", "until": "2024-02-29"},
+        {"matrix": "{{1,2},{3,4}}", "until": "infinity"},
     ]
 
 

@@ -17,8 +17,9 @@ class Column:
 
     Where values are texts here and something else at their source, `printed` is the source's own
     name for their type: then their order means nothing. `equality` says in words how equality of
-    the values differs from the source's, and only texts that match `pattern` are values. These
-    are for people, and make no difference to a schema.
+    the values differs from the source's, and only texts that match `pattern` are values. A column
+    that is another one as a text, whatever is stored there, has that one's name in `text_of`: it
+    stands for CASTs, and cannot be named. All these make no difference to a schema.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Column:
     printed: str = field(default="", compare=False)
     equality: str = field(default="", compare=False)
     pattern: str = field(default="", compare=False)
+    text_of: str = field(default="", compare=False)
 
 
 @cached_hash

@@ -30,6 +30,7 @@ from headwater.errors import ExpressionError
 
 _MIN_SCALE_KEPT = 6
 _LEAST_ARGUMENTS = {"greatest": 2, "least": 2}
+_ORDERS = ("<", "<=", ">", ">=")
 
 
 def call(operator: str, *arguments: Expression) -> Expression:
@@ -125,7 +126,8 @@ def _common(a: Type, b: Type) -> Type:
         return _bounded(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
     if {a, b} == {DATE, TIMESTAMP}:
         return TIMESTAMP
-    raise ValueError(f"{a} and {b} cannot be compared; CAST one of them")
+    remedy = "" if a.is_nested or b.is_nested else "; CAST one of them"
+    raise ValueError(f"{a} and {b} cannot be compared{remedy}")
 
 
 def _as_decimal(kind: Type) -> Type:
@@ -157,6 +159,8 @@ def _require(arguments: Sequence[Expression], kind: Type, operator: str) -> tupl
 
 def _comparison(operator: str, arguments: Sequence[Expression]) -> Expression:
     kind = common_type([argument.type for argument in arguments])
+    if kind.is_nested and operator in _ORDERS:
+        raise ValueError(f"values of type {kind} have no order, so {operator} is not supported")
     if kind.name == "decimal":  # int and decimal compare exactly as they are
         return Call(operator, tuple(arguments), BOOL)
     return Call(operator, tuple(cast(argument, kind) for argument in arguments), BOOL)

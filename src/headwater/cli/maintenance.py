@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import threading
@@ -292,8 +293,18 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _json(value: object) -> object:
-    """A value of Spark's as JSON: those that views have as everywhere, others as text."""
+    """A value of Spark's as JSON: those that views have as everywhere, others as text.
+
+    Structs are objects, by the names of their fields.
+    """
+    from pyspark.sql import Row
+
     from headwater.algebra.values import to_json
+
+    if isinstance(value, Row):
+        return {name: _json(each) for name, each in value.asDict().items()}
+    if isinstance(value, list):
+        return [_json(each) for each in value]
 
     if isinstance(value, bytearray):
         return value.hex()
@@ -303,6 +314,9 @@ def _json(value: object) -> object:
 
 
 def _shown(value: object) -> str:
+    """A value for people; arrays and structs as JSON, whose parts cannot be mistaken."""
+    if isinstance(value, list | tuple):
+        return json.dumps(_json(value), ensure_ascii=False)
     return "NULL" if value is None else str(value)
 
 
@@ -411,7 +425,9 @@ def repair(
     For a lost slot, a restored database, missing triggers. Readers keep the old contents of the
     views until the new ones replace them; views of other sources go on.
     """
+    from headwater.errors import SeveralError, SourceError
     from headwater.pipeline.api import session_of
+    from headwater.pipeline.repair import though_repaired
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project, open_source
@@ -422,7 +438,12 @@ def repair(
     _check_views(opened, views)
     if not ask_runner(opened, "repair", source):
         runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
-        keep_running(runner, once=True, as_json=as_json)
+        try:
+            keep_running(runner, once=True, as_json=as_json)
+        except (SeveralError, SourceError) as error:
+            if not runner.has_repaired:
+                raise
+            raise though_repaired(source, error) from error
     if as_json:
         print_json({"source": source, "repaired": True, "views": views})
     else:

@@ -89,7 +89,9 @@ def _print_objects(found: Inspection) -> None:
                 "source": source.name,
                 "relations": {
                     relation.short_name: {
-                        "columns": {c.name: str(c.type) for c in relation.schema.columns},
+                        "columns": {
+                            c.name: str(c.type) for c in relation.schema.columns if not c.text_of
+                        },
                         "key": list(relation.key),
                     }
                     for relation in source.relations

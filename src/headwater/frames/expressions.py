@@ -20,7 +20,7 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, to_json
+from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, Value, to_json
 from headwater.frames.functions import cast_column, function_column
 
 COLUMN_PREFIX = "c"
@@ -43,6 +43,11 @@ Operator: TypeAlias = Callable[..., Column]
 def spark_type(kind: Type) -> spark.DataType:
     if kind.name == "decimal":
         return spark.DecimalType(kind.precision, kind.scale)
+    if kind.name == "array":
+        return spark.ArrayType(spark_type(kind.element))
+    if kind.name == "struct":
+        fields = [spark.StructField(name, spark_type(part)) for name, part in kind.parts]
+        return spark.StructType(fields)
     return _TYPES[kind.name]
 
 
@@ -81,15 +86,37 @@ def to_column(expression: Expression, schema: Schema) -> Column:
 
 def canonical_column(column: Column, kind: Type) -> Column:
     """Floats without a negative zero; all other values of Spark are canonical already."""
-    return column + F.lit(0.0) if kind.name == "float" else column
+    if kind.name == "float":
+        return column + F.lit(0.0)
+    if not _has_floats(kind):
+        return column
+    if kind.name == "array":
+        return F.transform(column, lambda each: canonical_column(each, kind.element))
+    fields = [canonical_column(column.getField(n), part).alias(n) for n, part in kind.parts]
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def _has_floats(kind: Type) -> bool:
+    return kind.name == "float" or any(_has_floats(part) for _, part in kind.parts)
 
 
 def _literal(literal: Literal) -> Column:
     """Dates and times go as text, because Java's old calendar would move ancient ones."""
     value = literal.value
+    if isinstance(value, tuple):
+        return _nested_literal(value, literal.type)
     if literal.type.name in ("date", "timestamp", "timestamp_tz"):
         value = to_json(value)  # type: ignore[assignment]
     return F.lit(value).cast(spark_type(literal.type))
+
+
+def _nested_literal(values: tuple[Value, ...], kind: Type) -> Column:
+    if kind.name == "array":
+        found = F.array(*(_literal(Literal(value, kind.element)) for value in values))
+    else:
+        fields = zip(kind.parts, values, strict=True)
+        found = F.struct(*(_literal(Literal(v, part)).alias(n) for (n, part), v in fields))
+    return found.cast(spark_type(kind))
 
 
 # Comparisons

@@ -146,7 +146,7 @@ class _Attempt:
         after = held_back(feed.channel.end, feed.log.first)
         relations = self.plan.relations(source)
         self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
-        self.sources[source] = _of_view(feed.channel.source, self.plan.view)
+        self.sources[source] = of_view(feed.channel.source, self.plan.view)
         self.described |= _described(self.sources[source], self.plan.view)
 
     def _open(self, source: str, loading: Loading) -> None:
@@ -216,7 +216,7 @@ def _for_spark(rows: Rows) -> Rows | DataFrame:
     return rows.dataframe if isinstance(rows, Frame) else rows
 
 
-def _of_view(source: Source, view: View) -> Source:
+def of_view(source: Source, view: View) -> Source:
     """A source with the columns that one view uses: what is in others is of no concern."""
     return source.narrowed(
         {r.short_name: r.schema.names for r in view.relations if r.source == source.name}

@@ -30,7 +30,7 @@ from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.comparing import compare
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.load import in_memory_first, reader
+from headwater.pipeline.load import in_memory_first, of_view, reader
 from headwater.pipeline.loading import held_back
 from headwater.project.differences import describe_difference
 from headwater.project.gaps import concerns
@@ -112,10 +112,11 @@ def _verify(
             log = ChangeLog(warehouse.changes, source)
             stack.enter_context(log.pinned(held_back(reached.number)))
         sources = narrowed_sources(project, warehouse)
-        opened = stack.enter_context(open_logs(project, warehouse, readers, sources))
+        loaded = {source: of_view(sources[source], view) for source in view.sources}
+        opened = stack.enter_context(open_logs(project, warehouse, readers, sources, loaded))
         tally = Tally(scratch / "tally")
         report(tally)
-        logged = [r for source in view.sources for r in sources[source].relations().values()]
+        logged = [r for source in loaded.values() for r in source.relations().values()]
         read = reader(spark, {relation.name: relation for relation in logged}, scratch, tally)
         base: dict[str, Rows] = {}
         taken_back = 0
@@ -210,12 +211,16 @@ def open_logs(
     warehouse: Warehouse,
     readers: int,
     sources: Mapping[str, Source] | None = None,
+    loaded: Mapping[str, Source] | None = None,
 ) -> Iterator[Open]:
-    """Change logs that hold all that a load, opened through this, reads."""
+    """Change logs that hold all that a load, opened through this, reads.
 
+    Logs are read with the columns of `sources`, loads with those of `loaded`, if it is given.
+    """
     sources = sources or narrowed_sources(project, warehouse)
+    loaded = loaded or sources
     if current_runner(warehouse.internal) is not None:
-        yield lambda source, names: _beside_runner(sources[source], warehouse, names, readers)
+        yield lambda source, names: _beside_runner(loaded[source], warehouse, names, readers)
         return
     lease = Lease(warehouse.internal)
     lease.acquire()
@@ -228,7 +233,7 @@ def open_logs(
             feed = feeds[source] = Feed(sources[source], log, lease)
             feed.start()
             stack.callback(feed.close)
-            load = feed.channel.source.open_load(names, readers)
+            load = loaded[source].open_load(names, readers)
             try:
                 feed.channel.catch_up()
                 feed.wait_durable(feed.channel.end)

@@ -73,8 +73,8 @@ class Judge:
     def __init__(
         self, disk: Disk, databases: Mapping[str, Database], views: Iterable[ViewAtLevel]
     ) -> None:
-        storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
-        self.warehouse = Warehouse(Location(ROOT, storage))
+        self._storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
+        self.power_lost()
         self.commits = 0
         self._databases = databases
         self._views = {view.name: view for view in views}
@@ -83,6 +83,10 @@ class Judge:
         """For each source and number, from 1 on, what it means."""
         self._logs: dict[tuple[str, int], int] = {}
         """Which log of a source begins with a number; with 0 the first that was read."""
+
+    def power_lost(self) -> None:
+        """What was read is not relied on any more: names may be gone that were not synced."""
+        self.warehouse = Warehouse(Location(ROOT, self._storage))
 
     # What is looked at while it runs
 

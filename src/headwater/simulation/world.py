@@ -291,6 +291,7 @@ class World:
             case Incident.POWER:
                 self._count(process, cell)
                 self.disk.crash(self.random)
+                self.judge.power_lost()
                 self._crash(set(self.alive))
             case Incident.PAUSED:
                 self._stand(process)
@@ -336,8 +337,10 @@ class Turn:
         self.process = process
         self.error: BaseException | None = None
         self.stands = False
-        self._may = threading.Semaphore(0)
-        self._has = threading.Semaphore(0)
+        self._may = threading.Lock()
+        self._has = threading.Lock()
+        for lock in (self._may, self._has):
+            lock.acquire()
         self._ended = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

@@ -12,7 +12,7 @@ import pyarrow
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import parse_type
+from headwater.algebra.values import Type, array_type, parse_type, struct_type
 from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import COUNT, signed_schema
 from headwater.frames.expressions import spark_schema
@@ -103,7 +103,19 @@ def schema_from_delta(text: str) -> Schema:
     """The view's schema, read from a table's; the log's own columns are left out."""
     fields: list[dict[str, Any]] = json.loads(text)["fields"]
     return Schema.of(
-        (field["name"], parse_type(_DELTA.get(field["type"], field["type"])))
+        (field["name"], _type_from_delta(field["type"]))
         for field in fields
         if field["name"] not in (COUNT, COMMIT)
     )
+
+
+def _type_from_delta(found: Any) -> Type:
+    """A type as Delta names it; ValueError, KeyError or the like if it is none of ours."""
+    if isinstance(found, str):
+        return parse_type(_DELTA.get(found, found))
+    match found["type"]:
+        case "array":
+            return array_type(_type_from_delta(found["elementType"]))
+        case "struct":
+            return struct_type((f["name"], _type_from_delta(f["type"])) for f in found["fields"])
+    raise ValueError(f"unknown type {found['type']!r}")

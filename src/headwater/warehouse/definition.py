@@ -7,7 +7,7 @@ change at any time. So may the columns of a relation that the view does not use.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,15 +51,23 @@ class StoredRelation:
     used: tuple[str, ...]
 
     def to_json(self) -> Json:
+        texts: dict[str, Json] = {
+            column.name: column.text_of for column in self.relation.schema.columns if column.text_of
+        }
         return {
             "columns": self.relation.schema.to_json(),
             "key": list(self.relation.key),
             "used": list(self.used),
+            **({"texts": texts} if texts else {}),
         }
 
     @classmethod
     def from_json(cls, name: str, found: Any) -> StoredRelation:
         schema = Schema.from_json(found["columns"])
+        texts = {text_of(n): text_of(of) for n, of in found.get("texts", {}).items()}
+        schema = Schema(
+            tuple(replace(column, text_of=texts.get(column.name, "")) for column in schema.columns)
+        )
         key = tuple(map(text_of, found["key"]))
         relation = Relation(name, name.partition(".")[0], schema, key)
         return cls(relation, tuple(map(text_of, found.get("used", schema.names))))

@@ -84,6 +84,11 @@ class ViewTable:
         """The tables that take tails in: the plain table, and the stored parts if there are any."""
         return (self.plain, self.stored) if is_table(self.stored.folder) else (self.plain,)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its tables are those that were opened, and not others of their names."""
+        return self.log.is_in_place and all(base.is_in_place for base in self.bases)
+
     # What it is
 
     @property

@@ -48,6 +48,8 @@ class ViewWriter:
         self.runner = runner
         self._log = view.log
         self._failed = False
+        for log in (view.log, view.plain):
+            log.forget()
         view.at().check_files()  # says so if they cannot be built on
         for log in (view.log, *view.bases):
             log.remove_broken_checkpoints()

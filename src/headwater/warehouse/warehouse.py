@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
 """Who may read the views: the user that runs Headwater, its group, or everybody."""
+_RECENT = 32
+"""How many views are kept open that nobody holds: each has two folders open."""
 
 
 class ExistsError(InputError):
@@ -67,6 +71,8 @@ class Warehouse:
         self._stored = self._own / "stored"
         self._staging = self._own / "staging"
         self._trash = self._own / "trash"
+        self._open: WeakValueDictionary[str, ViewTable] = WeakValueDictionary()
+        self._recent: deque[ViewTable] = deque(maxlen=_RECENT)
         self._root.require_own()
         require_format(self._own)
 
@@ -126,13 +132,20 @@ class Warehouse:
         return name == Path(name).name and is_table(self._logs / name)
 
     def view(self, name: str) -> ViewTable:
+        """A view that is there. As long as it is open, it is the same for all who ask for it, so
+        that each reads only what was committed since; its tables' folders tell whether it is."""
         if not self.has_view(name):
             names = self.view_names()
             raise InputError(
                 f"There is no view '{name}' in the warehouse {self.path}.",
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
             )
-        return self._table(name)
+        found = self._open.get(name)
+        if found is None or not found.is_in_place:
+            found = self._open[name] = self._table(name)
+        if found not in self._recent:
+            self._recent.append(found)
+        return found
 
     def reached(self, source: str) -> list[int]:
         """How far each view has come with a source; 0 if that cannot be told."""
@@ -182,7 +195,7 @@ class Warehouse:
                 (aside / "log").move(self._logs / name)
         finally:
             aside.remove_tree()
-        return self._table(name)
+        return self.view(name)
 
     def drop(self, name: str) -> tuple[Location, ...]:
         """Remove a view: it is gone as soon as its signed log has been moved away.

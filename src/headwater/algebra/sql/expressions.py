@@ -276,7 +276,18 @@ def _cast(t: Translator, node: exp.Cast) -> Expression:
     if is_text and target.name == "decimal" and (value := constant_decimal(inner.name, target)):
         return value
     argument = t.expression(inner)
+    if target == TEXT and (stored := _stored_text(t, inner, argument)):
+        return stored
     return try_cast(argument, target) if node.args.get("safe") else cast(argument, target)
+
+
+def _stored_text(t: Translator, node: exp.Expr, meaning: Expression) -> Expression | None:
+    """A column as the text that its source has for it, where any value may be in it."""
+    column = node.unnest()
+    if isinstance(column, exp.Column):
+        visible = t.visible(column)
+        return visible.text if visible.column == meaning else None
+    return None
 
 
 _HANDLERS: dict[type, Callable[..., Expression]] = {

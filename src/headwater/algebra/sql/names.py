@@ -89,6 +89,14 @@ class Visible:
     alias: str
     printed: str = ""
     """What its source calls its type, if it is a text only here."""
+    text: ColumnRef | None = None
+    """What a CAST to text reads, where any value may be in the column."""
+
+    def seen_from_inside(self) -> Visible:
+        """The column as a subquery sees it."""
+        text = self.text and replace(self.text, name=OUTER + self.text.name)
+        column = replace(self.column, name=OUTER + self.column.name)
+        return replace(self, column=column, text=text)
 
 
 @dataclass(frozen=True)
@@ -102,20 +110,20 @@ class Table:
 
     @classmethod
     def of(cls, occurrence: Occurrence, source: str = "") -> Table:
-        relation = occurrence.relation
+        relation, alias = occurrence.relation, occurrence.alias
         pairs = zip(relation.schema.names, occurrence.schema.columns, strict=True)
+        every = occurrence.schema.columns
+        texts = {c.text_of: ColumnRef(c.name, c.type) for c in every if c.text_of}
         columns = tuple(
-            Visible(name, ColumnRef(c.name, c.type), occurrence.alias, c.printed)
+            Visible(name, ColumnRef(c.name, c.type), alias, c.printed, texts.get(name))
             for name, c in pairs
+            if not c.text_of
         )
         return cls(occurrence.alias, columns, source, relation.unusable)
 
     def seen_from_inside(self) -> Table:
         """The table as a subquery sees it."""
-        columns = tuple(
-            replace(c, column=replace(c.column, name=OUTER + c.column.name)) for c in self.columns
-        )
-        return replace(self, columns=columns)
+        return replace(self, columns=tuple(c.seen_from_inside() for c in self.columns))
 
 
 @dataclass(frozen=True)
@@ -137,10 +145,7 @@ class Scope:
     def seen_from_inside(self) -> Scope:
         """The scope as a subquery sees it."""
         tables = tuple(table.seen_from_inside() for table in self.tables)
-        visible = tuple(
-            replace(c, column=replace(c.column, name=OUTER + c.column.name)) for c in self.visible
-        )
-        return Scope(tables, visible)
+        return Scope(tables, tuple(column.seen_from_inside() for column in self.visible))
 
     def column(self, name: str, qualifier: str = "", source: str = "") -> Visible:
         """The column that `name`, `qualifier.name` or `source.qualifier.name` means."""

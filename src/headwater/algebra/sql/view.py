@@ -49,9 +49,9 @@ def view_of(plan: Plan, name: str, sql: str = "") -> View:
         joins = tuple(
             Join(b.occurrences, b.condition, b.outputs, plan.schema) for b in plan.branches
         )
-        return View(name, joins, plan.schema, sql)
+        return View(name, joins, plan.schema, sql).without_unused_texts()
     joins, schema, top = laid_out(pruned(top_of(plan)))
-    return View(name, joins, schema, sql, top)
+    return View(name, joins, schema, sql, top).without_unused_texts()
 
 
 def _reading(

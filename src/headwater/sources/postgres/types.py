@@ -5,6 +5,7 @@ What a type means is in `meanings`, how values are read in `forms`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,9 @@ from functools import cached_property
 from psycopg import sql
 
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import TEXT, Row, Type, Value
 from headwater.errors import SourceError
-from headwater.sources.postgres.forms import FORMS, Form
+from headwater.sources.postgres.forms import Form, form_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class TableColumn:
     collation: int
     type: Type
     form_name: str = ""
-    """How its values are read, by a key of FORMS; without one as those of `type` are."""
+    """How its values are read, by a name of `form_of`; without one as those of `type` are."""
     equality: str = ""
     """How our equality of its values differs from the database's, in words."""
     base_oid: int = 0
@@ -36,7 +37,7 @@ class TableColumn:
 
     @property
     def form(self) -> Form:
-        return FORMS[self.form_name or self.type.name]
+        return form_of(self.form_name or self.type.name)
 
     @property
     def base(self) -> int:
@@ -51,7 +52,11 @@ class TableColumn:
     @property
     def is_printed(self) -> bool:
         """Whether its values are texts here and something else there."""
-        return self.form.text != "" and self.form_name not in ("text", "padded", "")
+        return (
+            self.type == TEXT
+            and self.form.text != ""
+            and self.form_name not in ("text", "padded", "")
+        )
 
     @property
     def described(self) -> Column:
@@ -172,6 +177,8 @@ class UnreadableError(SourceError):
         )
         super().__init__(
             f"T{self.reason[1:]}.",
-            "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change "
-            "the value at the source, then run 'headwater reload VIEW'.",
+            "Decimals must be numbers, dates and times finite and in the years 1 to 9999, arrays "
+            "of one dimension that begins at 1; change the value at the source, or write as_text = "
+            f"{{ {json.dumps(table.relation_name)} = [{json.dumps(column)}] }} in the settings of "
+            "the source; then run 'headwater reload VIEW'.",
         )
