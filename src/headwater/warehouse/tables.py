@@ -22,6 +22,10 @@ from headwater.warehouse.definition import StoredDefinition, unreadable
 from headwater.warehouse.forms import DESCRIPTION, has_form
 from headwater.warehouse.table_versions import TableVersion
 
+_WITH_TOP = "definition_with_top"
+"""Where a view with a top has its definition. Releases that would take what is stored for what is
+shown look for it elsewhere, and refuse the view."""
+
 
 def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     """The actions that make a plain table, or give one other columns."""
@@ -42,7 +46,8 @@ def log_table(
     before: TableVersion | None = None,
 ) -> list[LogLine]:
     """The actions that make a signed log, or give one other columns and another definition."""
-    told = {"definition": definition.to_json(), "sources": list(sources), "key": list(key)}
+    name = _WITH_TOP if definition.layout else "definition"
+    told = {name: definition.to_json(), "sources": list(sources), "key": list(key)}
     schema = log_arrow_schema(definition.schema)
     return table_actions(definition.name, schema, json.dumps(told), before)
 
@@ -82,7 +87,8 @@ def _described(log: TableVersion) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _definition(text: str) -> StoredDefinition:
-    return StoredDefinition.from_json(parse_json(text)["definition"])
+    found = parse_json(text)
+    return StoredDefinition.from_json(found.get(_WITH_TOP) or found.get("definition"))
 
 
 @lru_cache(maxsize=256)
