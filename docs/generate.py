@@ -15,6 +15,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
+from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.functions.table import BY_NAME, Function
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.forms import FORMS, Form
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import INT, show
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.bench.comparison import comparable, compare
 from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
@@ -28,6 +35,8 @@ from headwater.project.settings import SECTIONS, RunSettings
 from headwater.project.view_files import LEVELS
 from headwater.sources.kinds import KINDS
 from headwater.sources.postgres.meanings import KNOWN, Known
+from headwater.sources.sqlite.meanings import KNOWN as SQLITE_KNOWN
+from headwater.sources.sqlite.meanings import meaning_of
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -228,7 +237,9 @@ _FORMS = {
 _MADE = [
     ["enumerations", "text: the label", ""],
     ["domains", "as their base type", ""],
-    ["arrays, ranges, composites", "text, as printed", "as of what they are made of"],
+    ["arrays of a type", "`array<...>` of what that type is here", "as of the elements"],
+    ["composites", "`struct<...>` of what their fields are here", "as of the fields"],
+    ["ranges", "text, as printed", "as of what they are made of"],
     ["types of extensions", "text, as printed", "as the database's own way to compare differs"],
 ]
 
@@ -251,6 +262,89 @@ def _here(known: Known) -> str:
     return _FORMS.get(known.form, printed)
 
 
+_EMPTY = Relation("r", "s", Schema.of([("k", INT)]))
+
+
+def functions() -> str:
+    """The functions of views: what they take, and an example with its value."""
+    found: list[Form | Function] = [*FORMS.values(), *BY_NAME.values()]
+    every = list(dict.fromkeys(found))
+    return table(
+        ["function", "takes", "example", "value"],
+        (
+            [
+                ", ".join(f"`{name}`" for name in function.names),
+                function.takes,
+                f"`{function.example}`",
+                f"`{_value(function.example)}`",
+            ]
+            for group in ("choice", "text", "number", "date and time")
+            for function in sorted(every, key=lambda f: f.names[0])
+            if function.group == group
+        ),
+    )
+
+
+def _value(expression: str) -> str:
+    view = parse_view(f"SELECT {expression} AS v FROM r", [_EMPTY])
+    (row,) = evaluate_view(view, {"r": Rows.of(_EMPTY.schema, [(0,)])})
+    return show(row[0])
+
+
+_STORED_AS = {
+    "bool": "bool; stored as 0 or 1",
+    "date": "date; stored as `2024-05-01`",
+    "timestamp": "timestamp; stored as `2024-05-01 12:30:00`, also with `T` or fractions",
+    "timestamp_tz": "timestamp_tz; the same with `Z` or an offset",
+    "text": "text; never padded",
+}
+_SQLITE_ROWS = [
+    (("INTEGER", "INT", "BIGINT", "INT(11)", "BIGINT UNSIGNED"), ""),
+    (("DECIMAL(10,2)", "NUMERIC(18)"), ""),
+    *(
+        (tuple(name for name, of in SQLITE_KNOWN.items() if of == kind), more)
+        for kind, more in {
+            SQLITE_KNOWN["BOOLEAN"]: "",
+            SQLITE_KNOWN["REAL"]: " and others of that affinity",
+            SQLITE_KNOWN["TEXT"]: " and others of that affinity",
+            SQLITE_KNOWN["BLOB"]: " and others with `BLOB` in them",
+            SQLITE_KNOWN["DATE"]: "",
+            SQLITE_KNOWN["TIMESTAMP"]: "",
+            SQLITE_KNOWN["TIMESTAMPTZ"]: "",
+        }.items()
+    ),
+    (("JSON", "UUID", "TIME", "STRING", "DECIMAL"), " and every other name"),
+    (("",), ""),
+]
+"""Declared types that are one thing here, and what else is."""
+
+
+def sqlite_types() -> str:
+    """What declared types of SQLite are here, and how equality differs."""
+    return table(
+        ["SQLite", "affinity", "here", "equality"],
+        (
+            [
+                (", ".join(f"`{name}`" for name in names if name) or "no type, `ANY` in STRICT")
+                + more,
+                ", ".join(dict.fromkeys(meaning_of(name).affinity for name in names)),
+                _sqlite_here(names),
+                meaning_of(names[0]).equality,
+            ]
+            for names, more in _SQLITE_ROWS
+        ),
+    )
+
+
+def _sqlite_here(names: Sequence[str]) -> str:
+    meaning = meaning_of(names[0])
+    if meaning.is_printed:
+        return "text, whatever is stored"
+    if meaning.type.name == "decimal":
+        return "decimal(p,s), p up to 38"
+    return _STORED_AS.get(meaning.type.name, str(meaning.type))
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
@@ -259,6 +353,8 @@ QUICK: dict[str, Callable[[], str]] = {
     "promises": promises,
     "life": life,
     "postgres-types": postgres_types,
+    "functions": functions,
+    "sqlite-types": sqlite_types,
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()

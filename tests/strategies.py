@@ -101,7 +101,7 @@ def random_case(
     random = Random(seed)
     known = random_relations(random)
     sql = random_query(random, known, self_joins=self_joins)
-    view = parse_view(sql, known, allow_self_joins=self_joins)
+    view = parse_view(sql, known)
     if unions:
         view = _union(random, view, known)
     states = [{relation.name: random_bag(random, relation.schema) for relation in view.relations}]
@@ -124,7 +124,7 @@ def _union(random: Random, view: View, known: tuple[Relation, ...]) -> View:
             more = random_query(random, known, self_joins=True)
             if _merges_under_star(more):
                 continue
-            view = parse_view(f"{view.sql} UNION ALL {more}", known, allow_self_joins=True)
+            view = parse_view(f"{view.sql} UNION ALL {more}", known)
             if len(view.joins) == 3:
                 break
     return view

@@ -94,7 +94,7 @@ def test_three_relations_join_on_one_merged_column() -> None:
 
 def test_a_relation_may_occur_twice_when_that_is_allowed() -> None:
     sql = "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.customer = b.customer"
-    view = parse_view(sql, RELATIONS, allow_self_joins=True)
+    view = parse_view(sql, RELATIONS)
     assert [o.alias for o in view.joins[0].occurrences] == ["a", "b"]
     assert view.relations == (ORDERS,)
 
@@ -271,102 +271,68 @@ def test_tables_of_a_union_are_those_of_all_its_parts() -> None:
 
 REFUSED = {
     # clauses
-    "GROUP BY": ("SELECT id FROM orders\nGROUP BY id", "GROUP BY", 2, 1),
-    "HAVING": ("SELECT id FROM orders HAVING id > 1", "HAVING", 1, 23),
-    "DISTINCT": ("SELECT DISTINCT id FROM orders", "DISTINCT", 1, 8),
-    "ORDER BY": ("SELECT id FROM orders ORDER BY id", "ORDER BY", 1, 23),
+    "HAVING": ("SELECT 1 FROM orders HAVING id > 1", "neither grouped nor aggregated", 1, 29),
     "SORT BY": ("SELECT id FROM orders SORT BY id", "SORT BY", 1, 23),
-    "LIMIT": ("SELECT id FROM orders\n  LIMIT 3", "LIMIT", 2, 3),
-    "OFFSET": ("SELECT id FROM orders OFFSET 3", "OFFSET", 1, 23),
-    "the first of two clauses": ("SELECT id FROM orders ORDER BY id LIMIT 1", "ORDER BY", 1, 23),
-    "QUALIFY": ("SELECT id FROM orders QUALIFY id = 1", "QUALIFY", 1, 23),
     "a hint": ("SELECT /*+ BROADCAST(orders) */ id FROM orders", "hint", 1, 8),
-    "WITH": ("WITH x AS (SELECT id FROM orders) SELECT id FROM x", "WITH", 1, 1),
-    "UNION": ("SELECT id FROM orders\nUNION SELECT customer FROM visits", "UNION ALL", 2, 1),
-    "UNION DISTINCT": (
-        "SELECT id FROM orders UNION DISTINCT SELECT id FROM orders", "UNION ALL", 1, 23),
-    "UNION after UNION ALL": (
-        "SELECT id FROM orders UNION ALL SELECT id FROM orders\nUNION SELECT id FROM orders",
-        "UNION is not supported", 2, 1),
-    "INTERSECT after UNION ALL": (
-        "SELECT id FROM orders UNION ALL\nSELECT id FROM orders INTERSECT SELECT id FROM orders",
-        "INTERSECT", 2, 23),
-    "nothing after UNION ALL": ("SELECT id FROM orders UNION ALL", "there is no query", 1, 32),
-    "nothing before UNION ALL": ("UNION ALL SELECT id FROM orders", "there is no query", 1, 1),
+    "nothing after UNION ALL": (
+        "SELECT id FROM orders UNION ALL", "something is missing here", 1, 29),
+    "nothing before UNION ALL": (
+        "UNION ALL SELECT id FROM orders", "UNION ... is not a SELECT", 1, 1),
     "VALUES after UNION ALL": (
-        "SELECT id FROM orders\nUNION ALL VALUES (1)", "not a SELECT", 2, 11),
-    "parentheses after UNION ALL": (
-        "SELECT id FROM orders UNION ALL (SELECT id FROM orders)", "parentheses", 1, 33),
+        "SELECT id FROM orders\nUNION ALL VALUES (1)", "a SELECT is missing", 1, 11),
     "no FROM after UNION ALL": ("SELECT id FROM orders UNION ALL SELECT 1", "no FROM", 1, 33),
     "another number of columns": (
         "SELECT id FROM orders\nUNION ALL SELECT id, day FROM orders", "has 2 columns", 2, 11),
     "another type": (
         "SELECT id, day FROM orders\nUNION ALL SELECT id,\n  price FROM orders", "CAST", 3, 3),
-    "a decimal of another scale": (
-        "SELECT price FROM orders UNION ALL SELECT CAST(price AS DECIMAL(8,3)) FROM orders",
-        "of type decimal(8,3), and in the first SELECT (price) of type decimal(8,2)", 1, 43),
     "an unknown column after UNION ALL": (
         "SELECT id FROM orders\nUNION ALL\nSELECT idd FROM orders", "no column idd", 3, 8),
-    "ORDER BY after UNION ALL": (
-        "SELECT id FROM orders UNION ALL SELECT id FROM orders\nORDER BY id", "ORDER BY", 2, 1),
-    "INTERSECT": ("SELECT id FROM orders INTERSECT SELECT id FROM orders", "INTERSECT", 1, 23),
-    "EXCEPT": ("SELECT id FROM orders EXCEPT SELECT id FROM orders", "EXCEPT", 1, 23),
-    "MINUS": ("SELECT id FROM orders MINUS SELECT id FROM orders", "EXCEPT", 1, 23),
     "LATERAL VIEW": ("SELECT id FROM orders LATERAL VIEW explode(x) y", "LATERAL VIEW", 1, 23),
-    "* EXCEPT": ("SELECT * EXCEPT (id) FROM orders", "EXCEPT", 1, 8),
     # joins
-    "LEFT JOIN": ("SELECT id FROM orders\nLEFT JOIN visits ON TRUE", "LEFT JOIN", 2, 1),
-    "LEFT OUTER": ("SELECT id FROM orders LEFT OUTER JOIN visits ON TRUE", "LEFT OUTER", 1, 23),
-    "RIGHT JOIN": ("SELECT id FROM orders RIGHT JOIN visits ON TRUE", "RIGHT JOIN", 1, 23),
-    "FULL JOIN": ("SELECT id FROM orders FULL JOIN visits ON TRUE", "FULL JOIN", 1, 23),
-    "SEMI JOIN": ("SELECT id FROM orders LEFT SEMI JOIN visits ON TRUE", "SEMI JOIN", 1, 23),
-    "ANTI JOIN": ("SELECT id FROM orders ANTI JOIN visits ON TRUE", "ANTI JOIN", 1, 23),
-    "NATURAL LEFT": ("SELECT id FROM orders NATURAL LEFT JOIN visits", "NATURAL LEFT", 1, 23),
     "LATERAL": ("SELECT id FROM orders, LATERAL (SELECT 1)", "LATERAL", 1, 24),
-    "self-join": ("SELECT a.id FROM orders a, orders b", "not supported yet", 1, 28),
-    "joins in parentheses": ("SELECT id FROM (orders JOIN visits)", "orders", 1, 17),
     "a sample": ("SELECT id FROM orders TABLESAMPLE (5 ROWS)", "SAMPLE", 1, 16),
     "a version": ("SELECT id FROM orders VERSION AS OF 3", "VERSION", 1, 16),
     "a table function": ("SELECT id FROM range(3)", "RANGE", 1, 16),
     "columns of an alias": ("SELECT x FROM orders AS o(x, y)", "column names", 1, 25),
     "an alias with a dot": ("SELECT id FROM orders AS `a.b`", "dot", 1, 16),
     # subqueries
-    "a subquery in FROM": ("SELECT id FROM (SELECT id FROM orders) x", "subquery", 1, 17),
     "a subquery in WHERE": (
-        "SELECT id FROM orders\nWHERE id = (SELECT 1)", "subquery", 2, 13),
-    "a subquery in IN": (
-        "SELECT id FROM orders WHERE id IN (SELECT customer FROM visits)", "subquery", 1, 36),
-    "EXISTS": ("SELECT id FROM orders WHERE EXISTS (SELECT 1 FROM visits)", "EXISTS", 1, 29),
-    "a subquery in the select list": ("SELECT (SELECT 1) FROM orders", "subquery", 1, 9),
+        "SELECT id FROM orders\nWHERE id = (SELECT 1)", "no FROM", 2, 13),
+    "a subquery in the select list": ("SELECT (SELECT 1) FROM orders", "no FROM", 1, 9),
     # functions
-    "COUNT": ("SELECT COUNT(*) FROM orders", "aggregate COUNT", 1, 8),
-    "COUNT DISTINCT": ("SELECT COUNT(DISTINCT id) FROM orders", "aggregate COUNT", 1, 8),
-    "SUM": ("SELECT id,\n  sum(price) FROM orders", "aggregate SUM", 2, 3),
+    "SUM": ("SELECT id,\n  sum(price) FROM orders", "id is neither grouped nor", 1, 8),
     "an aggregate in WHERE": ("SELECT id FROM orders WHERE MAX(id) = 1", "aggregate MAX", 1, 29),
-    "a window": ("SELECT SUM(id) OVER (PARTITION BY day) FROM orders", "window", 1, 8),
     "current_timestamp": ("SELECT current_timestamp() FROM orders", "depends on time", 1, 8),
     "current_date bare": ("SELECT id, current_date FROM orders", "CURRENT_DATE", 1, 12),
     "now": ("SELECT id FROM visits WHERE at < now()", "NOW depends", 1, 34),
     "rand": ("SELECT id, rand() FROM orders", "RAND depends", 1, 12),
     "uuid": ("SELECT uuid() FROM orders", "UUID depends", 1, 8),
     "current_user": ("SELECT current_user() FROM orders", "CURRENT_USER depends", 1, 8),
-    "UPPER": ("SELECT UPPER(Name) FROM customers", "UPPER is not a function", 1, 8),
-    "a function that nobody knows": ("SELECT f(id) FROM orders", "There are ABS, CAST", 1, 8),
-    "IF": ("SELECT IF(id = 1, 2, 3) FROM orders", "IF is not a function", 1, 8),
-    "TRY_CAST": ("SELECT TRY_CAST(id AS STRING) FROM orders", "TRY_CAST", 1, 8),
+    "a function of something else": (
+        "SELECT UPPER(id) FROM orders", "UPPER takes (text), not (int)", 1, 8),
+    "a function that nobody knows": ("SELECT f(id) FROM orders", "F is not a function", 1, 8),
+    "a function with a slip": ("SELECT uper(Name) FROM customers", "Did you mean UPPER", 1, 8),
+    "a function for Spark only": ("SELECT ln(id) FROM orders", "only Spark computes", 1, 8),
     # expressions
-    "DIV": ("SELECT id DIV 2 FROM orders", "DIV", 1, 8),
     "bits": ("SELECT id & 2 FROM orders", "id & 2", 1, 8),
-    "RLIKE": ("SELECT Name RLIKE 'x' FROM customers", "RLIKE", 1, 8),
-    "ILIKE": ("SELECT Name NOT ILIKE 'x' FROM customers", "ILIKE", 1, 8),
+    "RLIKE a column": ("SELECT Name RLIKE Name FROM customers", "text constant", 1, 8),
+    "a pattern of Java's alone": (
+        r"SELECT Name RLIKE '\\bx' FROM customers", r"has \b, which is not supported", 1, 8),
+    "ILIKE a column": ("SELECT Name NOT ILIKE Name FROM customers", "constant", 1, 8),
     "LIKE a column": ("SELECT Name LIKE Name FROM customers", "constant", 1, 8),
-    "LIKE ESCAPE": ("SELECT Name LIKE 'x' ESCAPE '!' FROM customers", "ESCAPE", 1, 8),
+    "a wrong ESCAPE": ("SELECT Name LIKE 'x' ESCAPE '!!' FROM customers", "ESCAPE", 1, 8),
     "a wrong pattern": (r"SELECT Name LIKE 'a\\b' FROM customers", "LIKE pattern", 1, 8),
     "BETWEEN SYMMETRIC": (
         "SELECT id BETWEEN SYMMETRIC 1 AND 2 FROM orders", "SYMMETRIC", 1, 8),
     "IN nothing": ("SELECT id FROM orders WHERE id IN ()", "IN needs", 1, 29),
     "a parameter": ("SELECT id FROM orders WHERE id = :x", ":x", 1, 29),
-    "an interval": ("SELECT day + INTERVAL 1 DAY FROM orders", "INTERVAL", 1, 8),
+    "an interval alone": ("SELECT INTERVAL 1 DAY AS x FROM orders", "INTERVAL stands", 1, 8),
+    "an interval of a column": ("SELECT day + INTERVAL id DAY FROM orders", "INTERVAL", 1, 8),
+    "a mixed interval": (
+        "SELECT day + INTERVAL '1 month 1 day' FROM orders", "either months or days", 1, 8),
+    "an interval to a number": ("SELECT id + INTERVAL '1' MONTH FROM orders", "not to int", 1, 8),
+    "a difference of dates": ("SELECT day - day FROM orders", "DATEDIFF", 1, 8),
+    "a field that there is not": ("SELECT EXTRACT(epoch FROM day) FROM orders", "EPOCH", 1, 8),
     "strings side by side": ("SELECT 'a' 'b' FROM orders", "side by side", 1, 12),
     "a type that there is not": ("SELECT CAST(id AS SMALLINT) FROM orders", "SMALLINT", 1, 13),
     "NULL without a type": ("SELECT id, NULL AS x FROM orders", "CAST(NULL AS type)", 1, 12),
@@ -376,8 +342,6 @@ REFUSED = {
     "a date in another form": ("SELECT DATE '20240230' FROM orders", "DATE '2024-01-31'", 1, 13),
     "a timestamp of the session": (
         "SELECT TIMESTAMP '2024-01-31 12:00:00' FROM orders", "TIMESTAMP_NTZ", 1, 18),
-    "a cast to the session's zone": (
-        "SELECT CAST(day AS TIMESTAMP) FROM orders", "TIMESTAMP_NTZ", 1, 13),
     "WHERE without a boolean": ("SELECT id FROM orders WHERE id", "WHERE is of type int", 1, 29),
     "ON without a boolean": ("SELECT id FROM orders JOIN visits ON id", "ON is of type", 1, 38),
     "a star in an expression": ("SELECT id FROM orders WHERE orders.* = 1", "*", 1, 29),
@@ -407,7 +371,6 @@ REFUSED = {
     "INSERT": ("INSERT INTO orders VALUES (1)", "INSERT ... is not a SELECT", 1, 1),
     "CREATE VIEW": ("CREATE VIEW x AS SELECT 1", "CREATE ... is not a SELECT", 1, 1),
     "no FROM": ("SELECT 1", "no FROM", 1, 1),
-    "parentheses": ("(SELECT id FROM orders)", "parentheses", 1, 1),
     # syntax
     "a word too many": ("SELECT id x y FROM orders", "syntax error at 'y'", 1, 13),
     "an unfinished condition": ("SELECT id FROM orders\nWHERE", "syntax error", 2, 1),
@@ -416,8 +379,31 @@ REFUSED = {
     "an open comment": ("SELECT id /* FROM orders", "never closed", 1, 11),
     "two commas": ("SELECT id,, price FROM orders", "empty", 1, 10),
     "a comma before FROM": ("SELECT id, FROM orders", "empty", 1, 10),
-    "too few arguments": ("SELECT ABS() FROM orders", "something is missing here", 1, 12),
-    "too many arguments": ("SELECT ABS(1, 2) FROM orders", "2 arguments", 1, 16),
+    "too few arguments": ("SELECT ABS() FROM orders", "not 0 arguments", 1, 8),
+    "too many arguments": ("SELECT ABS(1, 2) FROM orders", "not 2 arguments", 1, 8),
+    # groups and windows
+    "an aggregate that there is not": (
+        "SELECT APPROX_COUNT_DISTINCT(id) FROM orders", "APPROX_COUNT_DISTINCT", 1, 8),
+    "a sum of texts": ("SELECT SUM(Name) FROM customers", "SUM needs a number", 1, 8),
+    "* with GROUP BY": ("SELECT * FROM orders GROUP BY id", "no meaning with GROUP BY", 1, 8),
+    "a group that there is not": ("SELECT id FROM orders GROUP BY 2", "no column 2", 1, 32),
+    "an aggregate as a group": ("SELECT 1 FROM orders GROUP BY SUM(id)", "an aggregate", 1, 31),
+    "a rank without an order": ("SELECT RANK() OVER () FROM orders", "needs an order", 1, 8),
+    "a range with an offset": (
+        "SELECT SUM(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) "
+        "FROM orders", "RANGE with an offset", 1, 8),
+    "a recursive WITH": (
+        "WITH RECURSIVE x AS (SELECT id FROM orders) SELECT id FROM x", "RECURSIVE", 1, 16),
+    "a limit that is no number": ("SELECT id FROM orders LIMIT id", "whole number", 1, 29),
+    "a subquery of two columns": (
+        "SELECT (SELECT id, price FROM orders) FROM visits", "has 2 columns", 1, 16),
+    "IN with two columns": (
+        "SELECT id FROM orders WHERE id IN (SELECT id, day FROM orders)", "1 with 2 col", 1, 29),
+    "an outer column in a select list": (
+        "SELECT id FROM orders o WHERE id IN (SELECT o.id FROM visits)", "outside", 1, 45),
+    "a value tied by more than equalities": (
+        "SELECT (SELECT MAX(v.customer) FROM visits v WHERE v.customer > o.id) FROM orders o",
+        "more than equalities", 1, 52),
 }  # fmt: skip
 
 

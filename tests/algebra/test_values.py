@@ -20,12 +20,14 @@ from headwater.algebra.values import (
     TIMESTAMP_TZ,
     Type,
     Value,
+    array_type,
     canonical,
     decimal_type,
     from_json,
     parse_type,
     show,
     sort_key,
+    struct_type,
     to_json,
     width,
 )
@@ -44,6 +46,10 @@ VALUES: dict[Type, st.SearchStrategy[Value]] = {
     TIMESTAMP: st.datetimes(),
     TIMESTAMP_TZ: st.datetimes(
         min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 29), timezones=ZONES
+    ),
+    array_type(FLOAT): st.lists(st.none() | st.floats(), max_size=3).map(tuple),
+    struct_type([("of", array_type(MONEY)), ("It's", BYTES)]): st.tuples(
+        st.none() | st.lists(CENTS, max_size=2).map(tuple), st.none() | st.binary()
     ),
 }
 TYPED = st.sampled_from(sorted(VALUES, key=str)).flatmap(
@@ -175,3 +181,55 @@ def test_rows_are_shown_with_null_first_and_nan_last() -> None:
 
 def test_a_text_is_shown_as_sql_writes_it() -> None:
     assert show("it's") == "'it''s'"
+
+
+# Arrays and structs
+
+ADDRESS = struct_type([("street", TEXT), ('Zip "Code"', array_type(INT)), ("a b", FLOAT)])
+
+
+def test_a_nested_type_is_written_so_that_it_can_be_read() -> None:
+    assert str(ADDRESS) == 'struct<street text, "Zip ""Code""" array<int>, "a b" float>'
+    for kind in (ADDRESS, array_type(array_type(ADDRESS)), array_type(MONEY)):
+        assert parse_type(str(kind)) == kind
+    assert parse_type(" ARRAY < Decimal( 5 , 2 ) > ") == array_type(MONEY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "array",
+        "array<>",
+        "array<int",
+        "array<int>>",
+        "array<int, int>",
+        "struct<>",
+        "struct<a>",
+        "struct<a int a int>",
+        "struct<a int, a int>",
+        "struct<a int,>",
+        "array<" * 30 + "int" + ">" * 30,
+        "array<" * 100_000,
+    ],
+)
+def test_what_is_no_nested_type_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown type|needs fields"):
+        parse_type(text)
+
+
+def test_a_struct_may_be_given_by_its_names_or_by_its_places() -> None:
+    by_name = {"a b": -0.0, "street": None, 'Zip "Code"': [1, None]}
+    stored = canonical(by_name, ADDRESS)
+    assert stored == canonical([None, (1, None), 0], ADDRESS) == (None, (1, None), 0.0)
+    assert str(stored) == "(None, (1, None), 0.0)"  # not -0.0
+    for wrong in ({"street": None}, [None, None], [1, (), 0.0], [None, ("a",), 0.0]):
+        with pytest.raises(ValueError, match="is not a value of type"):
+            canonical(wrong, ADDRESS)
+
+
+def test_nulls_inside_are_equal_and_order_rows_for_display() -> None:
+    kind = array_type(FLOAT)
+    assert canonical([None, math.nan], kind) == canonical([None, float("-nan")], kind)
+    rows = [(canonical(value, kind),) for value in ([math.nan], [None], None, [], [1.0], [1, 2])]
+    shown = [show(value) for (value,) in sorted(rows, key=sort_key)]
+    assert shown == ["NULL", "[]", "[NULL]", "[1.0]", "[1.0, 2.0]", "[nan]"]

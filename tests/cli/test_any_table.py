@@ -17,7 +17,7 @@ from tests.sources.postgres_harness import PostgresHarness
 
 PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")
 SCHEMA, *VIEWS = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-(SETTINGS,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+AS_TEXT, SETTINGS = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FILLED = """
 INSERT INTO customers (id, email, plan, tags)
 VALUES ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'a@x.org', '30 days', '{x,"y z"}'),
@@ -91,10 +91,43 @@ def test_the_example_of_the_page_is_followed(database: PostgresHarness, tmp_path
         '{"a": 2.0, "b": 1}',
         "29.9700",
     ]
-    assert (found["id"], found["status"], found["shipping"]) == (1, "shipped", "(Main,,12345)")
-    assert [r["legacy"] for r in rows(project, "SELECT * FROM customer_events ORDER BY id")] == [
-        "old",
-        "older",
+    assert (found["id"], found["status"]) == (1, "shipped")
+    assert found["shipping"] == {"street": "Main", "city": None, "zip": "12345"}
+    events = rows(project, "SELECT *, tags[1] AS second FROM customer_events ORDER BY id")
+    assert [r["legacy"] for r in events] == ["old", "older"]
+    assert [(r["tags"], r["second"]) for r in events] == [(["x", "y z", "new"], "y z")] * 2
+
+
+MATRICES = """
+CREATE TABLE measurements (id int PRIMARY KEY, matrix int[], until date, at int);
+INSERT INTO measurements VALUES (1, '{1,2}', '2024-02-29', 1)
+"""
+
+
+def test_a_matrix_stops_its_view_until_its_column_is_read_as_text(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    view = "CREATE MATERIALIZED VIEW m AS SELECT m.id, m.matrix, m.until FROM app.measurements m"
+    project = make_project(tmp_path / "p", [view])
+    execute(database, MATRICES)
+    for command in (["setup", "app"], ["run", "--once"]):
+        assert headwater(*command, "-p", str(project)).code == 0
+    execute(database, "INSERT INTO measurements VALUES (2, '{{1,2},{3,4}}', NULL, 2)")
+    done = headwater("run", "--once", "-p", str(project))
+    assert done.code != 0
+    assert "column matrix: the value {{1,2},{3,4}} cannot be represented" in done.err
+    assert 'as_text = { "measurements" = ["matrix"] }' in done.err
+    (project / "headwater.toml").write_text(AS_TEXT, encoding="utf-8")
+    for command in (["reload", "m"], ["run", "--once"]):
+        done = headwater(*command, "-p", str(project))
+        assert done.code == 0, done.err
+    execute(database, "UPDATE measurements SET until = 'infinity' WHERE id = 2")
+    for command in (["run", "--once"], ["verify"]):
+        done = headwater(*command, "-p", str(project))
+        assert done.code == 0, done.err
+    assert rows(project, "SELECT matrix, until FROM m ORDER BY id") == [
+        {"matrix": "{1,2}", "until": "2024-02-29"},
+        {"matrix": "{{1,2},{3,4}}", "until": "infinity"},
     ]
 
 
@@ -132,7 +165,60 @@ def test_check_tells_what_is_compared_in_another_way(
     (found,) = [each for each in objects("check", "-p", str(project)) if "view" in each]
     told = str(found["cautions"])
     assert "View v compares c.profile (jsonb): numbers in it" in told
-    assert "compares c.id (uuid) with 'A0EEBC99" in told
+    assert "compares customers.id with 'A0EEBC99" in told
+    assert "write 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'" in told
+
+
+CONSTANTS = {
+    "uuid": ("'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    "numeric": ("'1.50'", "1.5"),
+    "interval": ("'30 days'", "1 mon"),
+    "inet": ("'10.0.0.1/32'", "10.0.0.1"),
+    "cidr": ("'10.0.0.0'", "10.0.0.0/32"),
+    "macaddr": ("'08-00-2b-01-02-03'", "08:00:2b:01:02:03"),
+    "time": ("'12:00'", "12:00:00"),
+    "timetz": ("'12:00+02:00'", "12:00:00+02"),
+    "jsonb": ('\'{"b":1, "a":2}\'', '{"a": 2, "b": 1}'),
+    "json": ("'{not json}'", None),
+    "bit varying": ("'2'", None),
+    "int4range": ("'[1,3]'", "[1,4)"),
+    "money": ("'5'", "$5.00"),
+    "character(5)": ("'ab '", "ab"),
+    "tsvector": ("'b a'", "'a' 'b'"),
+    "order_status": ("'shiped'", None),
+}
+
+
+def test_check_tells_how_the_database_writes_the_constants_of_a_view(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(CONSTANTS))
+    execute(database, f"CREATE TABLE every ({columns}, same inet, email email)")
+    tests = " OR ".join(f"c{at} = {text}" for at, (text, _) in enumerate(CONSTANTS.values()))
+    view = f"""CREATE MATERIALIZED VIEW v AS SELECT c0 FROM app.every
+    WHERE {tests} OR same = '10.0.0.1' OR email = 'no address'"""
+    project = make_project(tmp_path / "p", [view])
+    (found,) = [each for each in objects("check", "-p", str(project)) if "view" in each]
+    told = [str(text) for text in found["cautions"]]  # type: ignore[attr-defined]
+    for at, (kind, (_, text)) in enumerate(CONSTANTS.items()):
+        (line,) = [each for each in told if f"compares every.c{at} with" in each]
+        expected = "has no such value" if text is None else f"write '{text}'."
+        assert expected in line, kind
+    assert not [each for each in told if "every.same with" in each or "every.email with" in each]
+
+
+def test_check_tells_that_spaces_count_between_character_and_character_varying(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    execute(database, "CREATE TABLE spaced (c char(5), v varchar(5), t text)")
+    views = [
+        "CREATE MATERIALIZED VIEW a AS SELECT c FROM app.spaced WHERE v = c",
+        "CREATE MATERIALIZED VIEW b AS SELECT c FROM app.spaced WHERE t = c",
+    ]
+    project = make_project(tmp_path / "p", views)
+    one, other = [each for each in objects("check", "-p", str(project)) if "view" in each]
+    assert "spaces at the end of the latter count here and not there" in str(one["cautions"])
+    assert not other["cautions"]
 
 
 def test_check_tells_which_columns_a_star_leaves_out(

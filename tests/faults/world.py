@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -220,7 +221,8 @@ class World:
 
     def shown(self, name: str) -> Bag:
         """A view as Headwater's reader shows it."""
-        return Counter(dict(self.warehouse.view(name).rows().items()))
+        rows: dict[tuple[Any, ...], int] = dict(self.warehouse.view(name).rows().items())
+        return Counter(rows)
 
     def published(self, name: str) -> Bag:
         """A view's plain table as every other reader sees it."""

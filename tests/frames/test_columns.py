@@ -17,9 +17,8 @@ from headwater.errors import ExpressionError
 from headwater.frames.columns import FEW, Columns, arrow_table, rows_of_table
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
-from tests.frames.typed import DOMAINS, SCHEMA, TWICE, random_expression, random_rows
+from tests.frames.typed import SCHEMA, TWICE, WHOLE, WHOLE_TWICE, random_expression, random_rows
 
-OTHER = SCHEMA.qualified("other")
 SMALL = Schema.of([("k", INT), ("t", TEXT)])
 
 
@@ -29,10 +28,11 @@ def in_parts(rows: Rows) -> Columns:
     return Columns(rows.schema, pyarrow.concat_tables([whole.table, whole.table, less.table]))
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, WHOLE], ids=["plain", "nested"])
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_of_every_type_survive_and_add_up(seed: int) -> None:
+def test_rows_of_every_type_survive_and_add_up(seed: int, schema: Schema) -> None:
     random = Random(seed)
-    a, b = (random_rows(random, SCHEMA, 30) for _ in range(2))
+    a, b = (random_rows(random, schema, 30) for _ in range(2))
     assert Columns.of_rows(a) == a
     assert in_parts(a) == a
     assert len(in_parts(a)) == len(a)
@@ -45,11 +45,13 @@ def test_rows_of_every_type_survive_and_add_up(seed: int) -> None:
     assert in_parts(a).among(b) == a.among(b)
 
 
-@pytest.mark.parametrize("at", range(len(DOMAINS)), ids=[str(kind) for kind in DOMAINS])
+@pytest.mark.parametrize("at", range(len(WHOLE)), ids=[str(kind) for kind in WHOLE.types])
 def test_joins_on_every_type_find_what_rows_find(at: int) -> None:
     random = Random(at)
-    left, right = random_rows(random, SCHEMA, 40), random_rows(random, OTHER, 40)
-    a, b = SCHEMA.columns[at], OTHER.columns[at]
+    schema = SCHEMA if at < len(SCHEMA) else WHOLE
+    second = schema.qualified("other")
+    left, right = random_rows(random, schema, 40), random_rows(random, second, 40)
+    a, b = schema.columns[at], second.columns[at]
     on = [(ColumnRef(a.name, a.type), ColumnRef(b.name, b.type))]
     expected = left.join(right, on)
     assert expected
@@ -69,8 +71,9 @@ def test_a_column_may_be_asked_for_twice_among_distinct_values() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_conditions_and_outputs_mean_what_they_mean_on_rows(seed: int) -> None:
     random = Random(seed)
-    rows = random_rows(random, TWICE, 20)
-    expression = random_expression(random, TWICE, 1)
+    both = random.choice((TWICE, WHOLE_TWICE))
+    rows = random_rows(random, both, 20)
+    expression = random_expression(random, both, 1)
     schema = Schema.of([("x", expression.type), ("y", INT)])
     outputs = [expression, Literal(7, INT)]
     try:

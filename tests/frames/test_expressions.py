@@ -15,7 +15,7 @@ from headwater.algebra.typing_rules import call, cast
 from headwater.algebra.values import FLOAT, INT, INT_MAX, TEXT, Value, decimal_type
 from headwater.errors import ExpressionError
 from tests.frames.lifting import unsettled
-from tests.frames.typed import SCHEMA, TWICE, random_expression, random_rows
+from tests.frames.typed import WHOLE, WHOLE_TWICE, random_expression, random_rows
 from tests.hanging import hang_limit
 
 FEW = settings(max_examples=max(6, settings().max_examples // 20))
@@ -38,8 +38,8 @@ def does_not_fail(rows: Rows, expression: Expression) -> bool:
 @given(seed=SEEDS)
 def test_random_expressions_have_the_same_values_on_spark(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
-    rows = random_rows(random, TWICE, 6)
-    found = [random_expression(random, TWICE, random.choice((1, 1, 2))) for _ in range(40)]
+    rows = random_rows(random, WHOLE_TWICE, 6)
+    found = [random_expression(random, WHOLE_TWICE, random.choice((1, 1, 2))) for _ in range(40)]
     outputs = [expression for expression in found if does_not_fail(rows, expression)]
     schema = Schema.of((f"v{at}", output.type) for at, output in enumerate(outputs))
     frame = unsettled(spark, rows)
@@ -53,9 +53,9 @@ def test_random_expressions_have_the_same_values_on_spark(spark: SparkSession, s
 @given(seed=SEEDS)
 def test_random_conditions_select_the_same_rows_on_spark(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
-    rows = random_rows(random, SCHEMA, 12)
+    rows = random_rows(random, WHOLE, 12)
     while True:
-        condition = random_expression(random, SCHEMA, 2)
+        condition = random_expression(random, WHOLE, 2)
         if condition.type.name == "bool" and does_not_fail(rows, condition):
             break
     assert unsettled(spark, rows).select(condition) == rows.select(condition)
@@ -65,9 +65,9 @@ def test_random_conditions_select_the_same_rows_on_spark(spark: SparkSession, se
 @given(seed=SEEDS)
 def test_every_type_joins_with_itself_the_same_on_spark(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
-    left, right = (random_rows(random, SCHEMA, 10) for _ in range(2))
-    other = right.renamed(SCHEMA.qualified("other"))
-    column = random.choice(SCHEMA.columns)
+    left, right = (random_rows(random, WHOLE, 10) for _ in range(2))
+    other = right.renamed(WHOLE.qualified("other"))
+    column = random.choice(WHOLE.columns)
     on = [(ColumnRef(column.name, column.type), ColumnRef(f"other.{column.name}", column.type))]
     joined = unsettled(spark, left).join(unsettled(spark, other), on)
     assert joined == left.join(other, on)
@@ -101,7 +101,7 @@ ALMOST_ONE = Literal(Decimal("0." + "9" * 38), decimal_type(38, 38))
         (call("<", Literal(Decimal("-1E-38"), decimal_type(38, 38)), Literal(0, INT)), True),
         (call("+", Literal(None, INT), call("/", N, Literal(0, INT))), None),
     ],
-    ids=lambda value: show_expression(value) if not isinstance(value, Value) else None,
+    ids=lambda value: show_expression(value) if isinstance(value, Expression) else None,
 )
 def test_spark_and_memory_agree_on_a_value(
     spark: SparkSession, expression: Expression, expected: Value

@@ -23,8 +23,10 @@ from headwater.algebra.values import (
     TIMESTAMP_TZ,
     Type,
     Value,
+    array_type,
     canonical,
     decimal_type,
+    struct_type,
 )
 
 
@@ -35,6 +37,9 @@ def _decimals(*texts: str) -> tuple[Decimal, ...]:
 # The first four of each are tame, so that expressions do not fail on most rows.
 MONEY, WIDE, FINE = decimal_type(10, 2), decimal_type(38, 0), decimal_type(38, 38)
 SHORT = decimal_type(5, 1)
+FLOATS = array_type(FLOAT)
+POINTS = array_type(struct_type([("x", INT), ("y", TEXT)]))
+PLACE = struct_type([("odd.name`", TEXT), ("costs", array_type(MONEY)), ("at", TIMESTAMP_TZ)])
 DOMAINS: dict[Type, tuple[object, ...]] = {
     BOOL: (True, False),
     INT: (1, -1, 2, 7, 0, 10, -100, INT_MAX, INT_MIN, 2**53 + 1),
@@ -52,18 +57,27 @@ DOMAINS: dict[Type, tuple[object, ...]] = {
     TIMESTAMP_TZ: (datetime(1, 1, 1, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, tzinfo=UTC),
                    datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
 }  # fmt: skip
+NESTED: dict[Type, tuple[object, ...]] = {
+    FLOATS: ((), (0.0,), (None, 1.5), (NAN,), (-0.0, float("inf")), (None,)),
+    POINTS: ((), ((1, "a"),), (None, (None, None)), ((1, ""), (2, None))),
+    PLACE: (("a", (Decimal("1.50"),), datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
+            ("a", None, None), (None, None, None), ("é'", (None, Decimal("0")), None)),
+}  # fmt: skip
 PATTERNS = ("%", "_", "a%", "%b", "a\\_b", "_x", "%\\%", "é", "", "%a%b", "%_a%é%")
 NAMES = ("a.b", "a`b", "with space", "Quote'\"", "_count.x", "é", "c1", "c0", "x.y.z", "-", "1")
 
 SCHEMA = Schema.of(zip(NAMES, DOMAINS, strict=True))
 TWICE = SCHEMA + SCHEMA.qualified("other")
-"""Two columns of every type."""
+"""Two columns of every plain type."""
+WHOLE = SCHEMA + Schema.of(zip(("floats", "points", "place"), NESTED, strict=True))
+"""With arrays and structs, which Arrow does not compare."""
+WHOLE_TWICE = WHOLE + WHOLE.qualified("other")
 
 
 def random_value(random: Random, kind: Type) -> Value:
     if random.random() < 0.15:
         return None
-    known = DOMAINS[kind]
+    known = DOMAINS[kind] if kind in DOMAINS else NESTED[kind]
     chosen = random.choice(known if random.random() < 0.4 else known[:4])
     return canonical(chosen, kind)
 
@@ -121,16 +135,49 @@ def _calls(number: int, *names: str) -> tuple[_Form, ...]:
     return tuple(map(form, names))
 
 
+_TARGETS = (INT, FLOAT, TEXT, MONEY, FINE, SHORT, BOOL, BYTES, DATE, TIMESTAMP, TIMESTAMP_TZ)
 _FORMS: tuple[tuple[_Form, ...], ...] = (
     _calls(2, "=", "<>", "<", "<=", ">", ">=", "<=>"),
     _calls(2, "+", "-", "*", "/", "%"),
     _calls(2, "and", "or", "||"),
     _calls(1, "not", "negate", "abs", "is null", "length"),
+    _calls(
+        1,
+        "upper",
+        "lower",
+        "trim",
+        "reverse",
+        "hex",
+        "floor",
+        "ceil",
+        "sign",
+        "sqrt",
+        "isnan",
+        "year",
+        "quarter",
+        "hour",
+        "last_day",
+        "unix_micros",
+    ),
+    _calls(
+        2,
+        "greatest",
+        "least",
+        "left",
+        "instr",
+        "startswith",
+        "concat_ws",
+        "datediff",
+        "date_add",
+        "pmod",
+        "div",
+    ),
+    _calls(3, "substring", "replace", "split_part", "translate"),
     (
         *_calls(3, "coalesce"),
         lambda _, part: call("case", _condition(part), part(), part()),
         lambda random, part: call("like", part(), Literal(random.choice(PATTERNS), TEXT)),
     ),
-    (lambda random, part: cast(part(), random.choice((INT, FLOAT, TEXT, MONEY, FINE, SHORT))),),
+    (lambda random, part: cast(part(), random.choice(_TARGETS)),),
 )
 """How an expression is made of others, in groups of which each is as likely as the others."""

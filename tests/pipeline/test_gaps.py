@@ -129,6 +129,19 @@ def test_a_value_that_does_not_fit_stops_only_views_that_use_it_until_it_is_corr
         wait_until(lambda: small.rows("amounts") == {(1, 12), (2, 20)}, runner.describe)
 
 
+def test_a_value_that_does_not_fit_is_a_text_where_the_view_casts_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    cast = AMOUNTS.replace("amounts", "texts").replace("amount FROM", "CAST(amount AS STRING) FROM")
+    small = Small(tmp_path, {"texts": cast.replace(") FROM", ") AS amount FROM"), "notes": NOTES})
+    small.write("shop", "UPDATE orders SET amount = 'oops' WHERE id = 1")
+    small.run(spark)
+    small.write("shop", "UPDATE orders SET amount = x'00ff' WHERE id = 2")
+    small.run(spark)
+    assert small.rows("texts") == {(1, "oops"), (2, "X'00FF'")}
+    assert quick("verify", "texts", *small.arguments).code == 0
+
+
 def test_a_load_that_fails_behind_a_gap_is_not_said_to_have_been_made(
     tmp_path: Path, spark: SparkSession, gap: dict[str, frozenset[str] | None]
 ) -> None:
@@ -182,6 +195,24 @@ def test_a_runner_repairs_a_source_while_the_views_of_others_go_on(
         small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")
         wait_until(lambda: small.rows("amounts") == {(1, 11), (2, 20)})
         assert runner.views["names"].state == "running"
+
+
+def test_a_repair_tells_that_it_was_made_although_another_source_keeps_a_view_back(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    both = (
+        "CREATE MATERIALIZED VIEW both AS "
+        "SELECT o.id, c.name FROM shop.orders o JOIN crm.customers c ON c.id = o.id"
+    )
+    small = Small(tmp_path, {"both": both})
+    small.run(spark)
+    for source in small.project.sources.values():
+        source.set_up_again()
+    says = "shop is set up again, but not every view of it could be loaded: .*headwater repair crm"
+    with pytest.raises(HeadwaterError, match=says):
+        quick("repair", "shop", *small.arguments)
+    assert quick("repair", "crm", *small.arguments).code == 0
+    assert small.rows("both") == {(1, "Ada")}
 
 
 def test_views_go_on_after_a_repair_that_a_runner_could_not_do(

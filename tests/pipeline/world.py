@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 
 from headwater import Project
-from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.evaluate import evaluate_shown
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
@@ -51,7 +51,7 @@ VIEWS = {
         FROM crm.customers c JOIN shop.orders o ON o.customer = c.id WHERE o.amount > c.credit
     """,
 }
-A_SUM = {
+BEYOND_A_JOIN = {
     # relations occur several times
     "activity": """
         CREATE MATERIALIZED VIEW activity AS
@@ -60,6 +60,19 @@ A_SUM = {
         SELECT l.item, o.amount FROM shop.orders o JOIN stock.lines l ON l.order_id = o.id
         UNION ALL
         SELECT l.item, l.qty FROM stock.lines l WHERE l.qty > 1
+    """,
+    # padded by row, then grouped, over all three sources
+    "spent": """
+        CREATE MATERIALIZED VIEW spent WITH COMPLETE CONSISTENCY AS
+        SELECT c.id, count(o.id) AS orders, sum(l.price) AS price, max(l.qty) AS most
+        FROM crm.customers c LEFT JOIN shop.orders o ON o.customer = c.id
+        LEFT JOIN stock.lines l ON l.order_id = o.id GROUP BY c.id
+    """,
+    # evaluated whole
+    "dearest": """
+        CREATE MATERIALIZED VIEW dearest AS SELECT o.id, o.amount FROM shop.orders o
+        WHERE EXISTS (SELECT 1 FROM stock.lines l WHERE l.order_id = o.id)
+        ORDER BY o.amount DESC LIMIT 5
     """,
 }
 TABLES = {
@@ -331,7 +344,7 @@ class Oracle:
 
     def at(self, view: View, numbers: Mapping[str, int]) -> Rows:
         """The view computed from the relations after so many transactions of each source."""
-        return evaluate_view(
+        return evaluate_shown(
             view,
             {
                 r.name: self._states[r.name][numbers[r.source]].only(r.schema)

@@ -108,7 +108,7 @@ def test_opening_a_project_loads_neither_spark_nor_delta(tmp_path: Path) -> None
         (VIEW + "SELECT id FROM crm.custmers", "2:16: there is no relation crm.custmers. Relation"),
         (VIEW + "SELECT id FROM custmers", "2:16: there is no relation custmers. Relations: cust"),
         (VIEW + "SELECT id FROM items", "2:16: items may mean shop.items and depot.items. Write "),
-        (VIEW + "SELECT id FROM crm.customers GROUP BY id", "2:30: GROUP BY is not supported."),
+        (VIEW + "SELECT id FROM crm.customers SORT BY id", "2:30: SORT BY is not supported."),
         (VIEW + "SELECT id FROM FROM crm.customers", "2:"),
         (VIEW[:-3] + "WITH STONG AS SELECT 1", "1:33: 'STONG' is not a level of consistency. Did"),
         (VIEW[:-3] + "USING swepe AS SELECT a FROM items", "1:34: there is no algorithm 'swepe'."),

@@ -65,6 +65,16 @@ OTHERS = [
 EXAMPLE = Updategram.of_relation("R", EVERY, 3, 5, inserted=[ROW, ROW, OTHERS[0]], deleted=OTHERS)
 
 
+NESTED = Schema.of(
+    [("k", parse_type("int")), ("of", parse_type('array<struct<a text, "B b" array<float>>>'))]
+)
+NESTED_ROWS = [
+    (1, None),
+    (1, ()),
+    (2, (None, ("],[", (0.5, None, float("nan"))), (None, ()), (None, None))),
+]
+
+
 # Bytes and addresses
 
 
@@ -83,6 +93,26 @@ def test_the_bytes_of_an_object_are_the_same_for_ever() -> None:
 
 def test_every_value_comes_back() -> None:
     assert decode(encode(EXAMPLE)) == EXAMPLE
+
+
+def test_arrays_and_structs_come_back() -> None:
+    nested = Updategram.of_relation("R", NESTED, 3, 4, inserted=NESTED_ROWS, deleted=[])
+    written = encode(nested)
+    assert decode(written) == nested
+    assert (
+        written.splitlines()[-1]
+        == b'[1,0,[2,[null,["],[",[0.5,null,"NaN"]],[null,[]],[null,null]]]]'
+    )
+
+
+@pytest.mark.parametrize(
+    "values", ["[1,[1]]", "[1,[[null]]]", "[1,[[null,[],3]]]", "[1,[null,]]", "[1,[,]]", "[[1],[]]"]
+)
+def test_a_line_whose_values_are_nested_otherwise_is_not_read(values: str) -> None:
+    nested = Updategram.of_relation("R", NESTED, 3, 4, inserted=[(1, None)], deleted=[])
+    wrong = encode(nested).replace(b"[1,null]", values.encode())
+    with pytest.raises(DamagedObjectError, match="is no row of 2 values"):
+        decode(wrong)
 
 
 @given(one=signed(Schema.of([("k", parse_type("int")), ("t", parse_type("text"))])))

@@ -268,7 +268,7 @@ def folders_of_a_killed_runner(patch: Patch) -> None:
 
 def merged_transactions_of_no_concern(patch: Patch) -> None:
     """A snapshot between transactions that are reported as one is accepted."""
-    patch.setattr(Place, "_is_between", lambda self, snapshot, first: False)
+    patch.setattr(Place, "_is_between", lambda self, snapshot, anew: False)
 
 
 def folded_files_go_first(patch: Patch) -> None:

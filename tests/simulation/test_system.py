@@ -6,44 +6,11 @@ import pytest
 
 from headwater.simulation.world import Settings, Tally, play, shrink
 from tests.simulation.faults import FAULTS
+from tests.simulation.seeds import SEEDS
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 MANY_CRASHES = 100_000
 PARTS = 8
-SEEDS = {
-    "identity by transaction number": 4,
-    "epoch from the lease file alone": 0,
-    "acknowledged when read": 40,
-    "written and not synced": 0,
-    "unsynced records of a killed runner": 0,
-    "checkpoint unsynced": 8,
-    "columns of running views alone": 4,
-    "holes read over": 0,
-    "answer inside a unit": 1,
-    "answers that lack what was received": 23,
-    "answers by count": 0,
-    "answers where their view stands": 0,
-    "what concerns a view is passed over": 0,
-    "a replaced runner commits": 0,
-    "a replaced runner acknowledges": 0,
-    "states taken together": 8,
-    "watermark that jumps": 148,
-    "vector before its change": 90,
-    "noted before it is settled": 0,
-    "entries put before they are synced": 0,
-    "names that are not synced": 8,
-    "folders of a killed runner": 612,
-    "merged transactions of no concern": 7,
-    "folded files go first": 118,
-    "a replaced runner begins a log anew": 60,
-    "a log begun anew forgets first": 3,
-    "gaps passed": 0,
-}
-"""Of each fault a deployment that shows it, looked for from 0 on.
-
-What a runner does step by step decides what a seed hits: after a change of that, they are
-looked for anew.
-"""
 
 
 def test_whatever_crashes_every_commit_is_the_view_at_its_vector() -> None:

@@ -128,6 +128,8 @@ class PostgresHarness:
 
 
 def _type_name(kind: Type) -> str:
+    if kind.name == "array":
+        return f"{_type_name(kind.element)}[]"
     if kind.precision:
         return f"numeric({kind.precision},{kind.scale})"
     return _TYPES[kind.name]

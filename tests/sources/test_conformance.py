@@ -27,7 +27,7 @@ from headwater.sources.contract import Position, Source
 from headwater.sources.subscription import Subscription
 from tests.sources.following import follow
 from tests.sources.harness import Harness, Writer
-from tests.sources.kinds import HARNESSES
+from tests.sources.kinds import HARNESSES, VERSIONS
 from tests.sources.oracle import Oracle
 from tests.sources.workload import (
     ITEMS,
@@ -45,10 +45,12 @@ STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 ANSWERS = 3000 if STRESS else 150
 
 
-@pytest.fixture(params=HARNESSES)
+@pytest.fixture(
+    params=[*HARNESSES, *(pytest.param(kind, marks=pytest.mark.stress) for kind in VERSIONS)]
+)
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     kind: str = request.param
-    made = HARNESSES[kind]()
+    made = {**HARNESSES, **VERSIONS}[kind]()
     try:
         create_tables(made)
         yield made

@@ -361,6 +361,48 @@ def test_a_snapshot_between_merged_transactions_fits_nowhere_whatever_they_chang
     assert place.split(Visible(frozenset({1, 2, 3})), known=0) == 2
 
 
+def test_a_snapshot_between_merged_transactions_fits_nowhere_also_behind_them() -> None:
+    """They concern nobody as one, and what follows them was visible and delivered before them."""
+    order, place = with_place({"s.r"})
+    order.take([replace(committed(2, "s.aside"), others=(1,)), committed(3, "s.r")])
+    place.delivered(committed(3, "s.r"))
+    assert place.split(Visible(frozenset({1, 3})), known=2) is None
+    assert place.split(Visible(frozenset({3})), known=2) == 2
+    assert place.split(Visible(frozenset({1, 2, 3})), known=2) == 2
+
+
+def test_what_an_earlier_process_passed_is_looked_at_for_merged_transactions() -> None:
+    order = Order(end=2)
+    place = Place(order, 3, paused=True, relations={"s.r"})
+    order.add(place)
+    order.recall(0, [replace(committed(2, "s.aside"), others=(1,)), committed(3, "s.r")])
+    place.remember(1)
+    place.resume(2)
+    assert place.split(Visible(frozenset({1, 3})), known=2) is None
+    assert place.split(Visible(frozenset({1, 2, 3})), known=2) == 2
+
+
+def test_merged_transactions_that_an_answer_held_are_not_looked_at_again() -> None:
+    class Counted(Visible):
+        looked = 0
+
+        def includes(self, stamp: int) -> bool:
+            type(self).looked += 1
+            return super().includes(stamp)
+
+    order, place = with_place({"s.r"})
+    order.take([replace(committed(n, "s.aside"), others=(n - 1,)) for n in range(2, 202, 2)])
+    snapshot = Counted(frozenset(range(201)))
+    place.ask(Ask("s", "q", ()))
+    assert isinstance(place.next(), Inquire)
+    place.replied(Reply((), snapshot))
+    assert isinstance(place.next(), Answer)
+    place.answered()
+    Counted.looked = 0
+    assert place.split(snapshot, known=100) == 100
+    assert not Counted.looked
+
+
 def test_what_was_read_without_columns_that_are_needed_must_be_in_a_snapshot() -> None:
     """With fewer columns a change may look like none, or like one of no concern."""
     order = Order()

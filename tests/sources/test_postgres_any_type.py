@@ -29,6 +29,7 @@ from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, loaded, read_at_least, whole
 from tests.sources.postgres_types import MADE, ListedType, columns, listed_types, value_of
+from tests.sources.postgres_versions import OTHER_VERSIONS, install_of
 
 ODD = {
     "datestyle": "'German, DMY'",
@@ -57,7 +58,7 @@ ROWS = 400 if os.environ.get("HEADWATER_STRESS") == "1" else 25
 
 @cache
 def odd_server(major: int) -> PostgresServer:
-    return PostgresServer(major, settings=ODD)
+    return PostgresServer(major, settings=ODD, install=install_of(major))
 
 
 @dataclass
@@ -101,8 +102,11 @@ class World:
     params=[
         (16, "replication"),
         (16, "triggers"),
-        pytest.param((18, "replication"), marks=pytest.mark.stress),
-        pytest.param((18, "triggers"), marks=pytest.mark.stress),
+        *(
+            pytest.param((major, changes), marks=pytest.mark.stress)
+            for major in OTHER_VERSIONS
+            for changes in ("replication", "triggers")
+        ),
     ],
     ids=lambda way: f"{way[1]} {way[0]}",
 )
@@ -222,7 +226,6 @@ def test_a_question_by_value_finds_what_our_equality_does(
                 f"SELECT a.id AS a, b.id AS b FROM every a JOIN every b ON a.{column.name} "
                 f"= b.{column.name}",
                 [relation],
-                allow_self_joins=True,
             )
             (term,) = query_of(view)
             (joined,) = wrapper.ask([(term,)]).results
@@ -248,7 +251,6 @@ def test_values_of_one_type_are_looked_up_by_any_text(world: World, source: Post
             view = parse_view(
                 f"SELECT a.id AS a, b.id AS b FROM every a JOIN every b ON a.{a} = b.{b}",
                 [relation],
-                allow_self_joins=True,
             )
             (term,) = query_of(view)
             query = (bind_delta(term, 1, stored),)

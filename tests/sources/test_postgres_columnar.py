@@ -176,7 +176,6 @@ def test_a_large_transaction_and_a_large_answer_hold_what_was_written(
     pairs = parse_view(
         "SELECT a.*, b.note AS other FROM kinds a JOIN kinds b ON a.id = b.id",
         relations,
-        allow_self_joins=True,
     )
     (term,) = query_of(pairs)
     bound = bind_delta(term, 0, delta)

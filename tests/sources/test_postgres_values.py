@@ -5,16 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import DATE, INT, TEXT, decimal_type
+from headwater.algebra.values import DATE, INT, TEXT, array_type, decimal_type
 from headwater.errors import SourceError
 from headwater.sources.contract import Broken, Committed, Logged, Monitor
+from headwater.sources.postgres.meanings import ARRAYS, KNOWN, own_meaning
 from tests.sources.postgres_harness import PostgresHarness
-from tests.sources.postgres_tools import LINES, committed, loaded
+from tests.sources.postgres_tools import LINES, answered, committed, loaded, whole
 
-PRICES = Schema.of([("id", INT), ("part", TEXT), ("price", decimal_type(10, 2)), ("day", DATE)])
+PRICES = Schema.of(
+    [
+        ("id", INT),
+        ("part", TEXT),
+        ("price", decimal_type(10, 2)),
+        ("day", DATE),
+        ("tags", array_type(TEXT)),
+    ]
+)
 
 
 @pytest.fixture(params=["replication", "triggers"])
@@ -44,7 +54,14 @@ def changes(item: Committed) -> dict[str, tuple[tuple[str, ...], dict[tuple[obje
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("price", "NaN"), ("day", "0044-03-15 BC"), ("day", "infinity"), ("day", "12026-01-01")],
+    [
+        ("price", "NaN"),
+        ("day", "0044-03-15 BC"),
+        ("day", "infinity"),
+        ("day", "12026-01-01"),
+        ("tags", "{{a,b},{c,d}}"),
+        ("tags", "[0:1]={a,b}"),
+    ],
 )
 def test_a_value_that_cannot_be_represented_is_a_gap_of_its_column_and_the_rest_goes_on(
     harness: PostgresHarness, column: str, value: str
@@ -66,7 +83,7 @@ def test_a_value_that_cannot_be_represented_is_a_gap_of_its_column_and_the_rest_
     assert gap.stamp == first.stamp
     names, rows = changes(first)["pg.a"]
     assert names == tuple(name for name in PRICES.names if name != column)
-    assert rows == {(1, "x", None): 1}
+    assert rows == {(1, "x", None, None): 1}
     assert changes(second) == {"pg.b": (("id", "part"), {(2, "goes on"): 1})}
     monitor.close()
 
@@ -76,7 +93,7 @@ def test_after_the_value_was_changed_a_load_is_behind_the_gaps(harness: Postgres
     source.setup()
     writer = harness.writer()
     monitor = source.open_monitor(None)
-    writer.execute("INSERT INTO a VALUES (1, 'x', 'NaN', NULL)")
+    writer.execute("INSERT INTO a VALUES (1, 'x', 'NaN')")
     load = source.open_load(["a"], 1)
     with pytest.raises(SourceError, match=r"public\.a, column price: the value NaN .* reload VIEW"):
         loaded(load, "a", PRICES)
@@ -98,6 +115,7 @@ def test_after_the_value_was_changed_a_load_is_behind_the_gaps(harness: Postgres
     [
         "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'",
         "ALTER TYPE pair ADD ATTRIBUTE c int",
+        "ALTER TYPE pair RENAME ATTRIBUTE a TO b",
         "ALTER TYPE mood ADD VALUE 'great'",
     ],
 )
@@ -124,3 +142,64 @@ def test_an_altered_type_is_a_gap_of_the_columns_that_are_printed_with_it(
     columns = (gaps[0].columns or {})["pg.p"] or frozenset()
     assert columns == ({"of"} if "pair" in statement else {"of", "all_of"})
     monitor.close()
+
+
+def test_a_value_that_its_type_has_no_room_for_is_read_as_text_where_the_settings_say_so(
+    harness: PostgresHarness,
+) -> None:
+    source = harness.source(["a", "b"], as_text={"a": ["tags", "day", "price"]})
+    assert source.relations()["a"].schema.types[2:] == (TEXT, TEXT, TEXT)
+    source.setup()
+    writer = harness.writer()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO a VALUES (1, 'x', 'NaN', 'infinity', '[0:1]={a,b}')")
+    writer.execute("INSERT INTO a VALUES (2, 'y', 1.5, '2024-02-29', '{{a,b},{c,d}}')")
+    expected = {
+        (1, "x", "NaN", "infinity", "[0:1]={a,b}"): 1,
+        (2, "y", "1.50", "2024-02-29", "{{a,b},{c,d}}"): 1,
+    }
+    logged = committed(read_upto(monitor, 2))
+    state = {row: n for item in logged for row, n in changes(item)["pg.a"][1].items()}
+    load = source.open_load(["a"], 1)
+    assert state == dict(loaded(load, "a", source.relations()["a"].schema)) == expected
+    assert answered(source, whole(source.relations(), "a"))[0] == expected
+    load.close()
+    monitor.close()
+
+
+def test_settings_that_name_a_column_that_is_not_there_are_told(harness: PostgresHarness) -> None:
+    source = harness.source(["a"], as_text={"a": ["tag"]})
+    with pytest.raises(SourceError, match=r"as_text names the column tag of public\.a, .* tags"):
+        source.relations()
+
+
+def test_an_array_with_room_for_other_digits_or_letters_is_followed(
+    harness: PostgresHarness,
+) -> None:
+    """Where values are read in another way from then on, that is a gap of the column."""
+    writer = harness.writer()
+    writer.execute("CREATE TABLE w (id int PRIMARY KEY, t varchar(5)[], n numeric(5,1)[])")
+    source = harness.source(["w"], watch_s=0.1)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO w VALUES (1, '{a}', '{1}')")
+    logged = read_upto(monitor, 1)
+    writer.execute("ALTER TABLE w ALTER t TYPE varchar(9)[], ALTER n TYPE numeric(6,2)[]")
+    writer.execute("INSERT INTO w VALUES (2, '{b}', '{2}')")
+    deadline = time.monotonic() + 60
+    while not (gaps := [item for item in logged if isinstance(item, Broken)]):
+        assert time.monotonic() < deadline
+        logged += monitor.read(0.2)
+    assert "n" in ((gaps[0].columns or {})["pg.w"] or ())
+    monitor.close()
+
+
+def test_the_arrays_of_the_table_of_types_are_the_servers(harness: PostgresHarness) -> None:
+    with psycopg.connect(harness.dsn) as connection:
+        found = connection.execute(
+            "SELECT t.typarray::int8, t.oid::int8, t.typdelim FROM pg_type t WHERE t.oid = ANY(%s)",
+            [list(ARRAYS.values())],
+        ).fetchall()
+    assert {array: element for array, element, _ in found} == ARRAYS
+    for array, element, delimiter in found:
+        assert own_meaning(array, -1).form == f"[{delimiter}{KNOWN[element].form}]"

@@ -15,7 +15,8 @@ from random import Random
 import pytest
 
 from headwater.sources.contract import Broken, Committed, Logged, Position, Progressed
-from headwater.sources.sqlite.catalog import Access, describe_all
+from headwater.sources.sqlite.access import Access
+from headwater.sources.sqlite.catalog import describe_all
 from headwater.sources.sqlite.setup import setup_statements
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED
@@ -35,7 +36,7 @@ class Played:
         for part in made:
             self.writer.execute(part)
         access = Access("s", Path("memory"))
-        described = describe_all(access, self.writer, tables, {name: [] for name in tables})
+        described, _ = describe_all(access, self.writer, tables, {name: [] for name in tables})
         for part in setup_statements(access, self.writer, described):
             self.writer.execute(part)
         self._log = access.names.log

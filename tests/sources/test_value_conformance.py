@@ -135,7 +135,7 @@ def test_join_with_values_of_another_kind_is_what_rows_give(
     there = sources[other].relations()[f"edge_{name}"]
     sql = "SELECT a.id AS a, b.id AS b FROM {} a JOIN {} b ON a.v = b.v"
     known = {relation.name: relation for relation in (here, there)}
-    view = parse_view(sql.format(here.name, there.name), known.values(), allow_self_joins=True)
+    view = parse_view(sql.format(here.name, there.name), known.values())
     (term,) = query_of(view)
     bound = Rows(there.schema, databases[other].contents(f"edge_{name}"))
     query = (bind_delta(term, 1, bound),)

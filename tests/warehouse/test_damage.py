@@ -191,7 +191,7 @@ def test_a_damaged_entry_is_cured_by_a_load_anew(
     writer = view.writer("old")
     folder = (view.log if table == "log" else view.plain).folder.local
     damage(entries(folder)[which])
-    found = warehouse.view("orders")
+    found = Warehouse(warehouse.path).view("orders")
     if damage is not Path.unlink:
         for work in WORK.values():
             with pytest.raises(EngineError, match="headwater reload orders"):

@@ -92,7 +92,7 @@ def test_a_checkpoint_that_is_damaged_and_needed_is_an_error_and_not_an_older_st
     view.clean_up(NOW, minimum_age=NOW)
     for path in checkpoints(view.log):
         emptied(path)
-    again = warehouse.view("orders")
+    again = Warehouse(warehouse.path).view("orders")
     with pytest.raises(EngineError, match=r"is damaged.*headwater drop orders"):
         again.rows()
     with pytest.raises(EngineError, match="is damaged"):
@@ -110,7 +110,7 @@ def test_an_entry_that_is_missing_is_an_error_and_not_an_older_state(
     for path in checkpoints(view.log):
         path.unlink()
     with pytest.raises(EngineError, match=f"there is no entry {version - 1} that can be read"):
-        warehouse.view("orders").rows()
+        Warehouse(warehouse.path).view("orders").rows()
 
 
 @pytest.mark.parametrize("damage", [emptied, cut_off])

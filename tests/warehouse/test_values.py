@@ -21,7 +21,9 @@ from headwater.algebra.values import (
     TEXT,
     TIMESTAMP,
     TIMESTAMP_TZ,
+    array_type,
     decimal_type,
+    struct_type,
 )
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse.netting import local_frame
@@ -40,12 +42,14 @@ SCHEMA = Schema.of(
         ("day", DATE),
         ("local `time`", TIMESTAMP),
         ("moment", TIMESTAMP_TZ),
+        ("array", array_type(FLOAT)),
+        ("struct", struct_type([("Of_it", array_type(decimal_type(9, 2))), ("at", TIMESTAMP_TZ)])),
     ]
 )
 SCHEMA = Schema.of((c.name.replace(" ", "_"), c.type) for c in SCHEMA.columns)
 LATE = datetime(9999, 12, 31, 23, 59, 59, 999999)
 EARLY = datetime(1, 1, 1, 0, 0, 0, 1)
-NULLS = (None,) * 10
+NULLS = (None,) * 12
 EXTREME = (
     True,
     INT_MAX,
@@ -57,6 +61,8 @@ EXTREME = (
     date(9999, 12, 31),
     LATE,
     LATE.replace(tzinfo=UTC),
+    (float("-inf"), NAN, None),
+    ((Decimal("9999999.99"), None), LATE.replace(tzinfo=UTC)),
 )
 LEAST = (
     False,
@@ -69,6 +75,8 @@ LEAST = (
     date(1, 1, 1),
     EARLY,
     EARLY.replace(tzinfo=UTC),
+    (),
+    (None, None),
 )
 EVERYDAY = (
     False,
@@ -81,6 +89,8 @@ EVERYDAY = (
     date(1582, 10, 10),
     datetime(2024, 3, 31, 2, 30),
     datetime(2024, 3, 31, 1, 30, tzinfo=UTC) + timedelta(microseconds=1),
+    (0.0, 1.5),
+    ((), datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
 )
 ALL = {NULLS: 2, EXTREME: 1, LEAST: 3, EVERYDAY: 1}
 

@@ -7,15 +7,17 @@ compiles it to a function of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
 from typing import TypeAlias
 
+from headwater.algebra.functions.casts import cast_can_fail
+from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.operators import CAN_FAIL, LAZY, Evaluator, strict_function
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Type, Value, always_fits, show
+from headwater.algebra.values import Row, Type, Value, show
 from headwater.errors import ExpressionError
 
 
@@ -54,6 +56,17 @@ def columns_of(expression: Expression) -> frozenset[str]:
     return frozenset(node.name for node in walk(expression) if isinstance(node, ColumnRef))
 
 
+def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
+    """The expression with other expressions, of the same types, for some of its columns."""
+    match expression:
+        case ColumnRef(name=name):
+            return meanings.get(name, expression)
+        case Call(arguments=arguments):
+            changed = tuple(substituted(argument, meanings) for argument in arguments)
+            return expression if changed == arguments else replace(expression, arguments=changed)
+    return expression
+
+
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise on some row."""
     return any(isinstance(node, Call) and _call_can_fail(node) for node in walk(expression))
@@ -62,9 +75,12 @@ def can_fail(expression: Expression) -> bool:
 def _call_can_fail(call: Call) -> bool:
     match call:
         case Call("cast", (argument,), target):
-            return not always_fits(argument.type, target)
+            return cast_can_fail(argument.type, target)
         case Call("like", (_, Literal())):
             return False  # the pattern was checked when the view was read
+    if call.operator in FUNCTIONS:
+        kinds = [argument.type for argument in call.arguments]
+        return FUNCTIONS[call.operator].can_fail(kinds, call.type)
     return call.operator in CAN_FAIL
 
 
@@ -108,13 +124,17 @@ def _compile(expression: Expression, schema: Schema) -> Evaluator:
 
 
 def _strict(name: str, function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
-    """NULL as soon as one argument is, and then the other is not evaluated: it cannot fail.
+    """NULL as soon as one argument is, and then the others are not evaluated: they cannot fail.
 
     As in Spark, the left argument comes first, but of a division the divisor.
     """
+    if name in FUNCTIONS and FUNCTIONS[name].sees_nulls:
+        return lambda row: function(*[part(row) for part in parts])
     if len(parts) == 1:
         (only,) = parts
         return lambda row: None if (value := only(row)) is None else function(value)
+    if len(parts) != 2:
+        return _strict_of_many(function, parts)
     left, right = parts
 
     def forwards(row: Row) -> Value:
@@ -127,7 +147,19 @@ def _strict(name: str, function: Callable[..., Value], parts: list[Evaluator]) -
             return None
         return function(a, b)
 
-    return backwards if name in ("/", "%") else forwards
+    return backwards if name in ("/", "%", "pmod", "div") else forwards
+
+
+def _strict_of_many(function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
+    def evaluate(row: Row) -> Value:
+        values = []
+        for part in parts:
+            if (value := part(row)) is None:
+                return None
+            values.append(value)
+        return function(*values)
+
+    return evaluate
 
 
 @lru_cache(maxsize=4096)
@@ -158,6 +190,7 @@ _INFIX = {
     "*",
     "/",
     "%",
+    "div",
     "||",
     "and",
     "or",
@@ -178,6 +211,8 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
             return f"NOT {_operand(only, column)}"
         case Call(operator="cast", arguments=(only,), type=kind):
             return f"CAST({show_expression(only, column)} AS {kind})"
+        case Call(operator="try_cast", arguments=(only,), type=kind):
+            return f"TRY_CAST({show_expression(only, column)} AS {kind})"
         case Call(operator="case", arguments=arguments):
             shown = [show_expression(argument, column) for argument in arguments]
             pairs = zip(shown[:-1:2], shown[1:-1:2], strict=True)

@@ -6,7 +6,7 @@ of another belong together where the top compares them: an attribute has one col
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,7 +38,10 @@ def keying(top: Top) -> Mapping[int | None, tuple[str, ...]] | None:
     The top over all stored rows is the sum, over the values that these columns have together, of
     the top over the stored rows with those values. NULL is a value here.
     """
-    found = _keyed(top)
+    known: dict[int | None, set[str]] = {}
+    for part in parts_of(top):
+        known.setdefault(part.number, set()).update(part.columns)
+    found = _keyed(top, known)
     numbers = {part.number for part in parts_of(top)}
     types = {
         (p.number, c): k
@@ -76,18 +79,20 @@ class _Keyed:
         return _Keyed(frozenset(shown.values()), shown)
 
 
-def _keyed(top: Top) -> _Keyed:
+def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
+    """`known` has the columns of each part: its rows can be taken by any of them, shown or not."""
     match top:
         case Part(columns=columns, number=number):
             shown = {
                 name: frozenset({(number, column)})
                 for name, column in zip(top.schema.names, columns, strict=True)
             }
-            return _Keyed(frozenset(shown.values()), shown)
+            every = {frozenset({(number, column)}) for column in known[number]}
+            return _Keyed(frozenset(every), shown)
         case Select():
-            return _keyed(top.input)
+            return _keyed(top.input, known)
         case Project(outputs=outputs, schema=schema):
-            below = _keyed(top.input)
+            below = _keyed(top.input, known)
             return _Keyed(
                 below.all,
                 {
@@ -97,9 +102,9 @@ def _keyed(top: Top) -> _Keyed:
                 },
             )
         case Distinct():
-            return _keyed(top.input).only(top.schema.names)
+            return _keyed(top.input, known).only(top.schema.names)
         case Grouped(keys=keys):
-            below = _keyed(top.input).only(keys)
+            below = _keyed(top.input, known).only(keys)
             return _Keyed(
                 below.all,
                 {
@@ -109,7 +114,7 @@ def _keyed(top: Top) -> _Keyed:
                 },
             )
         case Windowed(functions=functions):
-            below = _keyed(top.input)
+            below = _keyed(top.input, known)
             common = set(top.input.schema.names)
             for function in functions:
                 common &= set(function.partition)
@@ -117,15 +122,21 @@ def _keyed(top: Top) -> _Keyed:
         case First():
             return _Keyed(frozenset(), {})
         case UnionAll(inputs=inputs):
-            return _of_sum([_keyed(below) for below in inputs], [i.schema.names for i in inputs])
+            return _of_sum(
+                [_keyed(below, known) for below in inputs], [i.schema.names for i in inputs]
+            )
         case Less(left=left, right=right):
-            both = [_keyed(left), _keyed(right)]
+            both = [_keyed(left, known), _keyed(right, known)]
             found = _of_sum(both, [left.schema.names, right.schema.names])
             return found.only(left.schema.names)
         case Restrict(input=left, by=right, key=key, by_key=by_key):
-            return _of_pairs(_keyed(left), _keyed(right), key, by_key, left.schema.names)
+            return _of_pairs(
+                _keyed(left, known), _keyed(right, known), key, by_key, left.schema.names
+            )
         case Product(left=left, right=right, left_key=key, right_key=by_key):
-            found = _of_pairs(_keyed(left), _keyed(right), key, by_key, left.schema.names)
+            found = _of_pairs(
+                _keyed(left, known), _keyed(right, known), key, by_key, left.schema.names
+            )
             pairs = zip(by_key, key, strict=True)
             shown = {b: found.shown[a] for b, a in pairs if a in found.shown}
             return _Keyed(found.all, {**found.shown, **shown})

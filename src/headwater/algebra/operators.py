@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time
-from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
+from headwater.algebra.functions.casts import cast_function
+from headwater.algebra.functions.numbers import checked_int, nonzero
+from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like
 from headwater.algebra.values import (
-    INT_MAX,
-    INT_MIN,
     NAN,
     Row,
     Type,
@@ -34,21 +33,36 @@ from headwater.algebra.values import (
 Function = Callable[..., Any]
 Evaluator = Callable[[Row], Value]
 _WIDE = Context(prec=80)
-_WRITTEN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,9})?")
-_BLANKS = "".join(map(chr, range(33)))
 _REMAINDER = Context(prec=39)
 """As Spark, which refuses a remainder whose whole quotient has more digits than this."""
 
 
 def strict_function(name: str, arguments: Sequence[Type], result: Type) -> Function | None:
     """The implementation of a strict operator for these types, or None if it is not strict."""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name].value(arguments, result)
     if name in _COMPARISONS:
         return _comparison(_COMPARISONS[name], arguments)
     if name in _ARITHMETIC:
         return _ARITHMETIC[name](result)
     if name == "cast":
-        return _cast(arguments[0], result)
+        return cast_function(arguments[0], result)
+    if name == "try_cast":
+        return _attempt(cast_function(arguments[0], result))
     return _PLAIN.get(name)
+
+
+def _attempt(function: Function | None) -> Function:
+    """NULL where the function fails."""
+    assert function is not None
+
+    def attempt(value: Value) -> Any:
+        try:
+            return function(value)
+        except (ArithmeticError, ValueError):
+            return None
+
+    return attempt
 
 
 # Comparisons: NaN equals NaN and is greater than every other number.
@@ -72,15 +86,9 @@ def _comparison(compare: Function, arguments: Sequence[Type]) -> Function:
 # Arithmetic
 
 
-def _checked_int(value: int) -> int:
-    if INT_MIN <= value <= INT_MAX:
-        return value
-    raise OverflowError("the result is outside the range of int (64 bits)")
-
-
 def _fitter(result: Type) -> Function:
     if result.name == "int":
-        return _checked_int
+        return checked_int
     if result.name == "float":
         return canonical_float
     return lambda value: canonical_decimal(value, result)
@@ -94,25 +102,31 @@ def _plain_arithmetic(integer: Function, decimal: Function) -> Callable[[Type], 
     return make
 
 
-def _nonzero(b: Any) -> Any:
-    if b == 0:
-        raise ZeroDivisionError("division by zero")
-    return b
-
-
 def _division(result: Type) -> Function:
     if result.name == "float":
-        return lambda a, b: canonical_float(a / _nonzero(b))
-    return lambda a, b: canonical_decimal(_WIDE.divide(a, _nonzero(b)), result)
+        return lambda a, b: canonical_float(a / nonzero(b))
+    return lambda a, b: canonical_decimal(_WIDE.divide(a, nonzero(b)), result)
 
 
 def _remainder(result: Type) -> Function:
     """The sign follows the dividend, as in Java, not the divisor, as in Python."""
     if result.name == "float":
-        return lambda a, b: _float_remainder(a, _nonzero(b))
+        return lambda a, b: _float_remainder(a, nonzero(b))
     if result.name == "decimal":
-        return lambda a, b: canonical_decimal(_decimal_remainder(a, _nonzero(b)), result)
-    return lambda a, b: (1 if a >= 0 else -1) * (abs(a) % abs(_nonzero(b)))
+        return lambda a, b: canonical_decimal(_decimal_remainder(a, nonzero(b)), result)
+    return lambda a, b: (1 if a >= 0 else -1) * (abs(a) % abs(nonzero(b)))
+
+
+def _positive_remainder(result: Type) -> Function:
+    """The remainder, and one divisor more if it is negative."""
+    remainder, fit = _remainder(result), _fitter(result)
+    add = _WIDE.add if result.name == "decimal" else operator.add
+
+    def compute(a: Any, b: Any) -> Any:
+        found = remainder(a, b)
+        return remainder(fit(add(found, b)), b) if found < 0 else found
+
+    return compute
 
 
 def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:
@@ -142,55 +156,10 @@ _ARITHMETIC: dict[str, Callable[[Type], Function]] = {
     "*": _plain_arithmetic(operator.mul, _WIDE.multiply),
     "/": _division,
     "%": _remainder,
+    "pmod": _positive_remainder,
     "negate": _unary(operator.neg, Decimal.copy_negate),
     "abs": _unary(abs, Decimal.copy_abs),
 }
-
-
-# Casts
-
-
-def _cast(source: Type, target: Type) -> Function:
-    if source.name == "date" and target.name == "timestamp":
-        return lambda value: datetime.combine(_as_date(value), time())
-    if target.name == "text":
-        return str
-    if target.name == "float":
-        return lambda value: canonical_float(float(value))
-    if target.name == "decimal" and source.name == "text":
-        return lambda text: canonical_decimal(_written_decimal(text), target)
-    if target.name == "decimal":
-        return lambda value: canonical_decimal(_exact_decimal(value), target)
-    return lambda value: _checked_int(_truncated(value))
-
-
-def _as_date(value: date) -> date:
-    return value
-
-
-def _exact_decimal(value: int | float | Decimal) -> Decimal:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} has no decimal value")
-        return Decimal(repr(value))
-    return Decimal(value)
-
-
-def _written_decimal(text: str) -> Decimal:
-    """The number that a text is, blanks around it left out; what Spark and Java take for one."""
-    match = _WRITTEN.fullmatch(text.strip(_BLANKS))
-    if match is None:
-        raise ValueError(f"{text!r} is not a number")
-    return Decimal(match[0])
-
-
-def _truncated(value: int | float | Decimal) -> int:
-    if isinstance(value, Decimal):
-        return int(value.to_integral_value(rounding=ROUND_DOWN))
-    if not math.isfinite(value):
-        raise ValueError(f"{value} has no integer value")
-    # As Spark compares: the float nearest to the greatest integer still becomes that integer.
-    return INT_MAX if value == float(INT_MAX) else int(value)
 
 
 # Text
@@ -200,7 +169,6 @@ _PLAIN: dict[str, Function] = {
     "not": operator.not_,
     "||": operator.add,
     "like": like,
-    "length": len,
 }
 
 
@@ -278,5 +246,5 @@ LAZY: dict[str, Callable[[Sequence[Evaluator]], Evaluator]] = {
     "<=>": _null_safe_equal,
 }
 
-CAN_FAIL = frozenset({"+", "-", "*", "/", "%", "negate", "abs", "cast", "like"})
+CAN_FAIL = frozenset({"+", "-", "*", "/", "%", "pmod", "negate", "abs", "cast", "like"})
 """Operators that may raise on a row; conditions with them are decided last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.values import Json, Row, Type, Value, canonical, parse_type, text_of
@@ -17,15 +17,18 @@ class Column:
 
     Where values are texts here and something else at their source, `printed` is the source's own
     name for their type: then their order means nothing. `equality` says in words how equality of
-    the values differs from the source's, and only texts that match `pattern` are values. These
-    are for people, and make no difference to a schema.
+    the values differs from the source's; between a column that is `padded` and one that is
+    `varying` spaces at the end do not count there. A column that is another one as a text, whatever
+    is stored there, has that one's name in `text_of`: it stands for CASTs, and cannot be named.
+    All these make no difference to a schema.
     """
 
     name: str
     type: Type
     printed: str = field(default="", compare=False)
     equality: str = field(default="", compare=False)
-    pattern: str = field(default="", compare=False)
+    spaces: Literal["", "padded", "varying"] = field(default="", compare=False)
+    text_of: str = field(default="", compare=False)
 
 
 @cached_hash

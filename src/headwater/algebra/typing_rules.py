@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headwater.algebra.expressions import Call, Expression, Literal
+from headwater.algebra.expressions import Call, Expression, Literal, can_fail, compile_expression
+from headwater.algebra.functions.casts import cast_function
+from headwater.algebra.functions.table import FUNCTIONS, Function
 from headwater.algebra.operators import strict_function
+from headwater.algebra.schema import Schema
 from headwater.algebra.values import (
     BOOL,
     DATE,
@@ -23,13 +26,43 @@ from headwater.algebra.values import (
     Type,
     decimal_type,
 )
+from headwater.errors import ExpressionError
 
 _MIN_SCALE_KEPT = 6
+_LEAST_ARGUMENTS = {"greatest": 2, "least": 2}
+_ORDERS = ("<", "<=", ">", ">=")
 
 
 def call(operator: str, *arguments: Expression) -> Expression:
     """The typed call of `operator`; ValueError says why these types do not fit."""
-    return _RULES[operator](operator, arguments)
+    rule = _RULES.get(operator)
+    return rule(operator, arguments) if rule else _function(FUNCTIONS[operator], arguments)
+
+
+def _function(function: Function, arguments: Sequence[Expression]) -> Expression:
+    """The call of a function of the table, done once for all rows if its arguments are constant."""
+    kinds = [argument.type for argument in arguments]
+    constant = [isinstance(a, Literal) and a.value is not None for a in arguments]
+    for signature in function.signatures:
+        targets = signature.targets(kinds, constant)
+        if targets is not None:
+            fitted = tuple(cast(a, kind) for a, kind in zip(arguments, targets, strict=True))
+            values = [a.value if isinstance(a, Literal) else None for a in fitted]
+            function.check_constants(signature, values)
+            result = function.result_type(signature, targets, values)
+            return folded(Call(function.name, fitted, result))
+    shown = ", ".join(map(str, kinds))
+    raise ValueError(f"{function.name.upper()} takes {function.takes}, not ({shown})")
+
+
+def folded(call: Call) -> Expression:
+    """The value of a call of constants; if there is none, it fails on the rows that reach it."""
+    if not all(isinstance(argument, Literal) for argument in call.arguments):
+        return call
+    try:
+        return Literal(compile_expression(call, Schema(()))(()), call.type)
+    except ExpressionError:
+        return call
 
 
 def cast(argument: Expression, target: Type) -> Expression:
@@ -39,17 +72,24 @@ def cast(argument: Expression, target: Type) -> Expression:
         return argument
     if source == VOID:
         return Literal(None, target)
-    allowed = (
-        (source.is_numeric and target.is_numeric)
-        or (source == INT and target == TEXT)
-        or (source == TEXT and target.name == "decimal")
-        or (source == DATE and target == TIMESTAMP)
-    )
-    if not allowed:
+    if (source, target) == (FLOAT, TEXT):
+        raise ValueError(
+            "CAST from float to text is not supported, because versions of Java differ in its last "
+            "digit; CAST it AS DECIMAL(p,s) first"
+        )
+    if cast_function(source, target) is None:
         raise ValueError(f"CAST from {source} to {target} is not supported")
     if isinstance(argument, Literal) and target != INT:
         return _cast_literal(argument, target)
     return Call("cast", (argument,), target)
+
+
+def try_cast(argument: Expression, target: Type) -> Expression:
+    """TRY_CAST: NULL where CAST fails."""
+    found = cast(argument, target)
+    if isinstance(found, Call) and found.operator == "cast" and can_fail(found):
+        return Call("try_cast", found.arguments, target)
+    return found
 
 
 def _cast_literal(literal: Literal, target: Type) -> Expression:
@@ -86,7 +126,8 @@ def _common(a: Type, b: Type) -> Type:
         return _bounded(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
     if {a, b} == {DATE, TIMESTAMP}:
         return TIMESTAMP
-    raise ValueError(f"{a} and {b} cannot be compared; CAST one of them")
+    remedy = "" if a.is_nested or b.is_nested else "; CAST one of them"
+    raise ValueError(f"{a} and {b} cannot be compared{remedy}")
 
 
 def _as_decimal(kind: Type) -> Type:
@@ -118,6 +159,8 @@ def _require(arguments: Sequence[Expression], kind: Type, operator: str) -> tupl
 
 def _comparison(operator: str, arguments: Sequence[Expression]) -> Expression:
     kind = common_type([argument.type for argument in arguments])
+    if kind.is_nested and operator in _ORDERS:
+        raise ValueError(f"values of type {kind} have no order, so {operator} is not supported")
     if kind.name == "decimal":  # int and decimal compare exactly as they are
         return Call(operator, tuple(arguments), BOOL)
     return Call(operator, tuple(cast(argument, kind) for argument in arguments), BOOL)
@@ -162,6 +205,13 @@ def _arithmetic(operator: str, arguments: Sequence[Expression]) -> Expression:
     return Call(operator, (cast(left, a), cast(right, b)), _decimal_result(operator, a, b))
 
 
+def _quotient(operator: str, arguments: Sequence[Expression]) -> Expression:
+    left, right = _numbers(operator, arguments)
+    if FLOAT in (left.type, right.type):
+        raise ValueError("DIV needs whole or decimal numbers, not float")
+    return Call(operator, (left, right), INT)
+
+
 def _decimal_result(operator: str, a: Type, b: Type) -> Type:
     whole, scale = max(a.precision - a.scale, b.precision - b.scale), max(a.scale, b.scale)
     match operator:
@@ -178,6 +228,8 @@ def _decimal_result(operator: str, a: Type, b: Type) -> Type:
 
 
 def _coalesce(operator: str, arguments: Sequence[Expression]) -> Expression:
+    if len(arguments) < _LEAST_ARGUMENTS.get(operator, 1):
+        raise ValueError(f"{operator.upper()} needs more arguments")
     kind = common_type([argument.type for argument in arguments])
     return Call(operator, tuple(cast(argument, kind) for argument in arguments), kind)
 
@@ -195,12 +247,12 @@ def _case(operator: str, arguments: Sequence[Expression]) -> Expression:
 _RULES: dict[str, Callable[[str, Sequence[Expression]], Expression]] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "<=>"), _comparison),
     **dict.fromkeys(("and", "or", "not"), _logical),
-    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    **dict.fromkeys(("+", "-", "*", "/", "%", "pmod"), _arithmetic),
     **dict.fromkeys(("negate", "abs"), _unary_number),
     "is null": _is_null,
     "like": _text(BOOL),
     "||": _text(TEXT),
-    "length": _text(INT),
-    "coalesce": _coalesce,
+    **dict.fromkeys(("coalesce", "greatest", "least"), _coalesce),
+    "div": _quotient,
     "case": _case,
 }

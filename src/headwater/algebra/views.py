@@ -10,7 +10,7 @@ shows is a function of that. Algorithms maintain what is stored and never look a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -184,10 +184,27 @@ class View:
 
     def narrowed(self) -> View:
         """The same view over relations that have only the columns it looks at."""
-        narrow = {
-            relation.name: relation.only(self.used_columns[relation.name])
-            for relation in self.relations
-        }
+        return self._over(
+            {
+                relation.name: relation.only(self.used_columns[relation.name])
+                for relation in self.relations
+            }
+        )
+
+    def without_unused_texts(self) -> View:
+        """The same view over relations without columns that stand for CASTs which it has not."""
+        offering = [r for r in self.relations if any(c.text_of for c in r.schema.columns)]
+        if not offering:
+            return self
+        narrow = {relation.name: relation for relation in self.relations}
+        for relation in offering:
+            used = self.used_columns[relation.name]
+            columns = relation.schema.columns
+            kept = [c.name for c in columns if not c.text_of or c.name in used]
+            narrow[relation.name] = relation.only(kept)
+        return self._over(narrow)
+
+    def _over(self, narrow: Mapping[str, Relation]) -> View:
         joins = tuple(
             replace(
                 join,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import threading
@@ -146,6 +147,12 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
+        if stored := view.get("stored"):
+            out.print()
+            out.print(
+                f"○ {name}: {stored['rows']:,} rows ({stored['bytes']:,} bytes) are stored for "
+                f"{view['shown']['rows']:,} that are shown"
+            )
         if view.get("note"):
             out.print()
             out.print(f"○ {name}: {view['note']}")
@@ -245,6 +252,36 @@ def sql(
     console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
 
 
+def changes(
+    view: ViewArgument,
+    first: Annotated[int, typer.Argument(metavar="FROM", min=1, help="A version of the view.")],
+    last: Annotated[
+        int | None, typer.Argument(metavar="TO", min=1, help="A later one; now if not given.")
+    ] = None,
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+    limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
+) -> None:
+    """Show the rows of a view that went and came from one version to another."""
+    from headwater.pipeline.api import engine_of
+    from headwater.project.project import Project
+    from headwater.warehouse.columns import CHANGE
+    from headwater.warehouse.warehouse import Warehouse
+
+    opened = Project.open(project)
+    table = Warehouse(opened.warehouse).view(view)
+    found = table.shown_changes(first, last, engine_of(opened).for_small)
+    names = [*found.schema.names, CHANGE]
+    rows = [(*row, count) for row, count in found.sorted_items()[:limit]]
+    if as_json:
+        for row in rows:
+            print_json(dict(zip(names, map(_json, row), strict=True)))
+        return
+    print_table("", names, [[_shown(value) for value in row] for row in rows])
+    more = f"; there are more, see --limit {limit}" * (len(found) > limit)
+    console().print(f"{len(rows):,} rows changed{more}")
+
+
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names of columns as members of one object: the second `id` is `id_1`."""
     found: list[str] = []
@@ -256,8 +293,18 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _json(value: object) -> object:
-    """A value of Spark's as JSON: those that views have as everywhere, others as text."""
+    """A value of Spark's as JSON: those that views have as everywhere, others as text.
+
+    Structs are objects, by the names of their fields.
+    """
+    from pyspark.sql import Row
+
     from headwater.algebra.values import to_json
+
+    if isinstance(value, Row):
+        return {name: _json(each) for name, each in value.asDict().items()}
+    if isinstance(value, list):
+        return [_json(each) for each in value]
 
     if isinstance(value, bytearray):
         return value.hex()
@@ -267,6 +314,9 @@ def _json(value: object) -> object:
 
 
 def _shown(value: object) -> str:
+    """A value for people; arrays and structs as JSON, whose parts cannot be mistaken."""
+    if isinstance(value, list | tuple):
+        return json.dumps(_json(value), ensure_ascii=False)
     return "NULL" if value is None else str(value)
 
 
@@ -312,6 +362,8 @@ def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
     table = Warehouse(opened.warehouse).view(view)
     spark = engine_of(opened).for_small
     commit = table.fold(spark, "headwater fold") if table.tail().rows else None
+    if view in opened.view_files and opened.view_files[view].changes:
+        table.follow_changes(spark)
     if isinstance(commit, Unfolded):
         raise HeadwaterError(commit.reason)
     if as_json:
@@ -373,7 +425,9 @@ def repair(
     For a lost slot, a restored database, missing triggers. Readers keep the old contents of the
     views until the new ones replace them; views of other sources go on.
     """
+    from headwater.errors import SeveralError, SourceError
     from headwater.pipeline.api import session_of
+    from headwater.pipeline.repair import though_repaired
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project, open_source
@@ -384,7 +438,12 @@ def repair(
     _check_views(opened, views)
     if not ask_runner(opened, "repair", source):
         runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
-        keep_running(runner, once=True, as_json=as_json)
+        try:
+            keep_running(runner, once=True, as_json=as_json)
+        except (SeveralError, SourceError) as error:
+            if not runner.has_repaired:
+                raise
+            raise though_repaired(source, error) from error
     if as_json:
         print_json({"source": source, "repaired": True, "views": views})
     else:

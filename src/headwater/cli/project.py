@@ -89,7 +89,9 @@ def _print_objects(found: Inspection) -> None:
                 "source": source.name,
                 "relations": {
                     relation.short_name: {
-                        "columns": {c.name: str(c.type) for c in relation.schema.columns},
+                        "columns": {
+                            c.name: str(c.type) for c in relation.schema.columns if not c.text_of
+                        },
                         "key": list(relation.key),
                     }
                     for relation in source.relations
@@ -109,6 +111,7 @@ def _print_objects(found: Inspection) -> None:
                 "reason": view.reason,
                 "sources": list(view.sources),
                 "cautions": list(view.cautions),
+                "stored": [part.to_json() for part in view.parts],
             }
         )
     for warning in found.warnings:
@@ -141,6 +144,9 @@ def _print_tables(found: Inspection) -> None:
     for source in found.sources:
         for statement in source.missing_indexes:
             console().print(f"Probes of {source.name} would be quicker with: {statement};")
+    for view in found.views:
+        if view.stored:
+            console().print(f"○ {view.stored}")
     told = [source.cautions for source in found.sources] + [view.cautions for view in found.views]
     for caution in (caution for cautions in told for caution in cautions):
         console().print(f"○ {caution}")

@@ -53,7 +53,13 @@ GUARDED = "guarded"
 class PostgresServer:
     """One server with its own files; reached through a socket in its folder."""
 
-    def __init__(self, major: int = 16, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        major: int = 16,
+        settings: Mapping[str, str] | None = None,
+        install: Path | None = None,
+    ) -> None:
+        """Of the version that the wheel has, or of an `install` that everybody may read."""
         self._outside = Path(tempfile.mkdtemp(prefix="hw", dir="/tmp"))  # mode 0700
         self.folder = self._outside / "server"
         self._data = self.folder / "data"
@@ -61,7 +67,7 @@ class PostgresServer:
         if os.getuid() == 0:
             nobody = pwd.getpwnam("nobody")
             self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        self._install = self._installed(_INSTALLS[major])
+        self._install = install or self._installed(_INSTALLS[major])
         self._make_folder()
         self._watchdogs = self._start_watchdogs()
         atexit.register(self.stop)

@@ -1,4 +1,8 @@
-"""Values on their way to and from Arrow: one type for each of ours, rows in canonical form."""
+"""Values on their way to and from Arrow: one type for each of ours, rows in canonical form.
+
+Arrays are Arrow's lists and structs its structs, by the names that Parquet and Spark have for
+their parts. Arrow takes structs as dictionaries, so tuples become these on their way.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import pyarrow
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Type, canonical
+from headwater.algebra.values import Row, Type, Value, canonical
 
 COUNT = "_count"
 """The column that holds a row's count where rows are signed."""
@@ -31,6 +35,9 @@ def arrow_type(kind: Type) -> pyarrow.DataType:
     """How a column of this type is handed over."""
     if kind.precision:
         return pyarrow.decimal128(kind.precision, kind.scale)
+    if kind.is_nested:
+        parts = [pyarrow.field(name, arrow_type(part)) for name, part in kind.parts]
+        return pyarrow.list_(parts[0]) if kind.name == "array" else pyarrow.struct(parts)
     return _ARROW[kind.name]
 
 
@@ -48,11 +55,29 @@ def to_arrow(rows: Rows) -> pyarrow.Table:
     items = list(rows.items())
     columns = zip(*(row for row, _ in items), strict=True) if items else [()] * len(rows.schema)
     arrays = [
-        pyarrow.array(values, arrow_type(column.type))
+        arrow_array(values, column.type)
         for values, column in zip(columns, rows.schema.columns, strict=True)
     ]
     arrays.append(pyarrow.array([count for _, count in items], pyarrow.int64()))
     return pyarrow.Table.from_arrays(arrays, schema=signed_schema(rows.schema))
+
+
+def arrow_array(values: Iterable[Value], kind: Type) -> pyarrow.Array:
+    """Canonical values as one array."""
+    return pyarrow.array(
+        [arrow_value(v, kind) for v in values] if kind.is_nested else values, arrow_type(kind)
+    )
+
+
+def arrow_value(value: Value, kind: Type) -> object:
+    """A canonical value as Arrow takes it."""
+    if value is None or not kind.is_nested:
+        return value
+    assert isinstance(value, tuple)
+    if kind.name == "array":
+        return [arrow_value(each, kind.element) for each in value]
+    fields = zip(kind.parts, value, strict=True)
+    return {name: arrow_value(each, part) for (name, part), each in fields}
 
 
 def from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
@@ -73,7 +98,7 @@ def plain_from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
     return Rows(schema, counts)
 
 
-_AMBIGUOUS = frozenset({"float", "timestamp_tz"})
+_AMBIGUOUS = frozenset({"float", "timestamp_tz", "array", "struct"})
 """Types of which Arrow may give a value that is not canonical; all others stay as they were."""
 
 

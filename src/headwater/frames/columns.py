@@ -2,7 +2,8 @@
 
 For what is too large for a dictionary and too small for Spark: from some thousand rows on, up to
 the engine's threshold. Copying, joining and adding up work on whole columns; whatever Arrow cannot
-do with exactly our meaning is done on the rows themselves, and gives a `Rows`.
+do with exactly our meaning is done on the rows themselves, and gives a `Rows`. So it is with all
+that has to compare or join rows with arrays or structs in them.
 
 Rows may stand in several places with parts of their count until something asks (`merged`).
 """
@@ -17,8 +18,15 @@ import pyarrow.compute as pc
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
 from headwater.algebra.rows import Equality, Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Type
-from headwater.frames.arrow import COUNT, arrow_type, from_arrow, row_values, to_arrow
+from headwater.algebra.values import Row, Type, Value
+from headwater.frames.arrow import (
+    COUNT,
+    arrow_type,
+    arrow_value,
+    from_arrow,
+    row_values,
+    to_arrow,
+)
 
 FEW = 1_000
 """Up to this many rows a dictionary is as fast as Arrow's columns, or faster."""
@@ -93,6 +101,8 @@ class Columns(Rows):
 
     def distinct(self, columns: Sequence[str]) -> set[Row]:
         once = list(dict.fromkeys(columns))  # Arrow groups by a column only once
+        if _has_nested(self.schema.only(once)):
+            return Rows.distinct(self, columns)
         names = [_place(self.schema.positions[name]) for name in once]
         found = self._merge().select(names).group_by(names).aggregate([])
         places = [once.index(name) for name in columns]
@@ -103,7 +113,11 @@ class Columns(Rows):
         """Every row in one place, with a count that is not zero."""
         if not self._merged:
             names = self._table.column_names[:-1]
-            if names:
+            if _has_nested(self.schema):
+                table = to_arrow(from_arrow(self._table, self.schema)).rename_columns(
+                    [*names, COUNT]
+                )
+            elif names:
                 grouped = self._table.group_by(names).aggregate([(COUNT, "sum")])
                 table = grouped.select([*names, f"{COUNT}_sum"]).rename_columns([*names, COUNT])
             else:
@@ -173,7 +187,8 @@ class Columns(Rows):
     def _joined(self, first: Rows, second: Rows, on: Sequence[Equality]) -> Rows:
         if not (first.size_hint and second.size_hint):
             return Rows.empty(first.schema + second.schema)
-        if not on or not all(map(_is_joinable, on)):
+        nested = _has_nested(first.schema) or _has_nested(second.schema)
+        if not on or nested or not all(map(_is_joinable, on)):
             return Rows.join(_in_memory(first), _in_memory(second), on)
         left, right = Columns.of_rows(first), Columns.of_rows(second)
         width = len(left.schema)
@@ -228,13 +243,13 @@ class Columns(Rows):
         if isinstance(expression, ColumnRef):
             return pc.field(_place(self.schema.positions[expression.name]))
         assert isinstance(expression, Literal)
-        return pc.scalar(pyarrow.scalar(expression.value, arrow_type(expression.type)))
+        return pc.scalar(_scalar(expression.value, expression.type))
 
     def _column(self, output: Expression, kind: Type) -> pyarrow.ChunkedArray | pyarrow.Array:
         if isinstance(output, ColumnRef):
             return self._table[_place(self.schema.positions[output.name])]
         assert isinstance(output, Literal)
-        return _repeated(output.value, self._table.num_rows, arrow_type(kind))
+        return pyarrow.repeat(_scalar(output.value, kind), self._table.num_rows)
 
 
 def _place(at: int) -> str:
@@ -242,8 +257,16 @@ def _place(at: int) -> str:
     return f"c{at}"
 
 
-def _repeated(value: object, times: int, kind: pyarrow.DataType | None = None) -> pyarrow.Array:
-    return pyarrow.repeat(pyarrow.scalar(value, kind or pyarrow.int64()), times)
+def _repeated(value: int, times: int) -> pyarrow.Array:
+    return pyarrow.repeat(pyarrow.scalar(value, pyarrow.int64()), times)
+
+
+def _scalar(value: Value, kind: Type) -> pyarrow.Scalar:
+    return pyarrow.scalar(arrow_value(value, kind), arrow_type(kind))
+
+
+def _has_nested(schema: Schema) -> bool:
+    return any(kind.is_nested for kind in schema.types)
 
 
 def _is_plain(expression: Expression) -> bool:

@@ -17,9 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
+from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, to_json
+from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, Value, to_json
+from headwater.frames.functions import cast_column, function_column
 
 COLUMN_PREFIX = "c"
 """Columns are addressed by their place, `c0`, `c1`, ...: names may hold dots and quotes."""
@@ -41,6 +43,11 @@ Operator: TypeAlias = Callable[..., Column]
 def spark_type(kind: Type) -> spark.DataType:
     if kind.name == "decimal":
         return spark.DecimalType(kind.precision, kind.scale)
+    if kind.name == "array":
+        return spark.ArrayType(spark_type(kind.element))
+    if kind.name == "struct":
+        fields = [spark.StructField(name, spark_type(part)) for name, part in kind.parts]
+        return spark.StructType(fields)
     return _TYPES[kind.name]
 
 
@@ -70,20 +77,46 @@ def to_column(expression: Expression, schema: Schema) -> Column:
                 return _like(parts[0], pattern)
             if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
                 return _LONG_DECIMALS[operator](*parts, kind).cast(spark_type(kind))
+            if operator in ("cast", "try_cast"):
+                return canonical_column(cast_column(expression, parts[0], spark_type(kind)), kind)
+            if operator in FUNCTIONS:
+                return canonical_column(function_column(expression, parts, spark_type(kind)), kind)
             return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)
 
 
 def canonical_column(column: Column, kind: Type) -> Column:
     """Floats without a negative zero; all other values of Spark are canonical already."""
-    return column + F.lit(0.0) if kind.name == "float" else column
+    if kind.name == "float":
+        return column + F.lit(0.0)
+    if not _has_floats(kind):
+        return column
+    if kind.name == "array":
+        return F.transform(column, lambda each: canonical_column(each, kind.element))
+    fields = [canonical_column(column.getField(n), part).alias(n) for n, part in kind.parts]
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def _has_floats(kind: Type) -> bool:
+    return kind.name == "float" or any(_has_floats(part) for _, part in kind.parts)
 
 
 def _literal(literal: Literal) -> Column:
     """Dates and times go as text, because Java's old calendar would move ancient ones."""
     value = literal.value
+    if isinstance(value, tuple):
+        return _nested_literal(value, literal.type)
     if literal.type.name in ("date", "timestamp", "timestamp_tz"):
         value = to_json(value)  # type: ignore[assignment]
     return F.lit(value).cast(spark_type(literal.type))
+
+
+def _nested_literal(values: tuple[Value, ...], kind: Type) -> Column:
+    if kind.name == "array":
+        found = F.array(*(_literal(Literal(value, kind.element)) for value in values))
+    else:
+        fields = zip(kind.parts, values, strict=True)
+        found = F.struct(*(_literal(Literal(v, part)).alias(n) for (n, part), v in fields))
+    return found.cast(spark_type(kind))
 
 
 # Comparisons
@@ -193,12 +226,11 @@ _OPERATORS: dict[str, Operator] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
     "%": lambda a, b: a % b,
+    "pmod": F.pmod,
     "negate": lambda a: -a,
     "abs": F.abs,
-    "cast": lambda a: a,
     "||": F.concat,
     "like": F.like,
-    "length": F.length,
     "coalesce": F.coalesce,
     "case": _case,
     "is null": lambda a: a.isNull(),

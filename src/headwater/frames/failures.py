@@ -37,6 +37,11 @@ _WORDS = {
     "[CAST_OVERFLOW": "the value is outside the range of the type",
     "[CAST_INVALID_INPUT": "the value is none of the type",
     "[INVALID_FORMAT": "the LIKE pattern escapes something else than _ % \\",
+    "[INVALID_INDEX_OF_ZERO": "parts count from 1, or from -1 at the end",
+    "[DATETIME_FIELD_OUT_OF_BOUNDS": "there is no such day",
+    "[DATETIME_OVERFLOW": "the result is outside the years 1 to 9999",
+    "[INVALID_UTF8_STRING": "the bytes are no text in UTF-8",
+    "[USER_RAISED_EXCEPTION": "the value is none of the type",
     "Division impossible": "the quotient has more than 39 digits",
 }
 

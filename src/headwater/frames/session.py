@@ -35,6 +35,7 @@ MEANING = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.chunkBase64String.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Would put values of the environment into texts such as '${env:HOME}'.
     "spark.sql.variable.substitute": "false",

@@ -222,7 +222,7 @@ class _Reader:
     def view(self, data: Object, relations: Mapping[str, Relation]) -> View:
         try:
             sql = self.text(data, "view", "the scenario")
-            return parse_view(sql, relations, allow_self_joins=True)
+            return parse_view(sql, relations)
         except SqlError as error:
             raise ScenarioError(f"{self.where}: view: {error.message}", error.hint) from None
 

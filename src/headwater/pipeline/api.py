@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwater.errors import SeveralError
+from headwater.frames.arrow import COUNT
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
 from headwater.pipeline.runner import Runner
@@ -16,6 +17,7 @@ from headwater.project.java import check_java
 from headwater.project.project import Project
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN
+from headwater.warehouse.columns import CHANGE
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -38,6 +40,18 @@ class MaintainedView:
         The DataFrame is fixed to that state: read again for a newer one.
         """
         return Warehouse(self.project.warehouse).view(self.name).dataframe(spark, version)
+
+    def changes(self, spark: SparkSession, first: int, last: int | None = None) -> DataFrame:
+        """The rows that went and came from one version to another, or until now.
+
+        Each row once, with the column `_change` behind the view's own: how many copies came, or,
+        below zero, went.
+        """
+        from headwater.frames.frame import Frame
+
+        table = Warehouse(self.project.warehouse).view(self.name)
+        changed = Frame.of_rows(spark, table.shown_changes(first, last, spark))
+        return changed.dataframe.withColumnRenamed(COUNT, CHANGE)
 
     @property
     def version(self) -> int:

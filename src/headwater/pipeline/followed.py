@@ -98,6 +98,7 @@ class FollowedSources:
         columns = self._columns(source)
         narrow = narrowed(self._project.sources[source], columns)
         described = {r.name: r for r in narrow.relations().values()}
+        self._set_up(source, narrow)
         narrow.open_load(wanted, 1).close()  # says so if the log lacks a column
         self.feeds[source].channel.widen(narrow)
         self._read[source], self._described[source] = columns, described
@@ -118,20 +119,38 @@ class FollowedSources:
     def _logged_columns(self, source: str) -> Columns:
         """What all views need; without the new ones, if the source is not set up for them yet."""
         columns = self._columns(source)
+        narrow = narrowed(self._project.sources[source], columns)
         loaded = loaded_columns(self._warehouse, source)
         if not loaded:
+            self._set_up(source, narrow)
             return columns
         loaded = with_unused(loaded, self.relations(source).values())
         if all(found <= loaded.get(name, found) for name, found in columns.items()):
             return columns
         try:
-            narrow = narrowed(self._project.sources[source], columns)
+            self._set_up(source, narrow)
             narrow.open_load(sorted(narrow.relations()), 1).close()
         except LostConnectionError:
             raise
         except SourceError:
             return loaded
         return columns
+
+    def _set_up(self, source: str, narrow: Source) -> None:
+        """Have a source log what is to be read, where its settings leave that to a runner.
+
+        What was logged before is logged on: a setup leaves no gap.
+        """
+        if self._project.settings.sources[source].setup != "by run":
+            return
+        try:
+            if narrow.setup_statements():
+                narrow.setup()
+        except LostConnectionError:
+            raise
+        except SourceError as error:
+            by_hand = f"Or run 'headwater setup {source}' with the rights that it takes."
+            raise SourceError(error.message, f"{error.hint} {by_hand}".strip()) from error
 
     def _columns(self, source: str) -> Columns:
         """What all views need of a source."""

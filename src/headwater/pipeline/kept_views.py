@@ -37,6 +37,7 @@ from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.pipeline.planning import is_as_loaded, plan_view
+from headwater.pipeline.repair import though_repaired
 from headwater.pipeline.requests import Request, answer
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.turns import Clock
@@ -269,7 +270,8 @@ class KeptViews:
     def _report(self, request: Request, failure: HeadwaterError | None) -> None:
         """Answer who waits for a view's load, once no other view is waited for."""
         if failure is not None:
-            request.failures.append(failure)
+            repaired = request.kind == "repair"
+            request.failures.append(though_repaired(request.name, failure) if repaired else failure)
         if not any(request in view.life.requests for view in self.all.values()):
             answer(self._warehouse.internal, request, *request.failures)
 

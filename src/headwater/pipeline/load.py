@@ -47,13 +47,13 @@ from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.lease import LeaseClaim
-from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.loads import Shown, ViewLoad
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _PAUSE_S = 1.0
 _FITTING_PAUSE_S = 0.02
@@ -146,7 +146,7 @@ class _Attempt:
         after = held_back(feed.channel.end, feed.log.first)
         relations = self.plan.relations(source)
         self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
-        self.sources[source] = _of_view(feed.channel.source, self.plan.view)
+        self.sources[source] = of_view(feed.channel.source, self.plan.view)
         self.described |= _described(self.sources[source], self.plan.view)
 
     def _open(self, source: str, loading: Loading) -> None:
@@ -188,18 +188,20 @@ class _Attempt:
                 read = reader(self.spark, self.described, scratch, tally)
                 state = {r.name: read(self.loads[r.source], r) for r in view.relations}
                 contents = evaluate_view(view, state, None if self.spark else small.ROWS)
+                shown = None if view.top is None else view.shown(contents)
                 for source in vector:
                     self.feeds[source].wait_begun()
                 return self.warehouse.put(
                     ViewLoad(
                         plan.definition,
                         vector,
-                        contents.dataframe if isinstance(contents, Frame) else contents,
+                        _for_spark(contents),
                         plan.algorithm,
                         plan.level,
                         self.claim.runner,
                         view.key,
                         self.claim.guard,
+                        None if shown is None else Shown(shown.schema, _for_spark(shown)),
                     )
                 )
         except HeadwaterError:
@@ -210,7 +212,11 @@ class _Attempt:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _of_view(source: Source, view: View) -> Source:
+def _for_spark(rows: Rows) -> Rows | DataFrame:
+    return rows.dataframe if isinstance(rows, Frame) else rows
+
+
+def of_view(source: Source, view: View) -> Source:
     """A source with the columns that one view uses: what is in others is of no concern."""
     return source.narrowed(
         {r.short_name: r.schema.names for r in view.relations if r.source == source.name}

@@ -63,6 +63,8 @@ class Plan:
     definition: StoredDefinition
     refresh_s: float | None = None
     publish_s: float = 60.0
+    changes: bool = False
+    """Whether a table of its changes follows the plain table."""
 
     def relations(self, source: str) -> frozenset[str]:
         """What of a source concerns the view."""

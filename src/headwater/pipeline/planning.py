@@ -34,6 +34,7 @@ def plan_view(
         stored,
         definition.file.refresh_every,
         project.publish_every(view),
+        definition.file.changes,
     )
 
 

@@ -7,6 +7,7 @@ log may still not fit each other, and it is repaired again.
 
 from __future__ import annotations
 
+from headwater.errors import HeadwaterError
 from headwater.sources.contract import Source
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import LeaseClaim
@@ -33,3 +34,12 @@ def begin_anew(log: ChangeLog, lease: LeaseClaim, reason: str, after: int = 0) -
             log.begin_anew(reason, after, lease.epoch, lease.check)
         finally:
             log.close()
+
+
+def though_repaired(source: str, error: HeadwaterError) -> HeadwaterError:
+    """Why a view does not go on although its source was repaired: another may be at fault."""
+    return HeadwaterError(
+        f"Source {source} is set up again, but not every view of it could be loaded: "
+        f"{error.message}",
+        error.hint,
+    )

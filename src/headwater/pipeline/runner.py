@@ -61,6 +61,7 @@ class Runner:
         jobs = SparkJobs(spark)
         self.engine = Engine(jobs.session, settings.engine, settings.threshold or THRESHOLD)
         self._to_repair = repair
+        self.has_repaired = False
         self._all = only is None
         self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
         self.feeds = self._followed.feeds
@@ -102,6 +103,7 @@ class Runner:
             forget_requests(self.warehouse.internal)
             if self._to_repair is not None:
                 self._followed.set_up_again(self._to_repair)
+                self.has_repaired = True
             self._views.look_after()
         except BaseException:
             self.stop()

@@ -14,9 +14,11 @@ from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.failing import failure
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.own_files import read_own
+from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 
@@ -136,10 +138,13 @@ def _view(
         table = warehouse.view(name)
         commit = table.latest()
         tail = table.tail()
+        failing = failure(table)
     except HeadwaterError as error:
         return {**live, "state": "damaged", "message": str(error)}
+    told = {"message": live.get("message") or failing} if failing else {}
     return {
         **live,
+        **told,
         "state": live.get("state", "not running"),
         "number": commit.number,
         "committed_at": live.get("committed_at") or commit.timestamp / 1000,
@@ -151,6 +156,18 @@ def _view(
         },
         "lag": live.get("lag") or dict.fromkeys(commit.vector),
         "tail": {"files": tail.files, "rows": tail.rows, "commits": tail.commits},
+        **_stored(table),
+    }
+
+
+def _stored(table: ViewTable) -> dict[str, Any]:
+    """How large is what is stored of a view with a top, and what it shows."""
+    state = table.at()
+    if state.top is None:
+        return {}
+    return {
+        name: {"rows": sum(f.rows for f in files), "bytes": sum(f.size for f in files)}
+        for name, files in (("stored", state.stored.files), ("shown", state.plain.files))
     }
 
 

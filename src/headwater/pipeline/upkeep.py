@@ -110,7 +110,7 @@ class Upkeep:
         if maintainer is None or maintainer.table is None or not maintainer.is_running:
             return
         commits, publish_s = maintainer.counters.commits, maintainer.plan.publish_s
-        activity = Activity(view.name, publish_s, commits, maintainer)
+        activity = Activity(view.name, publish_s, commits, maintainer, maintainer.plan.changes)
         match self._policy.for_view(activity, time.monotonic()):
             case ViewTask.FOLD:
                 self._fold(view, activity)
@@ -126,9 +126,12 @@ class Upkeep:
         if table.tail().rows:
             done = table.fold(self._engine.for_small, self._runner)
             took_s = time.monotonic() - began
+        if activity.changes:
+            table.follow_changes(self._engine.for_small)
         if isinstance(done, Unfolded):
             self._tell(view, done.reason)
-            self.unsound.add(view.name)
+            if done.is_unsound:
+                self.unsound.add(view.name)
         else:
             self.troubles.pop(view.name, None)
         self._policy.folded(activity, took_s, not isinstance(done, Unfolded), time.monotonic())
@@ -146,4 +149,7 @@ class Upkeep:
         for view in self._views():
             with view.lock:
                 if self._warehouse.has_view(view.name):
-                    self._warehouse.view(view.name).clean_up(keep)
+                    table = self._warehouse.view(view.name)
+                    if view.maintainer is not None and view.maintainer.plan.changes:
+                        table.follow_changes(self._engine.for_small)
+                    table.clean_up(keep)

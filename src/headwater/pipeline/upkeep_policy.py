@@ -39,6 +39,8 @@ class Activity:
     commits: int
     since: object
     """What tells this count of commits from an earlier one, which began before."""
+    changes: bool = False
+    """Whether it has a table of its changes."""
 
 
 @dataclass

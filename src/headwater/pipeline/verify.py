@@ -24,13 +24,13 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, InputError, LostConnectionError, TooManyRowsError
+from headwater.errors import HeadwaterError, InputError, LostConnectionError
 from headwater.frames import small
-from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
+from headwater.pipeline.comparing import compare
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.load import in_memory_first, reader
+from headwater.pipeline.load import in_memory_first, of_view, reader
 from headwater.pipeline.loading import held_back
 from headwater.project.differences import describe_difference
 from headwater.project.gaps import concerns
@@ -42,7 +42,6 @@ from headwater.warehouse.change_records import Break, Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.lease import Lease, current_runner
-from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.warehouse import Warehouse
 
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 _LOG_WAIT_S = 60.0
 _POLL_S = 0.1
-_MOST_SHOWN = 20
 
 OpenedLoad: TypeAlias = tuple[Load, ChangeLog]
 Open: TypeAlias = Callable[[str, list[str]], OpenedLoad]
@@ -72,6 +70,8 @@ class Verification:
     seconds: float
     taken_back: int
     """How many transactions were in the sources already and not in the view."""
+    place: str = ""
+    """Where rows are missing or extra, if not in what a reader sees."""
 
     @property
     def holds(self) -> bool:
@@ -112,10 +112,11 @@ def _verify(
             log = ChangeLog(warehouse.changes, source)
             stack.enter_context(log.pinned(held_back(reached.number)))
         sources = narrowed_sources(project, warehouse)
-        opened = stack.enter_context(open_logs(project, warehouse, readers, sources))
+        loaded = {source: of_view(sources[source], view) for source in view.sources}
+        opened = stack.enter_context(open_logs(project, warehouse, readers, sources, loaded))
         tally = Tally(scratch / "tally")
         report(tally)
-        logged = [r for source in view.sources for r in sources[source].relations().values()]
+        logged = [r for source in loaded.values() for r in source.relations().values()]
         read = reader(spark, {relation.name: relation for relation in logged}, scratch, tally)
         base: dict[str, Rows] = {}
         taken_back = 0
@@ -131,23 +132,19 @@ def _verify(
                 base[relation.name] = rows + found.only(relation.schema) if found else rows
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
-            actual, number_of_rows = _shown(state, spark)
-            wrong = expected - actual
-            if isinstance(wrong, Frame):
-                wrong = wrong.settled()
-            missing, extra = _some(wrong.positive()), -_some(wrong.negative())
-            if not missing and (
-                below := -state.below_zero(_no_session if spark is None else spark)
-            ):
-                missing = below  # a reader does not see that they lack, but the next change will
+            wrong, number_of_rows = compare(view, state, expected, spark)
     seconds = time.monotonic() - began
     return Verification(
-        name, state.commit.number, vector, number_of_rows, missing, extra, seconds, taken_back
+        name,
+        state.commit.number,
+        vector,
+        number_of_rows,
+        wrong.missing,
+        wrong.extra,
+        seconds,
+        taken_back,
+        wrong.place,
     )
-
-
-def _no_session() -> SparkSession:
-    raise TooManyRowsError("The view is too large for memory.")
 
 
 def corrections(
@@ -195,23 +192,6 @@ def corrections(
     return found, len(back)
 
 
-def _shown(state: ViewState, spark: SparkSession | None) -> tuple[Rows, int]:
-    """What a reader sees, and how many rows that is."""
-    if spark is None:
-        rows = state.rows()
-        return rows, sum(count for _, count in rows.items())
-    frame = state.dataframe(spark)
-    return Frame.of_dataframe(frame, state.schema, signed=False), frame.count()
-
-
-def _some(rows: Rows) -> Rows:
-    """Some rows, to be shown."""
-    if not isinstance(rows, Frame):
-        return Rows(rows.schema, dict(rows.sorted_items()[:_MOST_SHOWN]))
-    few = Frame.of_dataframe(rows.dataframe.limit(_MOST_SHOWN), rows.schema, signed=True)
-    return few.collected()
-
-
 def _view(
     project: Project, name: str, stored: StoredDefinition, described: Mapping[str, Relation]
 ) -> View:
@@ -231,12 +211,16 @@ def open_logs(
     warehouse: Warehouse,
     readers: int,
     sources: Mapping[str, Source] | None = None,
+    loaded: Mapping[str, Source] | None = None,
 ) -> Iterator[Open]:
-    """Change logs that hold all that a load, opened through this, reads."""
+    """Change logs that hold all that a load, opened through this, reads.
 
+    Logs are read with the columns of `sources`, loads with those of `loaded`, if it is given.
+    """
     sources = sources or narrowed_sources(project, warehouse)
+    loaded = loaded or sources
     if current_runner(warehouse.internal) is not None:
-        yield lambda source, names: _beside_runner(sources[source], warehouse, names, readers)
+        yield lambda source, names: _beside_runner(loaded[source], warehouse, names, readers)
         return
     lease = Lease(warehouse.internal)
     lease.acquire()
@@ -249,7 +233,7 @@ def open_logs(
             feed = feeds[source] = Feed(sources[source], log, lease)
             feed.start()
             stack.callback(feed.close)
-            load = feed.channel.source.open_load(names, readers)
+            load = loaded[source].open_load(names, readers)
             try:
                 feed.channel.catch_up()
                 feed.wait_durable(feed.channel.end)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised
 from headwater.errors import SqlError
-from headwater.warehouse.definition import StoredDefinition, StoredRelation
+from headwater.warehouse.definition import StoredDefinition, StoredRelation, other_layout
 
 
 def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str | None:
@@ -16,6 +16,7 @@ def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str 
     difference = (
         _selects_differ(view, before.select, now.select)
         or _relations_differ(view, _by_name(before), _by_name(now))
+        or (other_layout(view) if before.layout != now.layout else None)
         or _columns_differ(f"view {view}", before.schema, now.schema, "it")
     )
     return f"{difference} Run headwater reload {view}." if difference else None

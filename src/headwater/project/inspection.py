@@ -24,7 +24,7 @@ from headwater.project.project import (
     Project,
     known_owner,
 )
-from headwater.project.remarks import cautions_of
+from headwater.project.remarks import cautions_of, constants_of, told_of_constants
 from headwater.project.settings import (
     FILE,
     Problems,
@@ -32,6 +32,7 @@ from headwater.project.settings import (
     read_document,
     read_settings,
 )
+from headwater.project.stored_parts import StoredPart, describe_parts, stored_parts
 from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
 
@@ -61,6 +62,10 @@ class ViewFound:
     reason: str
     cautions: tuple[str, ...] = ()
     """Where it means something else than at its source."""
+    parts: tuple[StoredPart, ...] = ()
+    """What is stored of it, if that is not what it shows."""
+    stored: str = ""
+    """The same in a sentence."""
 
 
 @dataclass
@@ -93,7 +98,7 @@ def inspect(folder: Path) -> Inspection:
     sources = project.open_sources(known_owner(project.warehouse))
     found.sources = [_source(source, found.problems) for source in sources.values()]
     _look_at_logs(project, sources, found)
-    views = [view for name in project.view_files for view in _view(project, name, found)]
+    views = [view for name in project.view_files for view in _view(project, name, sources, found)]
     for source in found.sources:
         if source.relations and (wanted := probes(views, source.name)):
             with _noting(found.problems):
@@ -242,7 +247,16 @@ def _source(source: Source, problems: list[HeadwaterError]) -> SourceFound:
     return found
 
 
-def _view(project: Project, name: str, found: Inspection) -> list[View]:
+def _constants(view: View, sources: Mapping[str, Source]) -> Iterator[str]:
+    """What the sources of a view say of the constants that it compares with their columns."""
+    for name in view.sources:
+        if constants := constants_of(view, name):
+            yield from told_of_constants(view, name, sources[name].printed(constants))
+
+
+def _view(
+    project: Project, name: str, sources: Mapping[str, Source], found: Inspection
+) -> list[View]:
     """The view, or none if it is not sound or a source of it could not be read."""
     file, needed = project.view_files[name], project.needs[name]
     unread = [s.name for s in found.sources if s.name in needed and not s.relations]
@@ -255,9 +269,13 @@ def _view(project: Project, name: str, found: Inspection) -> list[View]:
         relations = [relation for source in found.sources for relation in source.relations]
         definition = project.definition(name, relations)
         choice = project.choose(definition)
-        told = cautions_of(definition.view)
-        found.views.append(ViewFound(file, needed, choice.algorithm, choice.reason, told))
-        views.append(definition.view)
+        told = (*cautions_of(definition.view), *_constants(definition.view, sources))
+        view = definition.view
+        parts, stored = stored_parts(view), describe_parts(view)
+        found.views.append(
+            ViewFound(file, needed, choice.algorithm, choice.reason, told, parts, stored)
+        )
+        views.append(view)
         if difference := _since_loaded(project, name, definition):
             found.problems.append(InputError(difference))
     return views

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import find_relation
+from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import QuotedName, RefusalError, means
-from headwater.algebra.sql.view import TableName, tables_of
+from headwater.algebra.sql.view import tables_of
 from headwater.errors import HeadwaterError
 from headwater.sources.settings import SourceSettings
 

@@ -15,12 +15,13 @@ from typing import Self
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
+from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
-from headwater.algebra.sql.view import TableName
 from headwater.check.levels import Level
 from headwater.errors import EngineError, InputError
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.meant import known_relations, meant
+from headwater.project.over_views import with_others
 from headwater.project.settings import (
     FILE,
     Problems,
@@ -59,6 +60,7 @@ class Project:
         problems = Problems()
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
         files, twice = _view_files(folder / VIEWS, problems)
+        files = with_others(files, problems)
         known = None if problems else _meant(folder, settings, files.values())
         needs = {}
         for name, file in files.items():
@@ -164,7 +166,9 @@ def open_source(folder: str | Path, name: str) -> Source:
     found = source_settings(path, document, name)
     warehouse = (Path(folder) / warehouse_path(path, document)).absolute()
     if found.is_open:
-        files, _ = _view_files(Path(folder) / VIEWS, Problems())
+        problems = Problems()
+        files, _ = _view_files(Path(folder) / VIEWS, problems)
+        files = with_others(files, problems)
         found = meant({name: found}, _named(files.values()), warehouse)[name]
     return found.open(name, Path(folder), _owner(warehouse))
 

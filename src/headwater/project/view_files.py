@@ -3,7 +3,7 @@
     CREATE MATERIALIZED VIEW name
     [WITH (CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
     [USING algorithm [(parameter = value, ...)]]
-    [KEEP KEYS] [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute']
+    [KEEP KEYS] [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute'] [WITH CHANGES]
     AS SELECT ...
 
 The header is read here, the SELECT by `algebra.sql`. Every mistake carries the file, the line and
@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import line_and_column
-from headwater.algebra.sql.view import TableName, parse_view, tables_of
+from headwater.algebra.sql.view import parse_view, tables_of, unfolded
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SqlError
@@ -58,6 +59,10 @@ class ViewFile:
     refresh_every: float | None = None
     """Seconds, as in REFRESH EVERY."""
     publish_every: float | None = None
+    changes: bool = False
+    """Whether it has a table of its changes: WITH CHANGES."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """The SELECTs of the views that it reads, by their names; each reads tables only."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where in the file the name and each clause stand."""
 
@@ -66,8 +71,24 @@ class ViewFile:
         return self.text[self.offset :].strip().rstrip(";").rstrip()
 
     def tables(self) -> tuple[TableName, ...]:
-        """The tables that the SELECT names; its syntax is checked, its names are not."""
-        return self._placed(lambda: tables_of(self._padded))
+        """The tables that the SELECT reads; its syntax is checked, its names are not.
+
+        A view that it reads stands for the tables of that view, in the place where it is named.
+        """
+        found: list[TableName] = []
+        for table in self._placed(lambda: tables_of(self._padded)):
+            other = self._other(table)
+            if other is None:
+                found.append(table)
+            else:
+                line, column = table.line, table.column
+                found += [replace(t, line=line, column=column) for t in tables_of(other)]
+        return tuple(found)
+
+    def _other(self, table: TableName) -> str | None:
+        """The SELECT of the view that a name means."""
+        known = {name.lower(): select for name, select in self.others.items()}
+        return None if table.source else known.get(table.name.lower())
 
     def error(self, place: str, message: str, hint: str = "") -> InputError:
         """A mistake at the clause of that name."""
@@ -75,14 +96,19 @@ class ViewFile:
 
     def define(self, relations: Iterable[Relation]) -> DefinedView:
         """The view over these relations."""
-        from headwater.warehouse.columns import check_columns  # would slow down all commands
+        # would slow down all commands
+        from headwater.warehouse.columns import CHANGE, VERSION, check_columns
 
-        view = self._placed(lambda: parse_view(self._padded, tuple(relations), self.name))
+        view = self._placed(lambda: self._view(relations))
         try:
             check_columns(self.name, view.schema)
+            check_columns(self.name, view.shown_schema, (CHANGE, VERSION) if self.changes else ())
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
-        return DefinedView(self, replace(view, sql=self.select))
+        return DefinedView(self, replace(view, sql=unfolded(self.select, self.others)))
+
+    def _view(self, relations: Iterable[Relation]) -> View:
+        return parse_view(self._padded, tuple(relations), self.name, self.others)
 
     @property
     def _padded(self) -> str:
@@ -226,6 +252,7 @@ class _Header:
         readers: dict[str, Callable[[], dict[str, object]]] = {
             "WITH": self._level,
             "USING": self._using,
+            "WITH CHANGES": self._changes,
             "KEEP": self._keep,
             "REFRESH": lambda: {"refresh_every": self._every()},
             "PUBLISH": lambda: {"publish_every": self._every()},
@@ -238,23 +265,29 @@ class _Header:
                 f"{did_you_mean(token.word, _CLAUSES)}After the name may come "
                 f"{', '.join(_CLAUSES[:-1])}, then comes AS SELECT.",
             )
-        if token.word in self._places:
-            raise self._error(f"{token.word} occurs twice.", "Write it once.")
-        self._places[token.word] = token.start
         self._next()
-        return readers[token.word]()
+        word = "WITH CHANGES" if token.word == "WITH" and self._is("CHANGES") else token.word
+        if word in self._places:
+            raise self._error_at(token, f"{word} occurs twice.", "Write it once.")
+        self._places[word] = token.start
+        return readers[word]()
 
     def _level(self) -> dict[str, object]:
         level = LEVELS.get(self._token.word)
         if level is None:
             raise self._error(
                 f"'{self._token.text}' is not a level of consistency.",
-                f"{did_you_mean(self._token.word, LEVELS)}The levels are: {', '.join(LEVELS)}.",
+                f"{did_you_mean(self._token.word, (*LEVELS, 'CHANGES'))}The levels are: "
+                f"{', '.join(LEVELS)}.",
             )
         self._next()
         if self._is("CONSISTENCY"):
             self._next()
         return {"level": level}
+
+    def _changes(self) -> dict[str, object]:
+        self._next()
+        return {"changes": True}
 
     def _using(self) -> dict[str, object]:
         if self._token.kind not in ("word", "quoted") or self._token.word in _CLAUSES:
@@ -322,7 +355,10 @@ class _Header:
         return self._token
 
     def _error(self, message: str, hint: str = "") -> InputError:
-        return error_at(self._path, self._text, self._token.start, message, hint)
+        return self._error_at(self._token, message, hint)
+
+    def _error_at(self, token: _Token, message: str, hint: str = "") -> InputError:
+        return error_at(self._path, self._text, token.start, message, hint)
 
 
 def _unquoted(token: _Token) -> str:

@@ -17,11 +17,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, from_json, text_of, to_json
+from headwater.algebra.values import Row, Type, from_json, text_of, to_json
 from headwater.errors import HeadwaterError
 from headwater.reading import format_problem
 from headwater.sharing.booster import Booster
@@ -103,10 +104,15 @@ class _NotCanonicalError(Exception):
 
 
 def value_count(manifest: Manifest, content: bytes) -> int:
-    """How many values the rows of an object have: a line that has more or less is not read."""
+    """How many values the rows of an object have at most: a line of another form is not read.
+
+    What is in arrays and structs is counted by the commas between, of which texts may have more.
+    """
     columns = manifest.get("columns")
     width = len(columns) if isinstance(columns, list) else 0
-    return (content.count(b"\n") - 1) * max(width, 1)
+    found = (content.count(b"\n") - 1) * max(width, 1)
+    nested = isinstance(columns, list) and any("<" in str(column) for column in columns)
+    return found + content.count(b",") if nested else found
 
 
 def read_manifest(head: bytes, what: str = "A shared object") -> Manifest:
@@ -141,15 +147,33 @@ def _depth(line: bytes) -> int:
 
 
 @lru_cache(maxsize=256)
-def _line_form(width: int) -> re.Pattern[bytes]:
-    """One or two counts and a list of so many values: nothing is nested deeper."""
-    values = _VALUE + rb"(?:,%b){%d}" % (_VALUE, width - 1) if width else b""
-    return re.compile(rb"\[\d{1,19}(?:,\d{1,19})?,\[" + values + rb"\]\]")
+def _line_form(types: tuple[Type, ...]) -> re.Pattern[bytes]:
+    """One or two counts and a list of values: nothing is nested deeper than the types are."""
+    return re.compile(rb"\[\d{1,19}(?:,\d{1,19})?,\[" + _values_form(types) + rb"\]\]")
 
 
-def _line(line: bytes, width: int) -> list[Any]:
-    if not _line_form(width).fullmatch(line):
-        raise ValueError(f"a line is no row of {width} values with its counts")
+def _values_form(types: Iterable[Type]) -> bytes:
+    """Values of these types with commas between, those without parts that follow each other
+    together, since a table may have many columns."""
+    found: list[bytes] = []
+    for is_nested, kinds in groupby(types, lambda kind: kind.is_nested):
+        if is_nested:
+            found += map(_nested_form, kinds)
+        else:
+            found.append(_VALUE + rb"(?:,%b){%d}" % (_VALUE, sum(1 for _ in kinds) - 1))
+    return b",".join(found)
+
+
+def _nested_form(kind: Type) -> bytes:
+    inside = _values_form(part for _, part in kind.parts)
+    if kind.name == "array":
+        inside = rb"(?:%b(?:,(?!\])|(?=\])))*+" % inside
+    return rb"(?:null|\[" + inside + rb"\])"
+
+
+def _line(line: bytes, types: tuple[Type, ...]) -> list[Any]:
+    if not _line_form(types).fullmatch(line):
+        raise ValueError(f"a line is no row of {len(types)} values with its counts")
     found: list[Any] = json.loads(line)
     return found
 
@@ -266,7 +290,7 @@ def _rows(schema: Schema, body: bytes, places: int) -> Iterator[Rows]:
     found: list[dict[Row, int]] = [{} for _ in range(places)]
     before = ""
     for line in _lines(body):
-        *counts, given = _line(line, len(schema.types))
+        *counts, given = _line(line, schema.types)
         row = _row(schema, given)
         values = _values(row)
         written = _counted_values(values, counts).encode("ascii")

@@ -45,13 +45,18 @@ class SharedView:
     ) -> SharedView:
         """Read a SELECT; InputError says what is wrong with it, or why it cannot be shared."""
         given = tuple(relations.values() if isinstance(relations, Mapping) else relations)
-        view = parse_view(sql, given, name, allow_self_joins=True)
+        view = parse_view(sql, given, name)
         found = cls(name, sql.strip(), tuple(sorted(view.relations, key=lambda r: r.name)))
         found._check(view)
         found.__dict__["view"] = view  # read already
         return found
 
     def _check(self, view: View) -> None:
+        if view.top is not None:
+            raise UnsupportedViewError(
+                f"View {self.name} is more than a join of relations.",
+                "Updategrams and boosters are for views of joins: share one that has its rows.",
+            )
         if len(view.joins) > 1:
             raise UnsupportedViewError(
                 f"View {self.name} is a UNION ALL.",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.evaluate import evaluate_shown, evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
@@ -50,6 +50,7 @@ class _Shown:
 
     number: int = 0
     contents: Rows | None = None
+    """What is stored."""
     start: VersionVector = field(default_factory=dict)
     vector: VersionVector = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
@@ -72,8 +73,8 @@ class Judge:
     def __init__(
         self, disk: Disk, databases: Mapping[str, Database], views: Iterable[ViewAtLevel]
     ) -> None:
-        storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
-        self.warehouse = Warehouse(Location(ROOT, storage))
+        self._storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
+        self.power_lost()
         self.commits = 0
         self._databases = databases
         self._views = {view.name: view for view in views}
@@ -82,6 +83,10 @@ class Judge:
         """For each source and number, from 1 on, what it means."""
         self._logs: dict[tuple[str, int], int] = {}
         """Which log of a source begins with a number; with 0 the first that was read."""
+
+    def power_lost(self) -> None:
+        """What was read is not relied on any more: names may be gone that were not synced."""
+        self.warehouse = Warehouse(Location(ROOT, self._storage))
 
     # What is looked at while it runs
 
@@ -100,7 +105,7 @@ class Judge:
             )
             if commit.kind == "load":
                 self._certify(name)
-                contents, states = table.rows(commit.number), shown.states
+                contents, states = table.at(commit.number).signed_rows(), shown.states
                 shown = _Shown(contents=contents, start=commit.vector, states=states)
                 self._shown[name] = shown
             elif shown.contents is not None:
@@ -150,9 +155,9 @@ class Judge:
         )
         if shown.vector:
             taken = self._order_of(name, shown.vector, commit.vector)
-            shown.claims.append(Claim(expected, taken))
+            shown.claims.append(Claim(self._views[name].view.shown(expected), taken))
         shown.number, shown.vector = commit.number, commit.vector
-        shown.states[commit.number] = expected
+        shown.states[commit.number] = self._views[name].view.shown(expected)
 
     def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
@@ -184,6 +189,7 @@ class Judge:
         )
 
     def _view_at(self, name: str, numbers: Mapping[str, int]) -> Rows:
+        """What is to be stored there."""
         return evaluate_view(self._views[name].view, self._state(numbers))
 
     def _state(self, numbers: Mapping[str, int]) -> dict[str, Rows]:
@@ -239,7 +245,7 @@ class Judge:
             whole |= database.state(set(database.line))
         for name, view in self._views.items():
             found = self.warehouse.view(name).rows()
-            expected = evaluate_view(view.view, whole)
+            expected = evaluate_shown(view.view, whole)
             demand(found == expected, f"{name} ends with {found}, and should with {expected}")
             self.look_at_note(name)
             self.look_at_plain(name)

@@ -44,7 +44,7 @@ from headwater.sources.subscription import Delivery
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import LeaseClaim
-from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.loads import Shown, ViewLoad
 from headwater.warehouse.notes import VectorNote, read_notes, write_notes
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
@@ -364,15 +364,17 @@ class Process:
         for source, place in places.items():
             self.readings[source].order.remove(place)
         narrow = {r.name: state[r.name].only(r.schema) for r in plan.view.relations}
+        stored = evaluate_view(plan.view, narrow)
         self.warehouse.put(
             ViewLoad(
                 plan.definition,
                 task.vector,
-                evaluate_view(plan.view, narrow),
+                stored,
                 plan.algorithm,
                 plan.level,
                 self.claim.runner,
                 guard=self.claim.guard,
+                shown=Shown.of(plan.view, stored),
             )
         )
 

@@ -32,6 +32,12 @@ _SELECTS = (
     "SELECT x.b, y.a, z.k FROM s1.r AS x, s2.r AS y, s2.t AS z WHERE x.k = y.k AND y.a = z.a",
     "SELECT x.a, y.k FROM s2.r AS x, s2.t AS y WHERE x.k = y.k AND x.a >= y.b",
 )
+_TOPS = (
+    "SELECT x.a, count(*) AS n, sum(y.b) AS total, min(y.a) AS least "
+    "FROM s1.r AS x, s2.r AS y WHERE x.k = y.k GROUP BY x.a",
+    "SELECT x.a, y.b FROM s1.r AS x LEFT JOIN s2.r AS y ON x.k = y.k",
+)
+"""Views that show something else than is stored of them."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,11 @@ def relations() -> tuple[Relation, ...]:
     )
 
 
-def views(random: Random, count: int) -> list[ViewAtLevel]:
+def views(random: Random, count: int, tops: bool = False) -> list[ViewAtLevel]:
+    """So many views; with `tops` two more."""
     found = []
-    for at, select in enumerate(random.sample(_SELECTS, count)):
+    selects = [*random.sample(_SELECTS, count), *(_TOPS if tops else ())]
+    for at, select in enumerate(selects):
         name = f"v{at}"
         view = parse_view(select, relations(), name)
         level = random.choice([Level.STRONG, Level.COMPLETE])

@@ -85,6 +85,11 @@ class Settings:
     given: tuple[Mishap, ...] | None = None
     """What is to happen, instead of what is drawn."""
 
+    @property
+    def tops(self) -> bool:
+        """Whether there are views with a top: in three of ten deployments."""
+        return self.seed % 10 in (5, 6, 9)
+
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)
@@ -130,7 +135,7 @@ class World:
         self.random = Random(settings.seed)
         self.disk = Disk()
         self.databases = databases(self.random, settings.transactions)
-        self.views = views(self.random, settings.views)
+        self.views = views(self.random, settings.views, settings.tops)
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()
@@ -286,6 +291,7 @@ class World:
             case Incident.POWER:
                 self._count(process, cell)
                 self.disk.crash(self.random)
+                self.judge.power_lost()
                 self._crash(set(self.alive))
             case Incident.PAUSED:
                 self._stand(process)
@@ -331,8 +337,10 @@ class Turn:
         self.process = process
         self.error: BaseException | None = None
         self.stands = False
-        self._may = threading.Semaphore(0)
-        self._has = threading.Semaphore(0)
+        self._may = threading.Lock()
+        self._has = threading.Lock()
+        for lock in (self._may, self._has):
+            lock.acquire()
         self._ended = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

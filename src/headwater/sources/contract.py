@@ -274,6 +274,15 @@ class Capture(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A text that a view compares with a column of a relation, which has its name in its source."""
+
+    relation: str
+    column: str
+    text: str
+
+
 class Answers(Protocol):
     """The half of a source that describes its relations, answers questions, and loads."""
 
@@ -288,6 +297,13 @@ class Answers(Protocol):
 
     def discover(self) -> Sequence[DiscoveredTable]:
         """Everything that there is, whether it is of interest or not."""
+        ...
+
+    def printed(self, constants: Collection[Constant]) -> Mapping[Constant, str | None]:
+        """The text that each of some constants has here, as a value of its column.
+
+        None for what is no value of the column; one of which that is not known is left out.
+        """
         ...
 
     def problems(self) -> Sequence[SourceError]:
@@ -388,6 +404,9 @@ class Source:
 
     def discover(self) -> Sequence[DiscoveredTable]:
         return self._answers.discover()
+
+    def printed(self, constants: Collection[Constant]) -> Mapping[Constant, str | None]:
+        return self._answers.printed(constants)
 
     def problems(self) -> Sequence[SourceError]:
         return self._answers.problems()

@@ -65,18 +65,29 @@ MOST_KEYS = 100_000
 Pushes = Callable[[str, Type], bool]
 """Whether a kind of source may decide a comparison (=, <, <=, >, >=) of two values of a type."""
 Run = Callable[[Fetch], Rows]
+Apart = Callable[[str, str], bool]
+"""Whether a source cannot compare a column, named after its relation, with other columns."""
 
 
-def answer_query(query: Query, run: Run, pushes: Pushes, lift: Lift = as_it_is) -> Rows:
+def none_apart(relation: str, column: str) -> bool:
+    return False
+
+
+def answer_query(
+    query: Query, run: Run, pushes: Pushes, lift: Lift = as_it_is, apart: Apart = none_apart
+) -> Rows:
     """Evaluate a query; `run` executes statements, all in one snapshot."""
-    return Rows.sum(query[0].join.schema, [answer_term(term, run, pushes, lift) for term in query])
+    answers = [answer_term(term, run, pushes, lift, apart) for term in query]
+    return Rows.sum(query[0].join.schema, answers)
 
 
-def answer_term(term: Term, run: Run, pushes: Pushes, lift: Lift = as_it_is) -> Rows:
+def answer_term(
+    term: Term, run: Run, pushes: Pushes, lift: Lift = as_it_is, apart: Apart = none_apart
+) -> Rows:
     if any(not factor.rows for factor in term.bound):
         return Rows.empty(term.join.schema)
-    for places in _components(term, pushes):
-        fetch = plan_fetch(term, places, pushes)
+    for places in _components(term, pushes, apart):
+        fetch = plan_fetch(term, places, pushes, apart)
         parts = [_by_own_keys(run(part), part, fetch) for part in cut(fetch)]
         rows = parts[0] if len(parts) == 1 else Rows.sum(fetch.schema, parts)
         if not rows:
@@ -114,7 +125,9 @@ def _by_own_keys(rows: Rows, part: Fetch, whole: Fetch) -> Rows:
     return rows
 
 
-def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:
+def plan_fetch(
+    term: Term, places: tuple[int, ...], pushes: Pushes, apart: Apart = none_apart
+) -> Fetch:
     """The statement that reads these base occurrences of a term."""
     join = term.join
     needed = frozenset[str]().union(
@@ -137,7 +150,10 @@ def plan_fetch(term: Term, places: tuple[int, ...], pushes: Pushes) -> Fetch:
         tuple(
             (_ref(term, a), operator, _ref(term, b))
             for a, operator, b in comparisons
-            if isinstance(a, ColumnRef) and isinstance(b, ColumnRef) and {a.name, b.name} <= inside
+            if isinstance(a, ColumnRef)
+            and isinstance(b, ColumnRef)
+            and {a.name, b.name} <= inside
+            and not _is_apart(term, (a, b), apart)
         ),
         tuple(
             (_ref(term, a), operator, b.value)
@@ -191,11 +207,13 @@ def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Itera
         )
 
 
-def _components(term: Term, pushes: Pushes) -> list[tuple[int, ...]]:
+def _components(term: Term, pushes: Pushes, apart: Apart) -> list[tuple[int, ...]]:
     """The base occurrences, grouped by the comparisons that the source can join them with."""
     groups: list[set[int]] = [{at} for at in term.base]
     for a, _, b in _comparisons(term.join.condition, pushes):
         if not (isinstance(a, ColumnRef) and isinstance(b, ColumnRef)):
+            continue
+        if _is_apart(term, (a, b), apart):
             continue
         touched = [g for g in groups if g & {term.join.owner[a.name], term.join.owner[b.name]}]
         ends = {term.join.owner[a.name], term.join.owner[b.name]}
@@ -203,6 +221,15 @@ def _components(term: Term, pushes: Pushes) -> list[tuple[int, ...]]:
             merged = touched[0] | touched[1]
             groups = [g for g in groups if g not in touched] + [merged]
     return [tuple(sorted(group)) for group in groups]
+
+
+def _is_apart(term: Term, columns: Iterable[ColumnRef], apart: Apart) -> bool:
+    for column in columns:
+        occurrence = term.occurrence(term.join.owner[column.name])
+        name = column.name.removeprefix(f"{occurrence.alias}.")
+        if apart(occurrence.relation.short_name, name):
+            return True
+    return False
 
 
 def _ref(term: Term, column: ColumnRef | Column) -> Ref:

@@ -13,9 +13,9 @@ While a question is being answered its subscriber receives nothing. Of what conc
 subscriber, the answer's snapshot must hold a prefix and nothing behind it, and the prefix must
 hold everything that it has received; where a database makes transactions visible in another
 order than it logs them, that fails for a moment, and the question is asked again. So it is
-where a source reports several transactions as one, and the snapshot lies between them. What
-does not concern it changes nothing that a question reads, so it does not matter whether a
-snapshot holds it.
+where a source reports several transactions as one, and the snapshot lies between them, be they
+ahead of the subscriber or behind it. What does not concern it changes nothing that a question
+reads, so it does not matter whether a snapshot holds it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -344,6 +344,7 @@ class Place:
         """How often a question was asked again because its snapshot did not fit."""
         self._order = order
         self._from = cursor  # nothing before it is to be handed on
+        self._unsure = cursor  # what is merged before it is whole in every snapshot from now on
         self._paused = paused
         self._asks: deque[Ask] = deque()
         self._known = 0
@@ -388,6 +389,7 @@ class Place:
     def remember(self, first: int) -> None:
         """Accept only answers that hold what is before the place, from a number on, until there
         is one: an earlier process may have received it."""
+        self._unsure = min(self._unsure, first)
         stamps = self._order.stamps(first)
         for number in self._order.concerning(self, first):
             if number < self._from:
@@ -446,6 +448,8 @@ class Place:
 
     def answered(self) -> None:
         """The answer was handed on."""
+        assert self._reply is not None
+        self._unsure = self._first_not_whole(self._reply.snapshot)
         self._asks.popleft()
         self._recent.clear()
         self._reply = self._upto = None
@@ -463,17 +467,17 @@ class Place:
         Everything in the snapshot must have been read. What was read up to `whole_after` lacks
         columns that concern the place: it must be in the snapshot, whatever it seems to change.
         """
-        meaning = self._meaning_from(known)
-        if self._is_between(snapshot, meaning):
+        anew = self._begun_anew(known)
+        if self._is_between(snapshot, anew):
             return None
-        if not self._holds_upto(snapshot, meaning, whole_after):
+        if not self._holds_upto(snapshot, max(anew + 1, self._from), whole_after):
             return None
         numbers = self._order.concerning(self, self._from)
         if not numbers:
             return self._order.end
         stamps = self._order.stamps(numbers[0])
         concerning = [(number, stamps[number - numbers[0]]) for number in numbers]
-        inside = [True for number in numbers if number < meaning]
+        inside = [True for number in numbers if number <= anew]
         for number, item in concerning[len(inside) :]:
             held = {snapshot.includes(stamp) for stamp in item or ()} or {number <= known}
             if len(held) == 2:
@@ -485,13 +489,13 @@ class Place:
         found = numbers[count] - 1 if count < len(numbers) else self._order.end
         return found if found >= whole_after else None
 
-    def _meaning_from(self, known: int) -> int:
-        """From which number on stamps mean something to a snapshot: where the source began anew.
+    def _begun_anew(self, known: int) -> int:
+        """The last number at which the source began anew: only stamps behind it mean something.
 
         `known` is the end of the order before the snapshot was taken.
         """
-        anew = [number for number in self._order.begun_anew(self._from) if number <= known]
-        return anew[-1] + 1 if anew else self._from
+        numbers = self._order.begun_anew(min(self._from, self._unsure))
+        return max((number for number in numbers if number <= known), default=0)
 
     def _holds_upto(self, snapshot: Snapshot, first: int, last: int) -> bool:
         """Whether a snapshot holds everything from a number to another, as far as it is known."""
@@ -501,16 +505,29 @@ class Place:
         stamps = self._order.stamps(first)[: last - first + 1]
         return all(snapshot.includes(stamp) for item in stamps for stamp in item or ())
 
-    def _is_between(self, snapshot: Snapshot, first: int) -> bool:
-        """Whether a snapshot lies between transactions, from a number on, reported as one.
+    def _is_between(self, snapshot: Snapshot, anew: int) -> bool:
+        """Whether a snapshot lies between transactions that are reported as one.
 
         It may then show rows that come and go inside them, of which the whole says nothing: also
-        where that does not concern the place.
+        where that does not concern the place, and where the place is past them already.
         """
-        numbers = self._order.merged(first)
+        return any(len(held) == 2 for _, held in self._merged(snapshot, anew))
+
+    def _first_not_whole(self, snapshot: Snapshot) -> int:
+        """From where on transactions that are reported as one are not all in a snapshot.
+
+        All of them before that are in every later snapshot, too.
+        """
+        merged = self._merged(snapshot, self._begun_anew(self._known))
+        return next((number for number, held in merged if False in held), self._order.end + 1)
+
+    def _merged(self, snapshot: Snapshot, anew: int) -> Iterator[tuple[int, set[bool]]]:
+        """What is reported as one since the source began anew, as far as an earlier answer did not
+        hold it; and whether a snapshot holds some of it, lacks some, or both."""
+        numbers = self._order.merged(max(anew + 1, self._unsure))
         stamps = self._order.stamps(numbers[0]) if numbers else ()
-        merged = (stamps[number - numbers[0]] or () for number in numbers)
-        return any(len({snapshot.includes(stamp) for stamp in item}) == 2 for item in merged)
+        for number in numbers:
+            yield number, {snapshot.includes(at) for at in stamps[number - numbers[0]] or ()}
 
     def _holds_received(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot holds what was received since the last answer."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -89,6 +89,14 @@ class SourceSettings(BaseModel, ABC):
         dict[str, list[str]],
         Field(description="Keys of tables whose key the database does not know."),
     ] = {}
+
+    setup: Annotated[
+        Literal["by command", "by run"],
+        Field(
+            description="Who has the source log what a new view needs: `headwater setup`, or `run` "
+            "itself, which then needs the rights of setup."
+        ),
+    ] = "by command"
 
     @abstractmethod
     def open(self, name: str, project: Path, owner: str = "") -> Source:

@@ -171,9 +171,10 @@ class ChangeLog:
         return [segment for segment in self._segments() if segment.first < segment.limit]
 
     def _named(self) -> Iterator[tuple[int, int, str]]:
-        for file in self._folder.files(".log"):
-            if found := segment_name(file.name):
-                yield *found, file.name
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in self._folder.names():
+                if found := segment_name(name):
+                    yield *found, name
 
     def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[StoredRecord]:
         try:
@@ -253,14 +254,13 @@ class ChangeLog:
         Wherever this is cut short, the log is as whole as it was before.
         """
         self._folder.make_folder()
-        old = self._segments()
-        self.end = max([after, *(segment.first - 1 for segment in old), *map(_highest, old)])
+        old, counting = self._segments(), self._counting()
+        self.end = max([after, *(s.first - 1 for s in counting), *map(_highest, counting)])
         self.position = None
         self._check = check
         self._epoch = epoch
         self.end += any(self._is_in_the_way(segment) for segment in old)
-        self._roll()
-        self.append([Break(self.end + 1, None, reason, {})])
+        self._roll_with(Break(self.end + 1, None, reason, {}))
         for segment in old:
             if (segment.epoch, segment.first) != (epoch, self._begun):
                 self._let_go(segment)
@@ -345,6 +345,19 @@ class ChangeLog:
             self._write(SEGMENT_START)
             if self.position is not None:
                 self._write(batch_of([PositionRecord(self.position)], self._size))
+
+    def _roll_with(self, gap: Break) -> None:
+        """Begin a new segment with a gap, which it has as soon as it has its name.
+
+        Without it, what the segment begins with would be missing before it.
+        """
+        path = segment_path(self._folder, self._epoch, gap.number)
+        start = SEGMENT_START + batch_of([gap], len(SEGMENT_START))
+        is_new = path.put_if_absent(start, self._check)
+        self._roll()
+        if not is_new:  # this runner has opened the log before
+            self.append([gap])
+        self.end, self.position = gap.number, gap.position
 
     def _write(self, data: bytes) -> None:
         """After a failure nothing more is written, so nothing comes behind what was cut off."""

@@ -15,7 +15,8 @@ from urllib.parse import unquote
 from headwater.storage.location import Location
 from headwater.warehouse.commits import OWN_FILES, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
-from headwater.warehouse.replacing import loaded_files, settle
+from headwater.warehouse.replacing import loaded_files, loaded_plain, settle
+from headwater.warehouse.stored import stored_version
 
 if TYPE_CHECKING:
     from headwater.warehouse.view_table import ViewTable
@@ -39,6 +40,9 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     kept = [commit for commit in view.commits() if commit.version >= oldest]
     bases = [commit.base.plain for commit in kept if commit.base.plain != OWN_FILES]
     newest = view.plain.snapshot().version
+    stored = _stored(view, [min(bases, default=newest), newest], kept)
+    if stored:
+        _clean(view.stored, min(stored), horizon, untouched)
     _clean(view.plain, min(bases, default=newest), horizon, untouched, _loaded(view, kept))
     _clean(view.log, oldest, horizon, untouched)
     _clean_staging(view.staging, now - max(ABANDONED, minimum_age).total_seconds())
@@ -49,6 +53,15 @@ def _loaded(view: ViewTable, commits: Iterable[ViewCommit]) -> set[str]:
     loads = [commit for commit in commits if commit.base.plain == OWN_FILES]
     entries = [view.log.entry(commit.version) or [] for commit in loads]
     return {file.name for entry in entries for file in loaded_files(entry)}
+
+
+def _stored(view: ViewTable, plain: Iterable[int], commits: Iterable[ViewCommit]) -> list[int]:
+    """The versions of stored parts that these plain versions name, and these loads."""
+    loads = [commit for commit in commits if commit.base.plain == OWN_FILES]
+    tables = [view.plain.snapshot(version) for version in plain]
+    tables += [loaded_plain(view, commit) for commit in loads]
+    found = map(stored_version, tables)
+    return [version for version in found if version is not None]
 
 
 def _clean(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pyarrow
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import parse_type
+from headwater.algebra.values import Type, array_type, parse_type, struct_type
 from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import COUNT, signed_schema
 from headwater.frames.expressions import spark_schema
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 COMMIT = "_commit"
 """The column of the signed log that holds the number of the commit a row came with."""
+
+VERSION = "_version"
+CHANGE = "_change"
+"""The columns of a table of changes: the version that a change led to, and its count."""
 
 HASH = "_headwater_hash"
 FILE = "_headwater_file"
@@ -47,12 +52,12 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_columns(view: str, schema: Schema) -> None:
+def check_columns(view: str, schema: Schema, also: Collection[str] = ()) -> None:
     """Refuse what a Delta table cannot hold, or what Headwater needs for itself."""
     seen: set[str] = set()
     for column in schema.columns:
         problem = ""
-        if column.name.lower() in (COUNT, COMMIT, HASH, FILE):
+        if column.name.lower() in (COUNT, COMMIT, HASH, FILE, *also):
             problem = "has a name that Headwater uses itself"
         elif column.name.lower() in seen:
             problem = "differs from another column only in upper and lower case"
@@ -98,7 +103,19 @@ def schema_from_delta(text: str) -> Schema:
     """The view's schema, read from a table's; the log's own columns are left out."""
     fields: list[dict[str, Any]] = json.loads(text)["fields"]
     return Schema.of(
-        (field["name"], parse_type(_DELTA.get(field["type"], field["type"])))
+        (field["name"], _type_from_delta(field["type"]))
         for field in fields
         if field["name"] not in (COUNT, COMMIT)
     )
+
+
+def _type_from_delta(found: Any) -> Type:
+    """A type as Delta names it; ValueError, KeyError or the like if it is none of ours."""
+    if isinstance(found, str):
+        return parse_type(_DELTA.get(found, found))
+    match found["type"]:
+        case "array":
+            return array_type(_type_from_delta(found["elementType"]))
+        case "struct":
+            return struct_type((f["name"], _type_from_delta(f["type"])) for f in found["fields"])
+    raise ValueError(f"unknown type {found['type']!r}")

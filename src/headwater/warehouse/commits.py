@@ -16,7 +16,7 @@ from headwater.warehouse.vectors import (
     vector_to_json,
 )
 
-Kind: TypeAlias = Literal["load", "change", "open", "vector", "fold", "clean", "compact"]
+Kind: TypeAlias = Literal["load", "change", "open", "vector", "fold", "clean", "compact", "store"]
 LogLine: TypeAlias = dict[str, Any]
 """One line of a Delta log entry."""
 
@@ -60,6 +60,11 @@ class ViewCommit:
     version: int = -1
     timestamp: int = 0
     """Milliseconds since 1970; 0 when it is no longer known."""
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it has transactions above its watermarks."""
+        return any(reached.also for reached in self.vector.values())
 
     def metadata(self) -> dict[str, Any]:
         return {

@@ -53,7 +53,8 @@ def remove_folded(view: ViewTable) -> None:
         folded = [file for file in log.files if file.last is not None and file.last <= base.number]
         if not folded:
             return
-        view.plain.make_durable()  # before what it has taken in goes
+        for table in view.bases:
+            table.make_durable()  # before what it has taken in goes
         actions = [
             maintenance_info(view.name, "clean", base),
             *(file.remove() for file in folded),

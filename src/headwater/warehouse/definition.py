@@ -6,10 +6,12 @@ change at any time. So may the columns of a relation that the view does not use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from headwater.algebra.expressions import show_expression
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised, parse_view
 from headwater.algebra.values import Json, text_of
@@ -23,6 +25,24 @@ def unreadable(view: str) -> EngineError:
     )
 
 
+def other_layout(view: str) -> str:
+    return f"What is stored for view {view} has another form in this release than it was loaded in."
+
+
+def layout_of(view: View) -> str:
+    """What tells how a view with a top is stored: which parts, and what their columns mean.
+
+    Empty for a view without one: what is stored of it follows from its SELECT.
+    """
+    if view.top is None:
+        return ""
+    parts = [
+        [list(map(show_expression, (*join.condition, *join.outputs))), join.schema.to_json()]
+        for join in view.joins
+    ]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class StoredRelation:
     """A relation as its source described it, and the columns of it that the view uses."""
@@ -31,15 +51,23 @@ class StoredRelation:
     used: tuple[str, ...]
 
     def to_json(self) -> Json:
+        texts: dict[str, Json] = {
+            column.name: column.text_of for column in self.relation.schema.columns if column.text_of
+        }
         return {
             "columns": self.relation.schema.to_json(),
             "key": list(self.relation.key),
             "used": list(self.used),
+            **({"texts": texts} if texts else {}),
         }
 
     @classmethod
     def from_json(cls, name: str, found: Any) -> StoredRelation:
         schema = Schema.from_json(found["columns"])
+        texts = {text_of(n): text_of(of) for n, of in found.get("texts", {}).items()}
+        schema = Schema(
+            tuple(replace(column, text_of=texts.get(column.name, "")) for column in schema.columns)
+        )
         key = tuple(map(text_of, found["key"]))
         relation = Relation(name, name.partition(".")[0], schema, key)
         return cls(relation, tuple(map(text_of, found.get("used", schema.names))))
@@ -52,25 +80,32 @@ class StoredDefinition:
     name: str
     select: str
     schema: Schema
+    """The columns that are stored."""
     relations: tuple[StoredRelation, ...] = ()
+    layout: str = ""
+    """Of a view with a top, what its stored columns mean (see `layout_of`)."""
 
     @classmethod
     def of(cls, view: View) -> StoredDefinition:
         used = view.used_columns
         relations = tuple(StoredRelation(r, tuple(used[r.name])) for r in view.relations)
-        return cls(view.name, normalised(view.sql), view.schema, relations)
+        return cls(view.name, normalised(view.sql), view.schema, relations, layout_of(view))
 
     @cached_property
     def view(self) -> View:
         """The view over its relations as they were then; EngineError if it is damaged."""
         relations = [stored.relation for stored in self.relations]
         try:
-            return parse_view(self.select, relations, self.name)
+            view = parse_view(self.select, relations, self.name)
         except (AttributeError, KeyError, SqlError, TypeError, ValueError):
             raise unreadable(self.name) from None
+        if layout_of(view) != self.layout:
+            raise EngineError(other_layout(self.name), f"Run headwater reload {self.name}.")
+        return view
 
     def to_json(self) -> dict[str, Json]:
-        return {
+        layout: dict[str, Json] = {"layout": self.layout} if self.layout else {}
+        return layout | {
             "view": self.name,
             "select": self.select,
             "columns": self.schema.to_json(),
@@ -86,6 +121,7 @@ class StoredDefinition:
                 text_of(found["select"]),
                 Schema.from_json(found["columns"]),
                 tuple(StoredRelation.from_json(*item) for item in found["relations"].items()),
+                text_of(found.get("layout", "")),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("is not what a view was loaded with") from error

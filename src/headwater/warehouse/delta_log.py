@@ -16,6 +16,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 
 from deltalake import DeltaTable
@@ -35,6 +36,8 @@ _logger = logging.getLogger(__name__)
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _VERSION = re.compile(r"[0-9]{20}(?![0-9])")
+_SHORT = 4096
+"""An entry of up to so many bytes is parsed once, however often it is read again."""
 _TRIES = 20
 _PAUSE_S = 0.05
 
@@ -56,9 +59,13 @@ class DeltaLog:
         self._held = self._entries.hold()  # None if it was deleted: all that is done here says so
         self._known: TableVersion | None = None
 
+    @property
+    def is_in_place(self) -> bool:
+        return self._held is not None and self._held.is_in_place()
+
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
-        if self._held is not None and self._held.is_in_place():
+        if self.is_in_place:
             return
         raise FencedError(
             f"The table {self.folder} has been dropped, so work on it stops.",
@@ -66,6 +73,10 @@ class DeltaLog:
         )
 
     # Reading
+
+    def forget(self) -> None:
+        """Rely on nothing that was read before: what is asked for next is read from the start."""
+        self._known = None
 
     def snapshot(self, version: int | None = None) -> TableVersion:
         """The table at a version, or the newest; FileNotFoundError when it is not there."""
@@ -119,13 +130,10 @@ class DeltaLog:
         content = read_own_bytes(path)
         if content is None:
             return None
-        try:
-            found = [parse_json(line) for line in content.split(b"\n") if line.strip()]
-        except ValueError:
-            found = []
-        if not found or not has_form(ACTIONS, found):
+        found = _parsed(content) if len(content) > _SHORT else _parsed_short(content)
+        if not found:
             raise self._damaged(f"{path} cannot be read")
-        return found
+        return list(found)
 
     def entries_back(self, version: int) -> Iterator[tuple[int, list[LogLine]]]:
         """From a version back to the oldest whose entry is still there, with these versions."""
@@ -243,8 +251,7 @@ class DeltaLog:
                 break
             broken += parts
         if broken:
-            self._known = None
-            self.snapshot()
+            DeltaLog(self.folder).snapshot()
         for path in broken:
             path.remove()
         if self._hinted() not in self._checkpoints():
@@ -309,6 +316,18 @@ class DeltaLog:
             for file in folder.files(".tmp"):
                 if file.name.startswith(".") and file.modified() < moment:
                     file.remove()
+
+
+def _parsed(content: bytes) -> Sequence[LogLine]:
+    """The actions that an entry consists of; none if it is damaged."""
+    try:
+        found = [parse_json(line) for line in content.split(b"\n") if line.strip()]
+    except ValueError:
+        return ()
+    return found if has_form(ACTIONS, found) else ()
+
+
+_parsed_short = lru_cache(maxsize=512)(_parsed)
 
 
 def _version_of(name: str) -> int:

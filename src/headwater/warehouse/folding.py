@@ -1,27 +1,36 @@
 """Folding: the tail of a view's signed log becomes part of its plain table.
 
 On Spark only the files that rows go from are written anew; a small view is written anew whole, in
-memory, where a session need not be at hand.
+memory, where a session need not be at hand. Of a view with a top the stored parts take the tail in,
+and the plain table what they show then.
 
 Two commits, in this order: the plain table takes the tail's sum in, then the log lets the folded
-files go. Killed in between, nothing is lost or double, since readers go by commit numbers.
+files go. Killed in between, nothing is lost or double, since readers go by commit numbers. Stored
+parts are put before; they count when the plain table names them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from headwater.algebra.schema import Schema
+from headwater.algebra.tops import Top, evaluate_top
+from headwater.errors import ExpressionError
 from headwater.frames.expressions import spark_schema
 from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
+from headwater.warehouse.failing import before_error
 from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
+from headwater.warehouse.netting import Patch
 from headwater.warehouse.replacing import settle
+from headwater.warehouse.showing import counted, shown_patch, whole
 from headwater.warehouse.states import ViewState
-from headwater.warehouse.table_versions import DataFile
+from headwater.warehouse.stored import names_stored, put_stored
+from headwater.warehouse.table_versions import DataFile, TableVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,17 +50,65 @@ class Unfolded:
     """Why a tail cannot be folded now; it may be later, when more has been committed."""
 
     reason: str
+    is_unsound: bool = True
+    """Whether what was committed may be wrong, and not only a row at a source."""
 
 
 Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
-"""Files of a plain table that go, and those that come instead."""
+"""Files of a table that go, and those that come instead."""
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """What a fold does to the plain table, and to the stored parts if there are any."""
+
+    plain: Rewritten
+    stored: Rewritten | None = None
 
 
 def fold(view: ViewTable, spark: Spark, runner: str) -> ViewCommit | Unfolded | None:
     settle(view)
-    commit = _fold_into_plain(view, view.at(), spark, runner)
+    state = _foldable(view)
+    done: ViewCommit | Unfolded | None
+    try:
+        done = _fold_into_plain(view, state, spark, runner)
+    except ExpressionError as error:
+        done = _fold_before_error(view, state, error, spark, runner)
     remove_folded(view)
-    return commit
+    return done
+
+
+def _fold_before_error(
+    view: ViewTable, failing: ViewState, error: ExpressionError, spark: Spark, runner: str
+) -> Unfolded:
+    """Fold up to the last state before the top began to fail."""
+
+    def look(state: ViewState) -> object:
+        if callable(spark):
+            return state.rows() if state.is_small else state.dataframe(spark())
+        return state.dataframe(spark)
+
+    state = before_error(view, failing, look)
+    if not state.commit.is_early:
+        _fold_into_plain(view, state, spark, runner)
+    return Unfolded(
+        f"The plain table of {view.name} stays at version {state.number}: at version "
+        f"{failing.number} {error}",
+        is_unsound=False,
+    )
+
+
+def _foldable(view: ViewTable) -> ViewState:
+    """The newest state that can be folded.
+
+    A top is shown only where no transaction was taken in before an earlier one: what is stored in
+    between is not what is stored at any vector.
+    """
+    state = view.at()
+    if state.top is None or not state.commit.is_early:
+        return state
+    whole = (commit for commit in view.commits() if not commit.is_early)
+    return replace(state, commit=next(whole, state.commit))
 
 
 def _fold_into_plain(
@@ -62,18 +119,19 @@ def _fold_into_plain(
     if state.number <= state.base.number or not _worth_folding(view, state):
         return None
     if not callable(spark):
-        rewritten = _on_spark(view, state, spark)
+        folded = _on_spark(view, state, spark)
     elif state.is_small:
-        rewritten = _in_memory(view, state)
+        folded = _in_memory(view, state)
     else:
-        rewritten = _on_spark(view, state, spark())
-    if rewritten is None:
+        folded = _on_spark(view, state, spark())
+    if folded is None:
         return Unfolded(
             f"The plain table of {view.name} stays at version {state.base.number}: at version "
             f"{state.number} some rows have a count below zero. They should be made up for soon; "
             f"if not, 'headwater reload {view.name}' helps."
         )
-    old, new = rewritten
+    old, new = folded.plain
+    names = _put_stored(view, state, folded.stored) if folded.stored else []
     version = state.plain.version + 1
     commit = ViewCommit(
         view.name,
@@ -89,13 +147,15 @@ def _fold_into_plain(
     )
     actions: list[LogLine] = [
         *commit.actions(),
+        *names,
         *(file.remove() for file in old),
         *(file.add() for file in new),
     ]
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                view.plain.try_checkpoint()
+                for table in view.bases:
+                    table.try_checkpoint()
             return commit
     except OvertakenError:
         pass
@@ -103,29 +163,70 @@ def _fold_into_plain(
     return None
 
 
-def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritten | None:
+def _put_stored(view: ViewTable, state: ViewState, rewritten: Rewritten) -> list[LogLine]:
+    """Bring the stored parts to their next version; what names it to the plain table."""
+    old, new = rewritten
+    gone = {file.name for file in old}
+    files = [*(file for file in state.stored.files if file.name not in gone), *new]
+    return [names_stored(put_stored(view.stored, view.name, state.schema, files))]
+
+
+def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded | None:
     """Files with the tail in them; None if some count is below zero."""
     patch = state.patch(spark)
-    below_zero, names = patch.touched(state.plain_frame_with_files(spark))
+    below_zero, names = patch.touched(state.stored_frame_with_files(spark))
     if below_zero:
         return None
-    old = _files_to_rewrite(state, names)
-    changed = patch.applied_to(
-        read_spark(spark, view.plain.folder, old, spark_schema(state.schema))
-    ).coalesce(max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE)))
-    new = write_spark(changed, view.plain.folder, view.staging, None)
-    return old, new
+    if state.top is None:
+        return _Folded(_patched(view, state.plain, state.schema, patch, names, spark))
+    if not state.tail_files:
+        return _Folded(((), ()))
+    shown = _shown_on_spark(view, state, state.top, spark)
+    return _Folded(shown, _patched(view, state.stored, state.schema, patch, names, spark))
 
 
-def _in_memory(view: ViewTable, state: ViewState) -> Rewritten | None:
+def _shown_on_spark(view: ViewTable, state: ViewState, top: Top, spark: SparkSession) -> Rewritten:
+    """Files of the plain table with what the top shows now: only the keys that are touched, if
+    it has any."""
+    patch = shown_patch(state, top, spark)
+    if patch is not None:
+        _, names = patch.touched(state.plain_frame_with_files(spark))
+        return _patched(view, state.plain, state.shown_schema, patch, names, spark)
+    shown = counted(whole(state, top, spark), spark)
+    new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
+    return state.plain.files, new
+
+
+def _patched(
+    view: ViewTable,
+    table: TableVersion,
+    schema: Schema,
+    patch: Patch,
+    names: Set[str],
+    spark: SparkSession,
+) -> Rewritten:
+    """The files of these names, and small ones, with a patch applied to their rows."""
+    old = _files_to_rewrite(table, names)
+    changed = patch.applied_to(read_spark(spark, table.folder, old, spark_schema(schema))).coalesce(
+        max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE))
+    )
+    return old, write_spark(changed, table.folder, view.staging, None)
+
+
+def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     """The same for a small view, all of whose files are written anew."""
     if not state.tail_files:
-        return (), ()
+        return _Folded(((), ()))
     rows = state.signed_rows()
     if rows.negative():
         return None
-    new = write_contents(rows, state.schema, view.plain.folder, view.staging)
-    return state.plain.files, new
+    if state.top is None:
+        new = write_contents(rows, state.schema, view.plain.folder, view.staging)
+        return _Folded((state.plain.files, new))
+    shown = evaluate_top(state.top, rows)
+    new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
+    stored = write_contents(rows, state.schema, view.stored.folder, view.staging)
+    return _Folded((state.plain.files, new), (state.stored.files, stored))
 
 
 def _worth_folding(view: ViewTable, state: ViewState) -> bool:
@@ -134,9 +235,9 @@ def _worth_folding(view: ViewTable, state: ViewState) -> bool:
     return bool(state.tail_files) or folded is None or folded.vector != state.commit.vector
 
 
-def _files_to_rewrite(state: ViewState, names: Set[str]) -> Sequence[DataFile]:
-    """The plain files of these names, and the small ones if there are many."""
-    small = {file.name for file in state.plain.files if file.size < SMALL_FILE}
+def _files_to_rewrite(table: TableVersion, names: Set[str]) -> Sequence[DataFile]:
+    """The files of these names, and the small ones if there are many."""
+    small = {file.name for file in table.files if file.size < SMALL_FILE}
     if len(small) >= MANY_SMALL_FILES:
         names = names | small
-    return [file for file in state.plain.files if file.name in names]
+    return [file for file in table.files if file.name in names]

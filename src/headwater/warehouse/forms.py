@@ -123,7 +123,7 @@ class _Numbered(_Form):
     plain: list[_Action] = []
 
 
-_MAINTENANCE = ("clean", "compact")
+_MAINTENANCE = ("clean", "compact", "store")
 """The kinds of commits that may have no number."""
 
 
@@ -161,9 +161,14 @@ class _Description(_Form):
     key: _Texts = []
 
 
+class _DescriptionWithTop(_Form):
+    definition_with_top: Annotated[dict[str, Any], Field(alias="definition_with_top")]
+    sources: _Texts
+
+
 ACTIONS: TypeAdapter[Any] = TypeAdapter(list[_Action])
 """An entry of a Delta log, or a checkpoint."""
-DESCRIPTION: TypeAdapter[Any] = TypeAdapter(_Description)
+DESCRIPTION: TypeAdapter[Any] = TypeAdapter(_Description | _DescriptionWithTop)
 """What the metadata of a signed log tells of its view."""
 
 # Change logs

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.algebra.views import View
 from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.definition import StoredDefinition
@@ -23,9 +25,23 @@ Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
+class Shown:
+    """The columns and the rows that a view with a top shows."""
+
+    schema: Schema
+    contents: Rows | DataFrame
+
+    @classmethod
+    def of(cls, view: View, stored: Rows) -> Shown | None:
+        """What the top of a view shows of these rows; None without a top."""
+        return None if view.top is None else cls(view.shown_schema, view.shown(stored))
+
+
+@dataclass(frozen=True)
 class ViewLoad:
     """A view's contents at a vector: rows, or a DataFrame of its columns and `_count`.
 
+    Of a view with a top these are what is stored, and `shown` is what the top makes of them.
     `key` has columns that identify every row, if there are any: reading is cheaper then.
     `guard` is entered when everything is written and nothing counts yet; it may raise.
     """
@@ -38,10 +54,16 @@ class ViewLoad:
     runner: str
     key: tuple[str, ...] = ()
     guard: Guard = nullcontext
+    shown: Shown | None = None
 
     @property
     def name(self) -> str:
         return self.definition.name
+
+    @property
+    def plain(self) -> Shown:
+        """What the plain table holds."""
+        return self.shown or Shown(self.definition.schema, self.contents)
 
     def check(self) -> None:
         """Refuse what a table cannot hold."""
@@ -49,6 +71,9 @@ class ViewLoad:
         check_name(self.name)
         check_columns(self.name, schema)
         check_change(self.name, schema, self.contents)
+        if self.shown is not None:
+            check_columns(self.name, self.shown.schema)
+            check_change(self.name, self.shown.schema, self.shown.contents)
 
     def commit(self, number: int, base: FoldedBase, rows: int, version: int) -> ViewCommit:
         return ViewCommit(

@@ -23,6 +23,7 @@ def whole(log: DeltaLog) -> TableVersion | None:
     """The newest version of a table whose entries can all be read; None if there is no such."""
     if not is_table(log.folder):
         return None
+    log.forget()
     try:
         for version in log.entry_times():
             log.entry(version)

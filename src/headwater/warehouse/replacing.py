@@ -9,7 +9,8 @@ old contents, and Headwater's reader goes by the files that the log names.
 
 Choices: the log decides, not the plain table as in a fold, because numbers are given there. A
 fold of the old contents that comes between both commits is as good as one before; the plain table
-then follows behind it.
+then follows behind it. Stored parts are put before the log decides: nobody looks at a version of
+theirs that the plain table does not name.
 
 It is also the cure for a table that is damaged or lost: that one is made anew and put in its place,
 and commit numbers go on above all that can have been given.
@@ -37,6 +38,7 @@ from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.remaking import number_above, remade, whole
+from headwater.warehouse.stored import first_stored, names_stored, put_stored, stored_version
 from headwater.warehouse.table_versions import DataFile, TableVersion
 from headwater.warehouse.tables import plain_table
 
@@ -50,10 +52,11 @@ _LOADED = f"{APP}:load"
 def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
     load.check()
     view.log.check_in_place()
-    files = _written(view, load)
+    files, stored = _written(view, load)
     before = view.plain.snapshot()
-    schema = load.definition.schema
-    plain = [*plain_table(view.name, schema, before), *(file.add() for file in files)]
+    plain = [*plain_table(view.name, load.plain.schema, before), *(file.add() for file in files)]
+    if stored is not None or stored_version(before) is not None:
+        plain.append(names_stored(stored))
     rows = sum(file.rows for file in files)
     while True:
         log = whole(view.log)
@@ -79,18 +82,42 @@ def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
     return commit
 
 
-def _written(view: ViewTable, load: ViewLoad) -> list[DataFile]:
-    """The new files in the plain table's folder; a table that is not whole is made anew there."""
-    contents, schema = load.contents, load.definition.schema
-    if whole(view.plain):
-        return write_contents(contents, schema, view.plain.folder, view.staging)
+def _written(view: ViewTable, load: ViewLoad) -> tuple[list[DataFile], int | None]:
+    """The new files in the plain table's folder, and the version of the stored parts, if any.
+
+    A table that is not whole is made anew, and the plain table with the stored parts: what it had
+    named of them is gone.
+    """
+    has_stored = load.shown is not None
+    keeps = whole(view.stored) is not None
+    stored = _written_stored(view, load, keeps) if has_stored else None
+    contents, schema = load.plain.contents, load.plain.schema
+    if (plain := whole(view.plain)) and (keeps or stored_version(plain) is None):
+        return write_contents(contents, schema, view.plain.folder, view.staging), stored
     aside = _aside(view)
     try:
         aside.make_folder(durable=False)
         files = write_contents(contents, schema, aside, view.staging)
         view.log.check_in_place()
         view.plain = remade(view.plain, aside, plain_table(view.name, schema), view.staging)
-        return files
+        return files, stored
+    finally:
+        aside.remove_tree()
+
+
+def _written_stored(view: ViewTable, load: ViewLoad, keeps: bool) -> int:
+    schema = load.definition.schema
+    if keeps:
+        files = write_contents(load.contents, schema, view.stored.folder, view.staging)
+        return put_stored(view.stored, view.name, schema, files)
+    aside = _aside(view)
+    try:
+        aside.make_folder(durable=False)
+        files = write_contents(load.contents, schema, aside, view.staging)
+        view.log.check_in_place()
+        actions = first_stored(view.name, schema, files)
+        view.stored = remade(view.stored, aside, actions, view.staging)
+        return 0
     finally:
         aside.remove_tree()
 
@@ -136,7 +163,7 @@ def loaded_plain(view: ViewTable, commit: ViewCommit) -> TableVersion:
     if entry is None:
         raise FileNotFoundError(f"{view.log.folder} has no entry {commit.version}")
     found = TableVersion(view.plain.folder, OWN_FILES - 1).after([_contents(entry)])
-    return with_other(found, transactions={APP: commit.number})
+    return with_other(found, transactions={**found.transactions, APP: commit.number})
 
 
 def loaded_files(entry: Sequence[LogLine]) -> list[DataFile]:

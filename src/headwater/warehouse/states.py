@@ -1,4 +1,8 @@
-"""One state of a view, pinned to the files that hold it: a plain version and the log's tail."""
+"""One state of a view, pinned to the files that hold it: a base and the log's tail.
+
+The base is a version of the plain table; of a view with a top it is a version of the stored parts,
+which a version of the plain table shows. What the top makes of a state is in `showing`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ import pyarrow.compute
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.tops import Top, evaluate_top
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
+from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
@@ -24,6 +30,7 @@ from headwater.warehouse.netting import (
     patch_of_rows,
     summed,
 )
+from headwater.warehouse.showing import shown_frame
 from headwater.warehouse.table_versions import DataFile, TableVersion
 
 if TYPE_CHECKING:
@@ -37,15 +44,23 @@ SMALL_TAIL = 50_000
 
 @dataclass(frozen=True)
 class ViewState:
-    """The plain table at `plain`, and the rows of `log` that came after it, up to `commit`."""
+    """What is stored at `base`, and the rows of `log` that came after it, up to `commit`."""
 
     schema: Schema
+    """The columns that are stored."""
     commit: ViewCommit
     plain: TableVersion
+    stored: TableVersion
+    """The stored parts that `plain` shows; the same as that if there is no top."""
     log: TableVersion
     base: FoldedBase
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
+    top: Top | None = None
+
+    @property
+    def shown_schema(self) -> Schema:
+        return self.schema if self.top is None else self.top.schema
 
     @property
     def number(self) -> int:
@@ -66,31 +81,49 @@ class ViewState:
     @property
     def is_small(self) -> bool:
         """Whether all of it may be read into memory."""
-        files = (*self.plain.files, *self.tail_files)
+        files = (*self._base_files, *self.tail_files)
         return is_small(sum(file.rows for file in files), sum(file.size for file in files))
+
+    @property
+    def _base_files(self) -> tuple[DataFile, ...]:
+        return self.plain.files if self.top is None else (*self.plain.files, *self.stored.files)
+
+    @property
+    def _tables(self) -> list[tuple[Location, tuple[DataFile, ...]]]:
+        """The folders and files that hold this state."""
+        bases = {base.folder: base.files for base in (self.plain, self.stored)}
+        return [*bases.items(), (self.log.folder, self.tail_files)]
 
     def is_deleted(self) -> bool:
         """Whether clean-up has deleted files of this state."""
-        return missing(self.plain.folder, self.plain.files) or missing(
-            self.log.folder, self.tail_files
-        )
+        return any(missing(folder, files) for folder, files in self._tables)
 
     def check_files(self) -> None:
         """EngineError if a file of this state is missing, or not of its full size."""
-        check_files(self.plain.folder, self.plain.files)
-        check_files(self.log.folder, self.tail_files)
+        for folder, files in self._tables:
+            check_files(folder, files)
 
     # Through Arrow
 
     def rows(self) -> Rows:
-        """What a reader sees: the rows with positive counts."""
-        return self.signed_rows().positive()
+        """What a reader sees: the rows with positive counts, under the top if there is one."""
+        stored = self.signed_rows().positive()
+        return stored if self.top is None else evaluate_top(self.top, stored)
 
     def signed_rows(self) -> Rows:
-        """All rows, those with negative counts too."""
-        schema = arrow_schema(self.schema)
-        plain = read_arrow(self.plain.folder, self.plain.files, schema)
-        return plain_from_arrow(plain, self.schema) + self.tail_rows()
+        """All stored rows, those with negative counts too."""
+        return self.stored_rows() + self.tail_rows()
+
+    def stored_rows(self) -> Rows:
+        """What is stored at the base."""
+        found = read_arrow(self.stored.folder, self.stored.files, arrow_schema(self.schema))
+        return plain_from_arrow(found, self.schema)
+
+    def plain_rows(self) -> Rows:
+        """What the plain table holds."""
+        schema = self.shown_schema
+        found = read_arrow(self.plain.folder, self.plain.files, arrow_schema(schema))
+        return plain_from_arrow(found, schema)
 
     def tail_rows(self) -> Rows:
         """The sum of the tail."""
@@ -118,41 +151,62 @@ class ViewState:
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        if not self.tail_files:
+        if not self.tail_files or self.number <= self.base.number:
             return self.plain_frame(spark)
+        if self.top is not None:
+            return shown_frame(self, self.top, spark)
         if self.key and self.tail_size <= SMALL_TAIL:
             return applied_by_key(spark, self.plain_frame(spark), self.tail_rows(), self.key)
         return self.patch(spark).applied_to(self.plain_frame(spark))
 
     def signed(self, spark: SparkSession) -> DataFrame:
-        """Each row once with its count, negative ones too."""
+        """Each stored row once with its count, negative ones too."""
         from pyspark.sql import functions as f
 
-        plain = self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
-        return summed(plain.unionAll(self._tail_frame(spark)), self.schema)
+        stored = self.stored_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
+        return summed(stored.unionAll(self.tail_frame(spark)), self.schema)
 
     def plain_frame(self, spark: SparkSession) -> DataFrame:
-        schema = spark_schema(self.schema)
+        schema = spark_schema(self.shown_schema)
         return read_spark(spark, self.plain.folder, self.plain.files, schema)
+
+    def stored_frame(self, spark: SparkSession) -> DataFrame:
+        schema = spark_schema(self.schema)
+        return read_spark(spark, self.stored.folder, self.stored.files, schema)
 
     def plain_frame_with_files(self, spark: SparkSession) -> DataFrame:
         """The plain rows, each with the name of its file."""
-        from pyspark.sql import functions as f
+        return _with_files(self.plain_frame(spark), self.plain)
 
-        file = f.col("_metadata.file_name") if self.plain.files else f.lit("")
-        return self.plain_frame(spark).withColumn(FILE, file)
+    def stored_frame_with_files(self, spark: SparkSession) -> DataFrame:
+        return _with_files(self.stored_frame(spark), self.stored)
 
     def patch(self, spark: SparkSession) -> Patch:
-        """What the tail does to the plain rows."""
-        plain = self.plain_frame_with_files(spark)
+        """What the tail does to the stored rows."""
+        stored = self.stored_frame_with_files(spark)
         if self.tail_size <= SMALL_TAIL:
-            return patch_of_rows(spark, plain, self.tail_rows())
-        return patch_of_frame(plain, self._tail_frame(spark), self.schema)
+            return patch_of_rows(spark, stored, self.tail_rows())
+        return patch_of_frame(stored, self.tail_frame(spark), self.schema)
 
-    def _tail_frame(self, spark: SparkSession) -> DataFrame:
+    def tail(self, spark: SparkSession) -> Rows:
+        """The sum of the tail, in memory if it is short."""
+        from headwater.frames.frame import Frame
+
+        if self.tail_size <= SMALL_TAIL:
+            return self.tail_rows()
+        return Frame.of_dataframe(self.tail_frame(spark), self.schema, signed=True).settled()
+
+    def tail_frame(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
 
         schema = spark_schema(self.schema, COUNT, COMMIT)
         frame = read_spark(spark, self.log.folder, self.tail_files, schema)
         wanted = (f.col(COMMIT) > self.base.number) & (f.col(COMMIT) <= self.number)
         return frame.where(wanted).drop(COMMIT)
+
+
+def _with_files(frame: DataFrame, table: TableVersion) -> DataFrame:
+    """Each row with the name of its file."""
+    from pyspark.sql import functions as f
+
+    return frame.withColumn(FILE, f.col("_metadata.file_name") if table.files else f.lit(""))

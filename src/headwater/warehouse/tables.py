@@ -22,11 +22,21 @@ from headwater.warehouse.definition import StoredDefinition, unreadable
 from headwater.warehouse.forms import DESCRIPTION, has_form
 from headwater.warehouse.table_versions import TableVersion
 
+_WITH_TOP = "definition_with_top"
+"""Where a view with a top has its definition. Releases that would take what is stored for what is
+shown look for it elsewhere, and refuse the view."""
+
 
 def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     """The actions that make a plain table, or give one other columns."""
     text = f"The view {view}, kept by Headwater; read only."
-    return _table(view, arrow_schema(schema), text, before)
+    return table_actions(view, arrow_schema(schema), text, before)
+
+
+def stored_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
+    """The actions that make a table of stored parts, or give one other columns."""
+    text = f"What Headwater stores of the view {view}; what it shows is in the plain table."
+    return table_actions(view, arrow_schema(schema), text, before)
 
 
 def log_table(
@@ -36,9 +46,10 @@ def log_table(
     before: TableVersion | None = None,
 ) -> list[LogLine]:
     """The actions that make a signed log, or give one other columns and another definition."""
-    told = {"definition": definition.to_json(), "sources": list(sources), "key": list(key)}
+    name = _WITH_TOP if definition.layout else "definition"
+    told = {name: definition.to_json(), "sources": list(sources), "key": list(key)}
     schema = log_arrow_schema(definition.schema)
-    return _table(definition.name, schema, json.dumps(told), before)
+    return table_actions(definition.name, schema, json.dumps(told), before)
 
 
 def schema_of(snapshot: TableVersion) -> Schema:
@@ -76,7 +87,8 @@ def _described(log: TableVersion) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _definition(text: str) -> StoredDefinition:
-    return StoredDefinition.from_json(parse_json(text)["definition"])
+    found = parse_json(text)
+    return StoredDefinition.from_json(found.get(_WITH_TOP) or found.get("definition"))
 
 
 @lru_cache(maxsize=256)
@@ -88,9 +100,10 @@ def _description(text: str) -> dict[str, Any] | None:
     return found if has_form(DESCRIPTION, found) else None
 
 
-def _table(
+def table_actions(
     view: str, schema: pyarrow.Schema, description: str, before: TableVersion | None
 ) -> list[LogLine]:
+    """The actions that make a table, or give one other columns."""
     metadata: dict[str, Any] = {
         "id": str(uuid.uuid4()),
         "name": view,

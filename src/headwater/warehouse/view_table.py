@@ -1,4 +1,4 @@
-"""A view in the warehouse: its plain table, its signed log, and the commits in both."""
+"""A view in the warehouse: its tables, and the commits in them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow
 from headwater.storage.location import Location
+from headwater.warehouse.change_feed import follow
 from headwater.warehouse.cleaning import HOUR, clean_up
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import (
@@ -29,12 +30,15 @@ from headwater.warehouse.commits import (
 from headwater.warehouse.compaction import compact
 from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.failing import seen
 from headwater.warehouse.files import UnreadableFileError, read_arrow
 from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import noted
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
+from headwater.warehouse.shown_changes import changes_between
 from headwater.warehouse.states import ViewState
+from headwater.warehouse.stored import stored_version
 from headwater.warehouse.table_versions import TableVersion
 from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
 from headwater.warehouse.vectors import Reached
@@ -59,18 +63,37 @@ class ViewTable:
     """One view; made by `Warehouse.view` and `Warehouse.create`."""
 
     def __init__(
-        self, name: str, plain: Location, log: Location, staging: Location, internal: Location
+        self,
+        name: str,
+        plain: Location,
+        stored: Location,
+        log: Location,
+        staging: Location,
+        internal: Location,
     ) -> None:
         self.name = name
         self.plain = DeltaLog(plain)
+        self.stored = DeltaLog(stored)
+        """Of a view with a top what is stored; else there is no such table."""
         self.log = DeltaLog(log)
         self.staging = staging
         self._internal = internal
+
+    @property
+    def bases(self) -> tuple[DeltaLog, ...]:
+        """The tables that take tails in: the plain table, and the stored parts if there are any."""
+        return (self.plain, self.stored) if is_table(self.stored.folder) else (self.plain,)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its tables are those that were opened, and not others of their names."""
+        return self.log.is_in_place and all(base.is_in_place for base in self.bases)
 
     # What it is
 
     @property
     def schema(self) -> Schema:
+        """The columns that are stored: those of commits."""
         return schema_of(self.log.snapshot())
 
     @property
@@ -149,9 +172,12 @@ class ViewTable:
         while True:
             log = self.log.snapshot()
             plain = self._plain()
-            if self._fits(log, plain):
+            fits = self._fits(log, plain)
+            if fits and plain.number <= log.number:
                 return log, plain
             if self.log.snapshot().version == log.version:
+                if fits:
+                    return log, plain
                 raise self._lost_plain(
                     f"at version {plain.version} ends with commit {plain.number}: "
                     "it is not the one on which the signed log relies"
@@ -171,6 +197,21 @@ class ViewTable:
             f"The plain table {self.plain.folder} of the view {self.name} {how}.",
             f"Load the view anew with 'headwater reload {self.name}'.",
         )
+
+    def stored_in(self, plain: TableVersion) -> TableVersion:
+        """What is stored where a version of the plain table shows it; that itself without a top.
+
+        FileNotFoundError if it is not there any more.
+        """
+        version = stored_version(plain)
+        if version is None:
+            return plain
+        try:
+            newest = self.stored.snapshot()
+            return newest if newest.version == version else self.stored.snapshot(version)
+        except FencedError:
+            self.log.check_in_place()
+            raise FileNotFoundError(f"{self.stored.folder} at version {version}") from None
 
     def _fits(self, log: TableVersion, plain: TableVersion) -> bool:
         base = self._relied_on(log)
@@ -204,12 +245,21 @@ class ViewTable:
         return self._newest() if number is None else self._numbered(number)
 
     def dataframe(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        """What a reader sees, duplicates as repeated rows."""
-        return self.at(number).dataframe(spark)
+        """What a reader sees, duplicates as repeated rows; see `rows`."""
+        if number is not None:
+            return self.at(number).dataframe(spark)
+        return seen(self, lambda state: state.dataframe(spark))
 
     def rows(self, number: int | None = None) -> Rows:
-        """What a reader sees, read without Spark."""
-        return self.at(number).rows()
+        """What a reader sees, read without Spark.
+
+        While the top fails on a row that is really there, the newest state is the last before that.
+        """
+        return seen(self, ViewState.rows) if number is None else self.at(number).rows()
+
+    def shown_changes(self, first: int, last: int | None, spark: Spark) -> Rows:
+        """The rows that went, with counts below zero, and came from one version to another."""
+        return changes_between(self, first, last, spark)
 
     def changes(self, after: int) -> list[tuple[ViewCommit, Rows]]:
         """The commits behind a number, oldest first, each with the signed rows that it added.
@@ -274,12 +324,18 @@ class ViewTable:
         """
         log, plain = self.tables()
         commit = self.commit_in(log)
-        if is_ahead(log, plain):
-            return self._pinned(commit)
         base = FoldedBase(plain.version, plain.number)
         if base.number > commit.number:
             commit = self.plain_commit(plain) or commit
-        return self._state(commit, plain, log, base)
+        try:
+            if is_ahead(log, plain):
+                return self._pinned(commit)
+            return self._state(commit, plain, log, base)
+        except FileNotFoundError as lost:
+            raise EngineError(
+                f"What is stored of the view {self.name} is not there: {lost}.",
+                f"Load the view anew with 'headwater reload {self.name}'.",
+            ) from None
 
     def _numbered(self, number: int) -> ViewState:
         newest = self.log.snapshot()
@@ -312,11 +368,12 @@ class ViewTable:
                 raise FileNotFoundError(f"{plain.folder} with commit {commit.base.number}")
         return self._state(commit, plain, log, commit.base)
 
-    @staticmethod
     def _state(
-        commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
+        self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
     ) -> ViewState:
-        return ViewState(schema_of(plain), commit, plain, log, base, key_of(log))
+        stored = self.stored_in(plain)
+        top = None if stored is plain else definition_of(log).view.top
+        return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
 
     def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""
@@ -357,6 +414,10 @@ class ViewTable:
         `spark` may be what gives the session; it is called only if the view is not small.
         """
         return fold(self, spark, runner)
+
+    def follow_changes(self, spark: Spark) -> None:
+        """Bring the table of changes up to the plain table; make it if it is not there."""
+        follow(self, spark)
 
     def compact(self, at_least: int = 64) -> bool:
         """Merge the log's small files into one, if there are so many; True if it was done."""

@@ -48,8 +48,10 @@ class ViewWriter:
         self.runner = runner
         self._log = view.log
         self._failed = False
-        view.at().check_files()  # says so if they cannot be built on
         for log in (view.log, view.plain):
+            log.forget()
+        view.at().check_files()  # says so if they cannot be built on
+        for log in (view.log, *view.bases):
             log.remove_broken_checkpoints()
         self.latest = self._open()
 
@@ -195,7 +197,7 @@ class ViewWriter:
         """Start over from the newest version."""
         settle(self.view)
         plain = self.view.plain.snapshot()
-        for log in (self.view.plain, self._log):
+        for log in (*self.view.bases, self._log):
             log.make_durable()  # the next commit relies on them
         snapshot = self._log.snapshot()
         if snapshot.number < plain.number:

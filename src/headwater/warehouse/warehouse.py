@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
+from headwater.warehouse.change_feed import feed_folder, is_feed
 from headwater.warehouse.columns import check_name
-from headwater.warehouse.commits import FoldedBase, ViewCommit
+from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_contents
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
+from headwater.warehouse.stored import first_stored, names_stored
+from headwater.warehouse.table_versions import DataFile
 from headwater.warehouse.tables import plain_table
 from headwater.warehouse.view_table import ViewTable
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
 """Who may read the views: the user that runs Headwater, its group, or everybody."""
+_RECENT = 32
+"""How many views are kept open that nobody holds: each has two folders open."""
 
 
 class ExistsError(InputError):
@@ -55,8 +68,11 @@ class Warehouse:
             )
         self._own = self._root / OWN
         self._logs = self._own / "views"
+        self._stored = self._own / "stored"
         self._staging = self._own / "staging"
         self._trash = self._own / "trash"
+        self._open: WeakValueDictionary[str, ViewTable] = WeakValueDictionary()
+        self._recent: deque[ViewTable] = deque(maxlen=_RECENT)
         self._root.require_own()
         require_format(self._own)
 
@@ -90,6 +106,8 @@ class Warehouse:
                 self.path.chmod(self.path.stat().st_mode & 0o7000 | before & mode)  # nobody new yet
                 for name in self.view_names():
                     set_modes(self.path / name, mode)
+                    if is_feed(feed := feed_folder(self._root / name)):
+                        set_modes(feed.path, mode)
                 self.path.chmod(self.path.stat().st_mode & 0o7000 | mode)
         except PermissionError:
             raise InputError(
@@ -114,13 +132,20 @@ class Warehouse:
         return name == Path(name).name and is_table(self._logs / name)
 
     def view(self, name: str) -> ViewTable:
+        """A view that is there. As long as it is open, it is the same for all who ask for it, so
+        that each reads only what was committed since; its tables' folders tell whether it is."""
         if not self.has_view(name):
             names = self.view_names()
             raise InputError(
                 f"There is no view '{name}' in the warehouse {self.path}.",
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
             )
-        return self._table(name)
+        found = self._open.get(name)
+        if found is None or not found.is_in_place:
+            found = self._open[name] = self._table(name)
+        if found not in self._recent:
+            self._recent.append(found)
+        return found
 
     def reached(self, source: str) -> list[int]:
         """How far each view has come with a source; 0 if that cannot be told."""
@@ -151,7 +176,7 @@ class Warehouse:
     def create(self, load: ViewLoad) -> ViewTable:
         """Load a new view.
 
-        Both tables are made whole aside and then moved into place, the signed log last, and
+        Its tables are made whole aside and then moved into place, the signed log last, and
         from then on the view exists. What an attempt that failed left behind is replaced.
         """
         load.check()
@@ -159,16 +184,18 @@ class Warehouse:
         self._refuse_existing(name)
         aside = self._staging / self._root.storage.fresh_name()
         try:
-            commit = self._write_plain(aside / "plain", load)
+            commit = self._write_plain(aside, load)
             write_table(aside / "log", [*commit.actions(), *load.log_table()])
             with load.guard(), self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
+                if load.shown is not None:
+                    (aside / "stored").move(self._stored / name)
                 (aside / "plain").move(self._root / name)
                 (aside / "log").move(self._logs / name)
         finally:
             aside.remove_tree()
-        return self._table(name)
+        return self.view(name)
 
     def drop(self, name: str) -> tuple[Location, ...]:
         """Remove a view: it is gone as soon as its signed log has been moved away.
@@ -189,24 +216,48 @@ class Warehouse:
     def remains(self, name: str) -> tuple[Location, ...]:
         """The folders that there are of a view, whole or damaged: its signed log first."""
         log, plain = self._logs / check_name(name), self._root / name
+        stored = self._stored / name
         ours = log.exists() or self._is_ours(plain)
-        return tuple(folder for folder in (log, plain) if ours and folder.exists())
+        feed = feed_folder(plain)
+        found = (log, plain, stored) if ours else (stored,)
+        if ours and is_feed(feed):
+            found = (*found, feed)
+        return tuple(folder for folder in found if folder.exists())
 
     # Making tables
 
-    def _write_plain(self, folder: Location, load: ViewLoad) -> ViewCommit:
-        schema = load.definition.schema
-        folder.make_folder(durable=False)
-        files = write_contents(load.contents, schema, folder, self._staging)
+    def _write_plain(self, aside: Location, load: ViewLoad) -> ViewCommit:
+        """The plain table, and what it shows, if that is not the same."""
+        names: list[LogLine] = []
+        if load.shown is not None:
+            schema = load.definition.schema
+            stored = self._write_files(aside / "stored", load.contents, schema)
+            write_table(aside / "stored", first_stored(load.name, schema, stored))
+            names = [names_stored(0)]
+        schema = load.plain.schema
+        files = self._write_files(aside / "plain", load.plain.contents, schema)
         commit = load.commit(1, FoldedBase(0, 1), sum(file.rows for file in files), 0)
         table = [*plain_table(load.name, schema), *(file.add() for file in files)]
-        write_table(folder, [*commit.actions(), *table])
+        write_table(aside / "plain", [*commit.actions(), *names, *table])
         return commit
+
+    def _write_files(
+        self, folder: Location, contents: Rows | DataFrame, schema: Schema
+    ) -> list[DataFile]:
+        folder.make_folder(durable=False)
+        return write_contents(contents, schema, folder, self._staging)
 
     # Folders
 
     def _table(self, name: str) -> ViewTable:
-        return ViewTable(name, self._root / name, self._logs / name, self._staging, self._own)
+        return ViewTable(
+            name,
+            self._root / name,
+            self._stored / name,
+            self._logs / name,
+            self._staging,
+            self._own,
+        )
 
     def _refuse_existing(self, name: str) -> None:
         if self.has_view(name):

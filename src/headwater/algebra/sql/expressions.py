@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from sqlglot import exp
 
 from headwater.algebra.expressions import Call, Expression, Literal
-from headwater.algebra.like import like_pattern
-from headwater.algebra.sql.literals import ZONE_HINT, constant_decimal, dated, number, type_of
+from headwater.algebra.sql.calls import CALL_HANDLERS, combined, with_interval
+from headwater.algebra.sql.literals import constant_decimal, dated, number, type_of
 from headwater.algebra.sql.names import Scope, Visible
 from headwater.algebra.sql.refusals import refused, refused_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText
-from headwater.algebra.typing_rules import call, cast, common_type
+from headwater.algebra.typing_rules import call, cast, common_type, try_cast
 from headwater.algebra.values import BOOL, BYTES, DATE, TEXT, TIMESTAMP, TIMESTAMP_TZ, VOID
 
 # Parts of nodes that a handler reads, or that say nothing more. A node with another part is
@@ -46,6 +45,15 @@ _UNDERSTOOD = frozenset(
         "coalesce",
         "is_nvl",
         "is_null",
+        "start",
+        "length",
+        "position",
+        "substr",
+        "true",
+        "false",
+        "from_",
+        "for_",
+        "unit",
     ]
 )
 
@@ -56,8 +64,17 @@ class Translator:
 
     text: SqlText
     scope: Scope
+    special: Callable[[Any], Expression | None] = lambda node: None
+    """What some nodes mean in this query: subqueries, aggregates, windows."""
 
     def expression(self, node: Any) -> Expression:
+        try:
+            if (known := self.special(node)) is not None:
+                return known
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        except ValueError as error:
+            raise self.text.error(node, f"{error}.", "Change the expression.") from None
         handler = _HANDLERS.get(type(node))
         if handler is None or any(node.args[part] for part in node.args.keys() - _UNDERSTOOD):
             raise refused(self.text, node)
@@ -142,8 +159,10 @@ def _of_values(name: str) -> Callable[[Translator, exp.Binary], Expression]:
     """An operator that means something else for a value than for the text that it is here."""
 
     def handler(t: Translator, node: exp.Binary) -> Expression:
+        if (moved := with_interval(t, name, node)) is not None:
+            return moved
         _check_values(t, name, node.left, node.right)
-        return call(name, t.expression(node.left), t.expression(node.right))
+        return combined(name, t.expression(node.left), t.expression(node.right))
 
     return handler
 
@@ -212,18 +231,6 @@ def _between(t: Translator, node: exp.Between) -> Expression:
     return call("and", call(">=", tested, low), call("<=", tested, high))
 
 
-def _like(t: Translator, node: exp.Like) -> Expression:
-    pattern = node.expression
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise RefusalError("LIKE needs a pattern that is a constant.", "Write LIKE '...'.")
-    like_pattern(pattern.name)  # refuses a wrong one now rather than on the first row
-    return call("like", t.expression(node.this), Literal(pattern.name, TEXT))
-
-
-def _escape(t: Translator, node: exp.Escape) -> Expression:
-    raise RefusalError("LIKE ... ESCAPE is not supported.", "Escape % and _ with a backslash.")
-
-
 # Functions
 
 
@@ -232,21 +239,6 @@ def _unary(name: str) -> Callable[[Translator, exp.Unary], Expression]:
         return call(name, t.expression(node.this))
 
     return handler
-
-
-def _coalesce(t: Translator, node: exp.Coalesce) -> Expression:
-    return call("coalesce", *(t.expression(part) for part in (node.this, *node.expressions)))
-
-
-def _concat(t: Translator, node: exp.Concat) -> Expression:
-    parts = [t.expression(part) for part in node.expressions]
-    return reduce(lambda left, right: call("||", left, right), parts)
-
-
-def _nullif(t: Translator, node: exp.Nullif) -> Expression:
-    value = t.expression(node.this)
-    same = call("=", value, t.expression(node.expression))
-    return call("case", same, Literal(None, VOID), value)
 
 
 def _case(t: Translator, node: exp.Case) -> Expression:
@@ -271,11 +263,18 @@ def _cast(t: Translator, node: exp.Cast) -> Expression:
     if is_text and target.name == "decimal" and (value := constant_decimal(inner.name, target)):
         return value
     argument = t.expression(inner)
-    try:
-        return cast(argument, target)
-    except ValueError as error:
-        hint = ZONE_HINT if target == TIMESTAMP_TZ else "Use a column of that type."
-        raise RefusalError(f"{error}.", hint) from None
+    if target == TEXT and (stored := _stored_text(t, inner, argument)):
+        return stored
+    return try_cast(argument, target) if node.args.get("safe") else cast(argument, target)
+
+
+def _stored_text(t: Translator, node: exp.Expr, meaning: Expression) -> Expression | None:
+    """A column as the text that its source has for it, where any value may be in it."""
+    column = node.unnest()
+    if isinstance(column, exp.Column):
+        visible = t.visible(column)
+        return visible.text if visible.column == meaning else None
+    return None
 
 
 _HANDLERS: dict[type, Callable[..., Expression]] = {
@@ -300,8 +299,6 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,
-    exp.Like: _like,
-    exp.Escape: _escape,
     exp.Add: _of_values("+"),
     exp.Sub: _of_values("-"),
     exp.Mul: _of_values("*"),
@@ -309,12 +306,8 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Mod: _of_values("%"),
     exp.Neg: _negate,
     exp.DPipe: _operator("||"),
-    exp.Concat: _concat,
-    exp.Coalesce: _coalesce,
-    exp.Nullif: _nullif,
     exp.Case: _case,
-    exp.Abs: _unary("abs"),
-    exp.Length: _unary("length"),
     exp.Cast: _cast,
-    exp.TryCast: _cast,  # how sqlglot reads Spark's CAST; TRY_CAST is refused beforehand
+    exp.TryCast: _cast,  # how sqlglot reads Spark's CAST too; TRY_CAST is "safe"
+    **CALL_HANDLERS,
 }

@@ -8,7 +8,7 @@ standard SQL, means only what is spelled the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TypeVar
 
@@ -20,6 +20,10 @@ from headwater.algebra.views import Occurrence
 
 _SHOWN = 12
 _T = TypeVar("_T")
+
+
+class UnknownNameError(RefusalError):
+    """A name that means nothing where it stands."""
 
 
 def _spelled(name: str, items: Iterable[_T], name_of: Callable[[_T], str]) -> list[_T]:
@@ -72,6 +76,10 @@ def _within(name: str, within: str, relations: Iterable[Relation]) -> list[Relat
     ]
 
 
+OUTER = "^"
+"""What the names of columns of the query around a subquery start with inside it."""
+
+
 @dataclass(frozen=True)
 class Visible:
     """A column that can be named without its relation, and that `*` stands for."""
@@ -81,21 +89,41 @@ class Visible:
     alias: str
     printed: str = ""
     """What its source calls its type, if it is a text only here."""
+    text: ColumnRef | None = None
+    """What a CAST to text reads, where any value may be in the column."""
+
+    def seen_from_inside(self) -> Visible:
+        """The column as a subquery sees it."""
+        text = self.text and replace(self.text, name=OUTER + self.text.name)
+        column = replace(self.column, name=OUTER + self.column.name)
+        return replace(self, column=column, text=text)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A relation in FROM; `source` is empty if it has an alias, which then hides its name."""
+    """Something with columns in FROM; an alias hides the name of its source."""
 
-    occurrence: Occurrence
+    alias: str
+    columns: tuple[Visible, ...]
     source: str = ""
+    unusable: tuple[tuple[str, str], ...] = ()
 
-    def columns(self) -> tuple[Visible, ...]:
-        occ = self.occurrence
-        pairs = zip(occ.relation.schema.names, occ.schema.columns, strict=True)
-        return tuple(
-            Visible(name, ColumnRef(c.name, c.type), occ.alias, c.printed) for name, c in pairs
+    @classmethod
+    def of(cls, occurrence: Occurrence, source: str = "") -> Table:
+        relation, alias = occurrence.relation, occurrence.alias
+        pairs = zip(relation.schema.names, occurrence.schema.columns, strict=True)
+        every = occurrence.schema.columns
+        texts = {c.text_of: ColumnRef(c.name, c.type) for c in every if c.text_of}
+        columns = tuple(
+            Visible(name, ColumnRef(c.name, c.type), alias, c.printed, texts.get(name))
+            for name, c in pairs
+            if not c.text_of
         )
+        return cls(occurrence.alias, columns, source, relation.unusable)
+
+    def seen_from_inside(self) -> Table:
+        """The table as a subquery sees it."""
+        return replace(self, columns=tuple(c.seen_from_inside() for c in self.columns))
 
 
 @dataclass(frozen=True)
@@ -104,38 +132,57 @@ class Scope:
 
     tables: tuple[Table, ...] = ()
     visible: tuple[Visible, ...] = ()
+    outer: Scope | None = None
+    """The names of the query around a subquery, which mean something where its own do not."""
 
     @classmethod
     def of(cls, table: Table) -> Scope:
-        return cls((table,), table.columns())
+        return cls((table,), table.columns)
 
     def __add__(self, other: Scope) -> Scope:
-        return Scope(self.tables + other.tables, self.visible + other.visible)
+        return Scope(self.tables + other.tables, self.visible + other.visible, self.outer)
+
+    def seen_from_inside(self) -> Scope:
+        """The scope as a subquery sees it."""
+        tables = tuple(table.seen_from_inside() for table in self.tables)
+        return Scope(tables, tuple(column.seen_from_inside() for column in self.visible))
 
     def column(self, name: str, qualifier: str = "", source: str = "") -> Visible:
         """The column that `name`, `qualifier.name` or `source.qualifier.name` means."""
-        columns = self.table(qualifier, source).columns() if qualifier else self.visible
+        try:
+            return self._own_column(name, qualifier, source)
+        except UnknownNameError:
+            if self.outer is None:
+                raise
+            try:
+                return self.outer.column(name, qualifier, source)
+            except UnknownNameError:
+                pass
+            raise
+
+    def _own_column(self, name: str, qualifier: str, source: str) -> Visible:
+        columns = self.table(qualifier, source).columns if qualifier else self.visible
         alike = [c for c in columns if means(name, c.name)]
         if len({c.alias for c in alike}) == 1:
             alike = _spelled(name, alike, lambda c: c.name)
         if len(alike) == 1:
             return alike[0]
         if alike:
-            owners = " and ".join(c.column.name for c in alike)
+            owners = " and ".join(c.column.name.removeprefix(OUTER) for c in alike)
             raise RefusalError(
                 f"column {name} is ambiguous: {owners}.", "Write which of them you mean."
             )
         raise self._no_column(name, qualifier, columns)
 
     def _no_column(self, name: str, qualifier: str, columns: Sequence[Visible]) -> RefusalError:
-        tables = qualifier or ", ".join(t.occurrence.alias for t in self.tables)
+        tables = qualifier or ", ".join(t.alias for t in self.tables)
         known = [c.name if qualifier else c.column.name for c in columns]
         text = f" {TEXT_HINT}" if isinstance(name, QuotedName) else ""
-        for occurrence in (t.occurrence for t in self.tables):
-            for column, reason in occurrence.relation.unusable:
-                if means(name, column) and (not qualifier or means(qualifier, occurrence.alias)):
+        for table in self.tables:
+            for column, reason in table.unusable:
+                if means(name, column) and (not qualifier or means(qualifier, table.alias)):
                     return RefusalError(f"column {name} cannot be used: {reason}")
-        return RefusalError(
+        return UnknownNameError(
             f"there is no column {name} in {tables}.",
             f"Columns: {closest_first(name, known)}.{text}",
         )
@@ -143,13 +190,11 @@ class Scope:
     def table(self, qualifier: str, source: str = "") -> Table:
         """The table that a qualifier means."""
         for table in self.tables:
-            if means(qualifier, table.occurrence.alias) and (
-                not source or means(source, table.source)
-            ):
+            if means(qualifier, table.alias) and (not source or means(source, table.source)):
                 return table
         written = f"{source}.{qualifier}" if source else qualifier
-        known = closest_first(written, (t.occurrence.alias for t in self.tables))
-        raise RefusalError(f"there is no table {written} in FROM here.", f"Tables: {known}.")
+        known = closest_first(written, (t.alias for t in self.tables))
+        raise UnknownNameError(f"there is no table {written} in FROM here.", f"Tables: {known}.")
 
     def common_names(self, other: Scope) -> list[str]:
         """The column names that both have: what NATURAL JOIN compares."""
@@ -163,4 +208,4 @@ class Scope:
         condition = [call("=", a.column, b.column) for a, b in zip(left, right, strict=True)]
         rest = [c for c in self.visible if c not in left]
         rest += [c for c in other.visible if c not in right]
-        return Scope(self.tables + other.tables, (*left, *rest)), condition
+        return Scope(self.tables + other.tables, (*left, *rest), self.outer), condition

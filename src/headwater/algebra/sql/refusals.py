@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from difflib import get_close_matches
 
 from sqlglot import exp
 
+from headwater.algebra.functions.known import SPARK_ONLY, VOLATILE
+from headwater.algebra.functions.table import BY_NAME
+from headwater.algebra.sql.forms import FORMS
 from headwater.algebra.sql.text import SqlText
 from headwater.errors import SqlError
-
-FUNCTIONS = "ABS, CAST, COALESCE, CONCAT, IFNULL, LENGTH, MOD, NULLIF, NVL"
-_VOLATILE = re.compile(
-    "CURRENT_(TIMESTAMP|DATE|TIME|TIMEZONE|USER|CATALOG|DATABASE|SCHEMA)|NOW|CURDATE|LOCALTIMESTAMP"
-    "|UNIX_TIMESTAMP|RAND|RANDOM|RANDN|RANDSTR|UNIFORM|UUID|SHUFFLE|MONOTONICALLY_INCREASING_ID"
-    "|SPARK_PARTITION_ID|INPUT_FILE_NAME|USER|SESSION_USER|VERSION"
-)
 
 
 def refused(text: SqlText, node: exp.Expr) -> SqlError:
@@ -47,12 +43,16 @@ def refused_subquery(text: SqlText, node: exp.Expr) -> SqlError:
 
 def _refused_function(text: SqlText, node: exp.Func) -> SqlError:
     name = text.written(node).upper()
-    if any(_VOLATILE.fullmatch(known) for known in (name, *node.sql_names())):
+    if any(known in VOLATILE for known in (name, *node.sql_names())):
         return text.error(
             node,
             f"{name} depends on time, chance or the session, so the view would change "
             "although no source did.",
             "Apply it when reading the view.",
         )
-    message = f"{name} is not a function that a view may use."
-    return text.error(node, message, f"There are {FUNCTIONS}.")
+    if name in SPARK_ONLY:
+        message = f"{name} is a function that only Spark computes, and Headwater does not yet."
+        return text.error(node, message, "Apply it when reading the view.")
+    near = get_close_matches(name, [*BY_NAME, *FORMS, "CAST"], 3)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "docs/sql.md lists the functions."
+    return text.error(node, f"{name} is not a function that a view may use.", hint)

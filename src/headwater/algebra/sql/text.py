@@ -10,13 +10,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError
 
+from headwater.algebra.functions.table import BY_NAME
+from headwater.algebra.sql.forms import FORMS
 from headwater.errors import SqlError
+
+CALLED = frozenset({*BY_NAME, *FORMS, "DATE_PART", "DATEPART"})
+"""Names of functions that are read as calls, whatever sqlglot knows of them."""
+SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
+"""Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
+
+
+def _without(names: frozenset[str], functions: dict[str, Any]) -> dict[str, Any]:
+    return {name: read for name, read in functions.items() if name not in names}
 
 
 class StandardSpark(Spark):
@@ -28,12 +40,19 @@ class StandardSpark(Spark):
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012
         RAW_STRINGS = [("r'", "'"), ("R'", "'")]  # noqa: RUF012
 
+    class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
+        # A function of ours is known by the name that was written, and not by what sqlglot takes
+        # for the same in all dialects.
+        FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
+        FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
+
 
 DIALECT = StandardSpark
 TEXT_HINT = "Text stands in single quotes."
 _WRITE_TEXT = "Write text in single quotes, and a quote in it twice: 'it''s'."
 _VISIBLE = re.compile(r"[^\n]")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_SET_WORDS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
 _CLOSED = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _PREFIX = re.compile(r"(?<![\w.])([EeNnBb]|[Uu]&)$")
 _NO_HEX = re.compile(r"\b[Xx]'(?![0-9A-Fa-f]*')")
@@ -172,28 +191,33 @@ class SqlText:
             token.start, f"syntax error at '{found}': {what}.", "Correct the query there."
         )
 
-    def divided_by_union_all(self) -> list[tuple[SqlText, int]]:
-        """The text once for each query between UNION ALLs, everything else blank: so places stay.
+    def parts(self, tree: exp.Expr) -> dict[int, SqlText]:
+        """For each SELECT of a tree, by its identity, the text with all else blank: places stay.
 
-        Also where each starts.
-
-        UNION ALL in parentheses does not count.
+        A SELECT goes up to the parenthesis or the set operator that ends it.
         """
-        outer = [token for token, _ in self.words()]
-        pairs = [
-            (union, word)
-            for union, word in pairwise(outer)
-            if union.token_type is TokenType.UNION and word.token_type is TokenType.ALL
-        ]
-        starts = [0, *(word.end + 1 for _, word in pairs)]
-        ends = [*(union.start for union, _ in pairs), len(self.sql)]
-        if len(starts) == 1:
-            return [(self, 0)]
+        starts = [at for at, t in enumerate(self.tokens) if t.token_type is TokenType.SELECT]
+        selects = list(_selects_in_order(tree))
+        if len(starts) != len(selects):
+            place = self.last_keyword("FROM", "TABLE")
+            raise self.error_at(place, "a SELECT is missing here.", "Write SELECT ... FROM ....")
+        return {
+            id(select): self._part(start) for select, start in zip(selects, starts, strict=True)
+        }
+
+    def _part(self, first: int) -> SqlText:
+        depth, start, end = 0, self.tokens[first].start, len(self.sql)
+        for before, token in pairwise(self.tokens[first:]):
+            depth += token.token_type is TokenType.L_PAREN
+            depth -= token.token_type is TokenType.R_PAREN
+            ends = token.token_type in _SET_WORDS and before.text != "*"
+            if depth < 0 or (depth == 0 and ends):
+                end = token.start
+                break
+        if (start, end) == (self.tokens[0].start, len(self.sql)):
+            return self
         blank = _blank(self.sql)
-        return [
-            (SqlText(blank[:start] + self.sql[start:end] + blank[end:]), start)
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        return SqlText(blank[:start] + self.sql[start:end] + blank[end:])
 
     def words(self) -> Iterator[tuple[Token, str]]:
         """The tokens outside parentheses, each with its first word in capitals."""
@@ -226,6 +250,16 @@ class SqlText:
     def keyword(self, *words: str) -> int:
         """Where the first of these words stands outside parentheses, or the end of the text."""
         return next((t.start for t, word in self.words() if word in words), len(self.sql))
+
+    def from_word(self) -> int:
+        """Where the FROM of the SELECT stands; IS DISTINCT FROM has another."""
+        words = [("", 0), *((word, t.start) for t, word in self.words())]
+        places = [
+            place
+            for (before, _), (word, place) in pairwise(words)
+            if word == "FROM" and before != "DISTINCT"
+        ]
+        return places[0] if places else len(self.sql)
 
     def last_keyword(self, *words: str) -> int:
         return max((t.start for t, word in self.words() if word in words), default=0)
@@ -278,6 +312,41 @@ class SqlText:
     def _position(self, node: exp.Expr) -> int:
         start = self.start(node)
         return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
+
+
+def _selects_in_order(tree: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs of a tree as they stand in the text."""
+    left: list[Any] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, list):
+            left += reversed(node)
+        elif isinstance(node, exp.Select) and "with_" in node.args and node.args["with_"]:
+            left += [_AfterWith(node), node.args["with_"]]
+        elif isinstance(node, exp.Select | _AfterWith):
+            select = node.select if isinstance(node, _AfterWith) else node
+            yield select
+            left += reversed(_in_order(select))
+        elif isinstance(node, exp.Expr):
+            left += reversed(_in_order(node))
+
+
+class _AfterWith:
+    """A SELECT whose WITH is done."""
+
+    def __init__(self, select: exp.Select) -> None:
+        self.select = select
+
+
+def _in_order(node: exp.Expr) -> list[Any]:
+    """The parts of a node as they stand in the text, for a SELECT without its WITH."""
+    parts = dict(node.args)
+    first = (
+        ("expressions", "from_", "joins", "where") if isinstance(node, exp.Select) else ("with_",)
+    )
+    if isinstance(node, exp.Select):
+        parts.pop("with_", None)
+    return [parts.pop(name) for name in first if name in parts] + list(parts.values())
 
 
 def _blank(text: str) -> str:

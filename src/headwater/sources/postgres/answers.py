@@ -9,10 +9,11 @@ from psycopg import sql
 
 from headwater.algebra.schema import Relation
 from headwater.errors import SourceError
-from headwater.sources.contract import Lift, Load, Wrapper, as_it_is
+from headwater.sources.contract import Constant, Lift, Load, Wrapper, as_it_is
 from headwater.sources.discovered import DiscoveredTable
 from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.catalog import served_columns
+from headwater.sources.postgres.constants import printed
 from headwater.sources.postgres.discovery import discover
 from headwater.sources.postgres.load import PostgresLoad
 from headwater.sources.postgres.tables import Tables
@@ -61,6 +62,10 @@ class PostgresAnswers:
     def discover(self) -> Sequence[DiscoveredTable]:
         with self.tables.access.connect() as connection:
             return list(discover(self.tables, connection))
+
+    def printed(self, constants: Collection[Constant]) -> Mapping[Constant, str | None]:
+        with self.tables.looking() as (connection, tables):
+            return printed(self.tables.access, connection, tables, constants)
 
     def problems(self) -> Sequence[SourceError]:
         return self.tables.problems()

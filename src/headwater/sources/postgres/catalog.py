@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from psycopg import sql
 
+from headwater.algebra.values import TEXT
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import read_definitions
-from headwater.sources.postgres.meanings import Definition, base_of, meaning_of
+from headwater.sources.postgres.meanings import FIRST_OWN, Definition, base_of, meaning_of
+from headwater.sources.postgres.meanings import as_text as as_text_meaning
 from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
@@ -72,10 +74,14 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
 _KINDS = {
-    "v": "view",
-    "m": "materialized view",
-    "f": "foreign table",
-    "S": "sequence",
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "an index",
+    "c": "a composite type",
+    "t": "a part of another table (TOAST)",
 }
 _REMEDIES = {
     "v": "Name the tables that it reads, and write its query as a view of Headwater's.",
@@ -90,6 +96,7 @@ def read_tables(
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
     partitioned: bool = True,
+    as_text: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, Table], dict[str, SourceError]]:
     """The tables by the names of their relations, and why others cannot be used.
 
@@ -120,7 +127,9 @@ def read_tables(
             own = [row[1:] for row in columns if row[0] == oid]
             kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
             key = next((names for primary, names in kept if primary), ())
-            table = _table(access, found[at], own, key, types, partitioned)
+            texts = (as_text or {}).get(name, (as_text or {}).get(relation, ()))
+            table = _table(access, found[at], own, key, types, partitioned, texts)
+            _check_texts(access, table, [c[0] for c in own], texts)
             table = replace(table, called=relation)
             declared = keys.get(name, keys.get(relation))
             if declared is not None:
@@ -168,6 +177,7 @@ def _table(
     key: Sequence[str],
     types: Mapping[int, Definition],
     partitioned: bool,
+    texts: Collection[str],
 ) -> Table:
     oid, schema, name, kind, persistence, identity, *may, children, parts, role, _ = row
     entered, readable, hidden, foreign = may
@@ -179,9 +189,14 @@ def _table(
         )
     if kind not in ("r", "p"):
         raise SourceError(
-            f"{label} is a {_KINDS.get(kind, 'different object')}, not a table: there is no log "
+            f"{label} is {_KINDS.get(kind, 'a different object')}, not a table: there is no log "
             "of its rows.",
             _REMEDIES.get(kind, ""),
+        )
+    if oid < FIRST_OWN:
+        raise SourceError(
+            f"{label} is one of the server's own tables, of whose rows there is no log.",
+            "Name tables that were made in this database.",
         )
     if others := [part for part in parts or () if part[4:] != ["r", "p"]]:
         raise SourceError(
@@ -217,7 +232,7 @@ def _table(
     left_out: list[tuple[str, str]] = []
     for column in columns:
         try:
-            described.append(_column(column, types))
+            described.append(_column(column, types, column[0] in texts))
         except ValueError as error:
             left_out.append((column[0], str(error)))
     if left_out and not described:
@@ -234,7 +249,7 @@ def _table(
     )
 
 
-def _column(row: Sequence[Any], types: Mapping[int, Definition]) -> TableColumn:
+def _column(row: Sequence[Any], types: Mapping[int, Definition], is_text: bool) -> TableColumn:
     """A column; ValueError says why it cannot be used."""
     name, oid, modifier, shown, collation, generated = row
     if generated is not None:
@@ -244,12 +259,26 @@ def _column(row: Sequence[Any], types: Mapping[int, Definition]) -> TableColumn:
         )
     try:
         meaning = meaning_of(oid, modifier, types)
+        if is_text and meaning.type != TEXT:
+            meaning = as_text_meaning(oid, modifier, types)
     except ValueError as error:
         raise ValueError(f"its type is {shown}, and {error}.") from None
     base = base_of(oid, types)
     return TableColumn(
         name, oid, modifier, shown, collation, meaning.type, meaning.form, meaning.equality, base
     )
+
+
+def _check_texts(
+    access: Access, table: Table, columns: Sequence[str], texts: Collection[str]
+) -> None:
+    for name in texts:
+        if name not in columns:
+            raise SourceError(
+                f"Source {access.source}: as_text names the column {name} of {table.label}, which "
+                "it does not have.",
+                "Its columns are " + ", ".join(columns) + ".",
+            )
 
 
 def _check_key(

@@ -18,6 +18,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.postgres.pooling import pooled, shares_sessions
 
 Connection: TypeAlias = "psycopg.Connection[Any]"
 OLDEST = 14
@@ -31,6 +32,7 @@ SELECT CASE WHEN pg_catalog.current_setting('restrict_nonsystem_relation_kind', 
   THEN pg_catalog.set_config('restrict_nonsystem_relation_kind', 'view, foreign-table', false) END
 """
 """The last is for servers that know it: what was a table must not be read as somebody's view."""
+_WHERE = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()"
 _DEFAULTS = {
     "connect_timeout": "10",
     "application_name": "headwater",
@@ -67,6 +69,8 @@ class Access:
     source: str
     dsn: str = field(repr=False)
     limit_s: float = 3600.0
+    pool: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    """What is known of a connection pooler in between."""
 
     def connect(self) -> Connection:
         """A connection that commits each statement, under the settings that readers expect."""
@@ -80,10 +84,28 @@ class Access:
                 self._check_version(connection.pgconn.server_version)
                 connection.execute(_SETTINGS.encode())
                 connection.execute(f"SET statement_timeout = {int(self.limit_s * 1000)}".encode())
+                self._check_place(connection)
         except SourceError:
             connection.close()
             raise
         return connection
+
+    def _check_place(self, connection: Connection) -> None:
+        """That a session of the primary is at the other end, and stays there."""
+        row = connection.execute(_WHERE, prepare=False).fetchone()
+        assert row is not None
+        process, is_standby = row
+        if is_standby:
+            raise SourceError(
+                f"Source {self.source}: its connection string leads to a standby, and a standby "
+                "does not tell which transactions a snapshot of it holds.",
+                "Name the primary; where the string names several hosts, add "
+                "target_session_attrs=read-write.",
+            )
+        if process != connection.pgconn.backend_pid and "keeps" not in self.pool:
+            if shares_sessions(self._conninfo()):
+                raise pooled(self.source)
+            self.pool["keeps"] = True
 
     @property
     def is_unprotected(self) -> bool:
@@ -195,6 +217,12 @@ class Access:
     def _unreachable(self, text: str) -> SourceError:
         text = self._scrubbed(text).rstrip(".")
         message = f"Source {self.source}: cannot connect: {text}."
+        if "unsupported startup parameter" in text:
+            return SourceError(
+                f"Source {self.source}: its connection string leads to a connection pooler, over "
+                "which the database's log cannot be read.",
+                'Name the database server itself, or use changes = "triggers".',
+            )
         if "WAL sender" in text or "walsender" in text:
             return SourceError(message, "As a superuser run: ALTER ROLE <role> REPLICATION;")
         starting = "starting up" in text or "shutting down" in text or "too many" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from headwater.sources.postgres.connect import Connection
-from headwater.sources.postgres.meanings import FIRST_OWN, KNOWN, Definition
+from headwater.sources.postgres.meanings import FIRST_OWN, KNOWN, Definition, Field
 
 _PARTS = """
 SELECT t.typbasetype WHERE t.typtype = 'd'
@@ -22,7 +22,13 @@ WITH RECURSIVE needed(oid) AS (
   SELECT p.oid FROM needed n JOIN pg_catalog.pg_type t ON t.oid = n.oid,
     LATERAL ({_PARTS}) AS p(oid))
 SELECT t.oid::int8, t.typname, t.typtype::text, t.typbasetype::int8, t.typtypmod,
-       ARRAY({_PARTS})::int8[]
+       ARRAY({_PARTS})::int8[],
+       (SELECT e.typdelim::text FROM pg_catalog.pg_type e
+        WHERE e.oid = t.typelem AND t.typoutput = 'pg_catalog.array_out'::regproc),
+       (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
+            f.attname, f.atttypid::int8, f.atttypmod) ORDER BY f.attnum)
+        FROM pg_catalog.pg_attribute f
+        WHERE t.typtype = 'c' AND f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped)
 FROM needed n JOIN pg_catalog.pg_type t ON t.oid = n.oid
 """
 
@@ -41,13 +47,14 @@ CASE WHEN a.atttypid >= {FIRST_OWN} THEN (
     SELECT pg_catalog.concat(e.oid, ':', e.enumlabel), e.xmin::pg_catalog.text::pg_catalog.int8
     FROM pg_catalog.pg_enum e WHERE e.enumtypid = n.oid
     UNION ALL
-    SELECT pg_catalog.concat(f.attrelid, '.', f.attnum, ':', f.atttypid, ':', f.attisdropped),
+    SELECT pg_catalog.concat(
+        f.attrelid, '.', f.attnum, ':', f.atttypid, ':', f.attisdropped, ':', f.attname),
       f.xmin::pg_catalog.text::pg_catalog.int8
     FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute f ON f.attrelid = t.typrelid
     WHERE t.oid = n.oid AND t.typtype = 'c' AND f.attnum > 0) AS x(text, xid)) END
 """
 """In SQL, of a column `a` whose type users made: a sum of what its values are printed with, which
-are labels of enumerations and the parts of composites, and the transactions that wrote these."""
+are labels of enumerations and the fields of composites, and the transactions that wrote these."""
 
 
 def read_definitions(connection: Connection, oids: Collection[int]) -> dict[int, Definition]:
@@ -56,8 +63,16 @@ def read_definitions(connection: Connection, oids: Collection[int]) -> dict[int,
     if not others:
         return {}
     return {
-        oid: Definition(name, kind, base, modifier, tuple(parts))
-        for oid, name, kind, base, modifier, parts in connection.execute(
+        oid: Definition(
+            name,
+            kind,
+            base,
+            modifier,
+            tuple(parts),
+            delimiter or "",
+            tuple(Field(*field) for field in fields or ()),
+        )
+        for oid, name, kind, base, modifier, parts, delimiter, fields in connection.execute(
             _DEFINITIONS.encode(), [others]
         )
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.sources.discovered import DiscoveredColumn, DiscoveredTable
-from headwater.sources.postgres.catalog import read_tables
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.naming import called, written
 from headwater.sources.postgres.tables import Tables
@@ -39,7 +38,7 @@ def discover(source: Tables, connection: Connection) -> Iterator[DiscoveredTable
     with access.errors("read the catalog"):
         rows = connection.execute(_LISTED).fetchall()
     names = [f"{written(schema)}.{written(name)}" for schema, name, *_ in rows]
-    tables, unusable = read_tables(access, connection, names, source.keys, source.partitioned)
+    tables, unusable = source.look_up(connection, names)
     for relation, name, (*_, count, size, indexes) in zip(called(names), names, rows, strict=True):
         if error := unusable.get(relation):
             yield DiscoveredTable(name, problem=str(error))

@@ -3,19 +3,25 @@
 Values come as the text that PostgreSQL writes under the settings in `connect`, in the log and in
 answers alike, and one function per form makes them canonical. So a row looks the same however it
 came, and equal values are one value.
+
+A form is known by its name. Names of nested ones say what is inside: `[,number]` is an array of
+numbers with commas between, `(text,int)` a composite value of two fields. Names can be sent and
+compared, where functions cannot.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from headwater.algebra.values import Value, canonical_float
+from headwater.sources.postgres.nesting import array_reader, composite_reader
 
 
 @dataclass(frozen=True)
@@ -161,3 +167,45 @@ FORMS: Mapping[str, Form] = {
         is_plain=False,
     ),
 }
+
+
+_PART = re.compile(r"\w+|\[.|[](),]")
+
+
+@lru_cache(maxsize=1024)
+def form_of(name: str) -> Form:
+    """The form of a name; of a nested one it is made of those inside."""
+    if name in FORMS:
+        return FORMS[name]
+    parts = iter(_PART.findall(name))
+    read = _reader(next(parts), parts)
+    return Form(
+        read,
+        repair=lambda text: read(text.encode()),
+        text=_PRINTED,
+        is_loaded_as_text=True,
+        is_plain=False,
+    )
+
+
+def array_form(element: str, delimiter: str) -> str:
+    return f"[{delimiter}{element}]"
+
+
+def composite_form(fields: Iterable[str]) -> str:
+    return f"({','.join(fields)})"
+
+
+def _reader(part: str, rest: Iterator[str]) -> Callable[[bytes], Value]:
+    """The function that reads what begins with a part of a name; takes what belongs to it."""
+    if part.startswith("["):
+        element = _reader(next(rest), rest)
+        next(rest)
+        return array_reader(element, part[1])
+    if part == "(":
+        fields = []
+        while part != ")":
+            fields.append(_reader(next(rest), rest))
+            part = next(rest)
+        return composite_reader(fields)
+    return FORMS[part].read

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from headwater.algebra.values import Type
 from headwater.errors import LostConnectionError, SourceError
-from headwater.frames.arrow import arrow_type
+from headwater.frames.arrow import arrow_array, arrow_type
 from headwater.sources.contract import Position
 from headwater.sources.postgres.capture import Locate
 from headwater.sources.postgres.connect import Access, Connection
@@ -27,7 +27,7 @@ from headwater.sources.postgres.locks import lock_statement, still_named
 from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.planned import check_planned
 from headwater.sources.postgres.snapshot import XidSnapshot
-from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
+from headwater.sources.postgres.types import Table, TableColumn, UnreadableError, read_value
 
 _BATCH_BYTES = 4 << 20
 _NULL = "\\N"
@@ -254,6 +254,8 @@ def _wire_type(kind: Type) -> pyarrow.DataType:
             return pyarrow.string()
         case "timestamp_tz":
             return pyarrow.timestamp("us")
+        case "array" | "struct":
+            return pyarrow.string()
         case _:
             return arrow_type(kind)
 
@@ -267,6 +269,9 @@ def _finished(table: Table, column: TableColumn, values: pyarrow.Array) -> pyarr
         case "bytes":
             found = [None if v is None else bytes.fromhex(v) for v in values.to_pylist()]
             return pyarrow.array(found, pyarrow.binary())
+        case "array" | "struct":
+            printed = (None if v is None else v.encode() for v in values.to_pylist())
+            return arrow_array([read_value(table, column, v) for v in printed], column.type)
         case "timestamp_tz":
             return pyarrow.compute.assume_timezone(values, "UTC")
         case _:

@@ -19,7 +19,7 @@ from headwater.sources.contract import Broken, Committed, Logged, Marked, Progre
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
 from headwater.sources.postgres.history import other_history
-from headwater.sources.postgres.meanings import own_meaning
+from headwater.sources.postgres.meanings import PRINTED, own_meaning
 from headwater.sources.postgres.pgoutput import (
     Datum,
     PgMessage,
@@ -335,6 +335,8 @@ def _column(known: TableColumn | None, sent: SentColumn) -> tuple[TableColumn, b
     if known is not None:
         if (sent.type_oid, sent.modifier) == (known.oid, known.modifier):
             return known, True
+        if sent.type_oid == known.oid and known.form_name == PRINTED:
+            return replace(known, modifier=sent.modifier), True
         try:
             meaning = own_meaning(sent.type_oid, sent.modifier)
         except ValueError:

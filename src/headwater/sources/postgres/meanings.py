@@ -3,16 +3,18 @@
 Where Headwater has a type of its own, values have it. Every other value is the text that the
 server prints, under the settings in `connect`; where it prints equal values differently (numbers
 without a scale, intervals) they are brought to one text. Types that users make come down to what
-they are made of: a domain is its base type; enumerations, arrays, ranges and composites are
-printed whole. Where texts are compared in a finer or coarser way than the database compares the
-values, the table says so, and `headwater check` tells it of the views that do compare them.
+they are made of: a domain is its base type, an array one of what its elements are, a composite a
+struct of what its fields are; enumerations and ranges are printed whole. Where texts are compared
+in a finer or coarser way than the database compares the values, the table says so, and
+`headwater check` tells it of the views that do compare them.
 
 Printing calls the type's output function, of which only superusers can make new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.algebra.values import (
@@ -26,9 +28,14 @@ from headwater.algebra.values import (
     TIMESTAMP,
     TIMESTAMP_TZ,
     Type,
+    array_type,
     decimal_type,
+    struct_type,
 )
+from headwater.sources.postgres.forms import array_form, composite_form
 
+PRINTED = "printed"
+"""The form of values that are the text of their type's output function."""
 FIRST_OWN = 16384
 """Types and other objects with smaller numbers come with the server."""
 
@@ -44,6 +51,8 @@ class Known:
     """How our equality differs from the database's."""
     inside: str = ""
     """The same where it is a part of another type's text, if that differs."""
+    array: int = 0
+    """The type of arrays of it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Meaning:
 
     type: Type
     form: str
-    """How they are read and found again: a key of `forms.FORMS`."""
+    """How they are read and found again: a name of `forms.form_of`."""
     equality: str = ""
 
 
@@ -67,14 +76,27 @@ class Definition:
     modifier: int = -1
     parts: tuple[int, ...] = ()
     """The types that its values consist of."""
+    delimiter: str = ""
+    """What stands between elements; only arrays have one."""
+    fields: tuple[Field, ...] = ()
+    """The fields of a composite."""
 
 
-def _own(name: str, kind: Type, form: str = "", inside: str = "") -> Known:
-    return Known(name, kind, form or kind.name, inside=inside)
+@dataclass(frozen=True)
+class Field:
+    """A part of a composite that has a name."""
+
+    name: str
+    type: int
+    modifier: int
 
 
-def _printed(name: str, equality: str = "") -> Known:
-    return Known(name, TEXT, "printed", equality)
+def _own(array: int, name: str, kind: Type, form: str = "", inside: str = "") -> Known:
+    return Known(name, kind, form or kind.name, inside=inside, array=array)
+
+
+def _printed(array: int, name: str, equality: str = "") -> Known:
+    return Known(name, TEXT, PRINTED, equality, array=array)
 
 
 _NO_EQUALITY = "the database has no equality for it, and here its text counts"
@@ -88,57 +110,63 @@ _CASE = "upper and lower case are equal there and differ here"
 _OWN_WAY = "the database compares it in a way of its own, and here its text counts"
 
 KNOWN: Mapping[int, Known] = {
-    16: _own("boolean", BOOL),
-    21: _own("smallint", INT),
-    23: _own("integer", INT),
-    20: _own("bigint", INT),
-    26: _own("oid", INT),
-    700: _own("real", FLOAT, "float4", _SIGNED_ZERO),
-    701: _own("double precision", FLOAT, inside=_SIGNED_ZERO),
-    25: _own("text", TEXT),
-    1043: _own("character varying", TEXT),
-    1042: _own("character", TEXT, "padded", _PADDED),
-    17: _own("bytea", BYTES),
-    1082: _own("date", DATE),
-    1114: _own("timestamp without time zone", TIMESTAMP),
-    1184: _own("timestamp with time zone", TIMESTAMP_TZ),
-    1700: _own("numeric", TEXT, "number", _ZEROS),
-    1186: _own("interval", TEXT, "interval", _UNITS),
-    2950: _own("uuid", TEXT, "uuid"),
-    19: _printed("name"),
-    18: _printed('"char"'),
-    1083: _printed("time without time zone"),
-    1266: _printed("time with time zone"),
-    790: _printed("money"),
-    1560: _printed("bit"),
-    1562: _printed("bit varying"),
-    869: _printed("inet"),
-    650: _printed("cidr"),
-    829: _printed("macaddr"),
-    774: _printed("macaddr8"),
-    3220: _printed("pg_lsn"),
-    28: _printed("xid"),
-    29: _printed("cid"),
-    5069: _printed("xid8"),
-    27: _printed("tid"),
-    3802: _printed("jsonb", _ZEROS),
-    114: _printed("json", _NO_EQUALITY),
-    142: _printed("xml", _NO_EQUALITY),
-    4072: _printed("jsonpath", _NO_EQUALITY),
-    3614: _printed("tsvector"),
-    3615: _printed("tsquery", _OWN_WAY),
-    600: _printed("point", _NO_EQUALITY),
-    601: _printed("lseg", _ROUNDED),
-    602: _printed("path", "there two are equal that have as many points, and here texts count"),
-    603: _printed("box", _BY_AREA),
-    604: _printed("polygon", _NO_EQUALITY),
-    628: _printed("line", _ROUNDED),
-    718: _printed("circle", _BY_AREA),
-    2970: _printed("txid_snapshot", _NO_EQUALITY),
-    5038: _printed("pg_snapshot", _NO_EQUALITY),
-    1790: _printed("refcursor", _NO_EQUALITY),
+    16: _own(1000, "boolean", BOOL),
+    21: _own(1005, "smallint", INT),
+    23: _own(1007, "integer", INT),
+    20: _own(1016, "bigint", INT),
+    26: _own(1028, "oid", INT),
+    700: _own(1021, "real", FLOAT, "float4", _SIGNED_ZERO),
+    701: _own(1022, "double precision", FLOAT, inside=_SIGNED_ZERO),
+    25: _own(1009, "text", TEXT),
+    1043: _own(1015, "character varying", TEXT),
+    1042: _own(1014, "character", TEXT, "padded", _PADDED),
+    17: _own(1001, "bytea", BYTES),
+    1082: _own(1182, "date", DATE),
+    1114: _own(1115, "timestamp without time zone", TIMESTAMP),
+    1184: _own(1185, "timestamp with time zone", TIMESTAMP_TZ),
+    1700: _own(1231, "numeric", TEXT, "number", _ZEROS),
+    1186: _own(1187, "interval", TEXT, "interval", _UNITS),
+    2950: _own(2951, "uuid", TEXT, "uuid"),
+    19: _printed(1003, "name"),
+    18: _printed(1002, '"char"'),
+    1083: _printed(1183, "time without time zone"),
+    1266: _printed(1270, "time with time zone"),
+    790: _printed(791, "money"),
+    1560: _printed(1561, "bit"),
+    1562: _printed(1563, "bit varying"),
+    869: _printed(1041, "inet"),
+    650: _printed(651, "cidr"),
+    829: _printed(1040, "macaddr"),
+    774: _printed(775, "macaddr8"),
+    3220: _printed(3221, "pg_lsn"),
+    28: _printed(1011, "xid"),
+    29: _printed(1012, "cid"),
+    5069: _printed(271, "xid8"),
+    27: _printed(1010, "tid"),
+    3802: _printed(3807, "jsonb", _ZEROS),
+    114: _printed(199, "json", _NO_EQUALITY),
+    142: _printed(143, "xml", _NO_EQUALITY),
+    4072: _printed(4073, "jsonpath", _NO_EQUALITY),
+    3614: _printed(3643, "tsvector"),
+    3615: _printed(3645, "tsquery", _OWN_WAY),
+    600: _printed(1017, "point", _NO_EQUALITY),
+    601: _printed(1018, "lseg", _ROUNDED),
+    602: _printed(
+        1019, "path", "there two are equal that have as many points, and here texts count"
+    ),
+    603: _printed(1020, "box", _BY_AREA),
+    604: _printed(1027, "polygon", _NO_EQUALITY),
+    628: _printed(629, "line", _ROUNDED),
+    718: _printed(719, "circle", _BY_AREA),
+    2970: _printed(2949, "txid_snapshot", _NO_EQUALITY),
+    5038: _printed(5039, "pg_snapshot", _NO_EQUALITY),
+    1790: _printed(2201, "refcursor", _NO_EQUALITY),
 }
 """Types of the server whose equality is known; others are printed as well."""
+ARRAYS: Mapping[int, int] = {known.array: oid for oid, known in KNOWN.items()}
+"""What the elements of arrays of these types are."""
+_DELIMITERS = {603: ";"}
+"""What stands between elements where it is not a comma."""
 _NAMED = {"citext": _CASE}
 """Types of extensions whose equality is known, by name."""
 REFUSED: Mapping[int, str] = {
@@ -149,6 +177,8 @@ REFUSED: Mapping[int, str] = {
     1033: "it is printed with names of roles, which may be renamed without a trace in the log",
 }
 _NUMERIC = 1700
+_STORABLE = re.compile(r"[^ ,;{}()\n\t=]+")
+"""Names of fields that Delta tables allow."""
 
 
 def own_meaning(oid: int, modifier: int) -> Meaning:
@@ -159,8 +189,11 @@ def own_meaning(oid: int, modifier: int) -> Meaning:
         raise ValueError("it is not one of the server's own types")
     if oid == _NUMERIC and (fixed := _fixed(modifier)) is not None:
         return Meaning(fixed, "decimal")
+    if oid in ARRAYS:
+        element = ARRAYS[oid]
+        return _array(own_meaning(element, modifier), _DELIMITERS.get(element, ","))
     known = KNOWN.get(oid)
-    return Meaning(TEXT, "printed", _OWN_WAY) if known is None else _meaning(known)
+    return Meaning(TEXT, PRINTED, _OWN_WAY) if known is None else _meaning(known)
 
 
 def meaning_of(oid: int, modifier: int, types: Mapping[int, Definition]) -> Meaning:
@@ -172,7 +205,35 @@ def meaning_of(oid: int, modifier: int, types: Mapping[int, Definition]) -> Mean
         return meaning_of(found.base, found.modifier, types)
     if found.kind == "p":
         raise ValueError("it is a pseudo-type, and has no values")
-    return Meaning(TEXT, "printed", _equality(oid, modifier, types))
+    if found.delimiter:
+        return _array(meaning_of(found.parts[0], modifier, types), found.delimiter)
+    if _is_struct(found):
+        return _struct(found.fields, types)
+    return as_text(oid, modifier, types)
+
+
+def as_text(oid: int, modifier: int, types: Mapping[int, Definition]) -> Meaning:
+    """The text that is printed for a whole value, whatever it is made of."""
+    return Meaning(TEXT, PRINTED, _inside(oid, modifier, types))
+
+
+def _array(element: Meaning, delimiter: str) -> Meaning:
+    kind, form = array_type(element.type), array_form(element.form, delimiter)
+    return Meaning(kind, form, element.equality)
+
+
+def _is_struct(found: Definition) -> bool:
+    """Whether structs can hold it: fields that tables can have, each with a name of its own."""
+    names = [field.name for field in found.fields]
+    differ = len({name.lower() for name in names}) == len(names)
+    return bool(names) and differ and all(map(_STORABLE.fullmatch, names))
+
+
+def _struct(fields: Sequence[Field], types: Mapping[int, Definition]) -> Meaning:
+    parts = [meaning_of(field.type, field.modifier, types) for field in fields]
+    named = zip((field.name for field in fields), (part.type for part in parts), strict=True)
+    equality = next(filter(None, (part.equality for part in parts)), "")
+    return Meaning(struct_type(named), composite_form(part.form for part in parts), equality)
 
 
 def base_of(oid: int, types: Mapping[int, Definition]) -> int:
@@ -207,7 +268,7 @@ def _inside(oid: int, modifier: int, types: Mapping[int, Definition]) -> str:
     found = types[oid]
     if found.kind == "d":
         return _inside(found.base, found.modifier, types)
-    return _equality(oid, -1, types)
+    return _equality(oid, modifier, types)
 
 
 def _fixed(modifier: int) -> Type | None:

@@ -25,6 +25,13 @@ class PostgresSettings(SourceSettings):
         Literal["replication", "triggers"],
         Field(description="How changes are seen; triggers where replication is not allowed."),
     ] = "replication"
+    as_text: Annotated[
+        dict[str, list[str]],
+        Field(
+            description="Columns of tables that are read as the text that the database prints, for "
+            "values that their type has no room for here."
+        ),
+    ] = {}  # noqa: RUF012 (pydantic gives each object its own)
     limit_s: Annotated[
         WholeNumber,
         Field(gt=0, le=2_000_000, description="How many seconds one statement may take."),
@@ -85,4 +92,5 @@ class PostgresSettings(SourceSettings):
             limit_s=self.limit_s,
             changes=self.changes,
             owner=owner,
+            as_text=self.as_text,
         )

@@ -165,7 +165,8 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
     gone = frozenset(wanted) - table.columns.keys()
     if gone:
         shown = ", ".join(sorted(gone))
-        yield Gap({name: gone}, f"the table {name} has no column {shown} any more", None)
+        reason = f"the table {name} has no column {shown} any more; change the view first"
+        yield Gap({name: gone}, reason, None)
     written: dict[int, set[str]] = defaultdict(set)
     for column in wanted:
         found = table.columns.get(column)

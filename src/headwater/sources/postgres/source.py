@@ -31,7 +31,8 @@ class PostgresSource(Source):
     named for the `owner`, a warehouse. `limit_s` bounds how long one statement may take; it is
     long, because a question that waits for a lock holds up nothing but the view that asked.
     Every `watch_s` a monitor looks whether the tables are still as they were. `changes` is one of
-    CAPTURES; triggers are for servers where no slot can be had.
+    CAPTURES; triggers are for servers where no slot can be had. `as_text` names columns, by
+    table, that are read as what the database prints for them.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class PostgresSource(Source):
         watch_s: float = 5.0,
         changes: str = "replication",
         owner: str = "",
+        as_text: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         default = default_name(name, owner)
         names = ServerNames(publication or default, slot or default, owner)
@@ -56,7 +58,13 @@ class PostgresSource(Source):
             )
         way = CAPTURES[changes]
         access = Access(name, dsn, limit_s)
-        tables = Tables(access, relations, keys or {}, partitioned=way.follows_partitioned)
+        tables = Tables(
+            access,
+            relations,
+            keys or {},
+            partitioned=way.follows_partitioned,
+            as_text=as_text or {},
+        )
         capture = way(tables, names, watch_s)
 
         def halves(columns: UsedColumns) -> tuple[Capture, Answers]:

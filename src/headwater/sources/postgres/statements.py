@@ -20,8 +20,11 @@ _ORDERED = frozenset({"int", "decimal", "date", "timestamp", "timestamp_tz"})
 
 
 def pushes(operator: str, kind: Type) -> bool:
-    """Equality always finds at least what ours does; order only where it is the same."""
-    return operator == "=" or kind.name in _ORDERED
+    """Equality always finds at least what ours does; order only where it is the same.
+
+    Arrays and structs are compared here: there is no text of them that equal ones share.
+    """
+    return kind.name in _ORDERED or (operator == "=" and not kind.is_nested)
 
 
 @dataclass(frozen=True)

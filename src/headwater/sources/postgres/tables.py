@@ -24,7 +24,7 @@ from headwater.sources.postgres.types import Table
 
 
 class Tables:
-    """Some tables of one database; `keys` replaces primary keys.
+    """Some tables of one database; `keys` replaces primary keys, `as_text` columns' types.
 
     Whether `partitioned` tables can be followed depends on how changes are captured.
     """
@@ -36,18 +36,20 @@ class Tables:
         keys: Mapping[str, Sequence[str]],
         used: UsedColumns | None = None,
         partitioned: bool = True,
+        as_text: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.access = access
         self.names = tuple(names)
         self.keys = dict(keys)
         self.partitioned = partitioned
+        self.as_text = dict(as_text or {})
         self._used = dict(used or {})
         self._described: Mapping[str, Table] = {}
         self._unusable: Mapping[str, SourceError] = {}
 
     def narrowed(self, columns: UsedColumns) -> Tables:
         """The same tables, not described yet, of which no other columns than these are wanted."""
-        return Tables(self.access, self.names, self.keys, columns, self.partitioned)
+        return Tables(self.access, self.names, self.keys, columns, self.partitioned, self.as_text)
 
     def describe(self) -> dict[str, Table]:
         """The tables as they are now, from here on."""
@@ -76,9 +78,7 @@ class Tables:
 
         That is one that a view uses or that was described before; or if none can be used.
         """
-        found, unusable = read_tables(
-            self.access, connection, self.names, self.keys, self.partitioned
-        )
+        found, unusable = self.look_up(connection, self.names)
         if self._described:
             unusable = {n: e for n, e in unusable.items() if not isinstance(e, MissingTableError)}
         errors = {n: e for n, e in unusable.items() if not isinstance(e, SameTableError)}
@@ -89,12 +89,18 @@ class Tables:
         self._described, self._unusable = {**tables, **self._described}, unusable
         return tables
 
+    def look_up(
+        self, connection: Connection, names: Sequence[str]
+    ) -> tuple[dict[str, Table], dict[str, SourceError]]:
+        """Tables of these names as they are now, and why others cannot be used."""
+        return read_tables(
+            self.access, connection, names, self.keys, self.partitioned, self.as_text
+        )
+
     def problems(self) -> list[SourceError]:
         """Why tables cannot be used, all that there is."""
         with self.access.connect() as connection:
-            _, unusable = read_tables(
-                self.access, connection, self.names, self.keys, self.partitioned
-            )
+            _, unusable = self.look_up(connection, self.names)
         return [error for error in unusable.values() if not isinstance(error, SameTableError)]
 
     @property
@@ -143,6 +149,6 @@ class Tables:
         columns = ", ".join(table.by_name)
         raise SourceError(
             f"Table {before.label} was altered: now it is {table.schema}.{table.name} ({columns}).",
-            "Start 'headwater run' anew, then run 'headwater reload VIEW'; where it lacks a "
-            "column that the view names, define the view anew first.",
+            "Where it lacks a column that a view names, change the view; then start 'headwater "
+            "run' anew and run 'headwater reload VIEW'.",
         )

@@ -5,16 +5,20 @@ What a type means is in `meanings`, how values are read in `forms`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from psycopg import sql
 
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import TEXT, Row, Type, Value
 from headwater.errors import SourceError
-from headwater.sources.postgres.forms import FORMS, Form
+from headwater.sources.postgres.forms import Form, form_of
+
+_SPACES: Mapping[int, Literal["", "padded", "varying"]] = {1042: "padded", 1043: "varying"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class TableColumn:
     collation: int
     type: Type
     form_name: str = ""
-    """How its values are read, by a key of FORMS; without one as those of `type` are."""
+    """How its values are read, by a name of `form_of`; without one as those of `type` are."""
     equality: str = ""
     """How our equality of its values differs from the database's, in words."""
     base_oid: int = 0
@@ -36,7 +40,7 @@ class TableColumn:
 
     @property
     def form(self) -> Form:
-        return FORMS[self.form_name or self.type.name]
+        return form_of(self.form_name or self.type.name)
 
     @property
     def base(self) -> int:
@@ -51,13 +55,17 @@ class TableColumn:
     @property
     def is_printed(self) -> bool:
         """Whether its values are texts here and something else there."""
-        return self.form.text != "" and self.form_name not in ("text", "padded", "")
+        return (
+            self.type == TEXT
+            and self.form.text != ""
+            and self.form_name not in ("text", "padded", "")
+        )
 
     @property
     def described(self) -> Column:
         printed = self.shown_type if self.is_printed else ""
-        pattern = self.form.pattern.pattern if self.form.pattern else ""
-        return Column(self.name, self.type, printed, self.equality, pattern)
+        spaces = _SPACES.get(self.base, "")
+        return Column(self.name, self.type, printed, self.equality, spaces)
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,8 @@ class UnreadableError(SourceError):
         )
         super().__init__(
             f"T{self.reason[1:]}.",
-            "Decimals must be numbers, dates and times finite and in the years 1 to 9999; change "
-            "the value at the source, then run 'headwater reload VIEW'.",
+            "Decimals must be numbers, dates and times finite and in the years 1 to 9999, arrays "
+            "of one dimension that begins at 1; change the value at the source, or write as_text = "
+            f"{{ {json.dumps(table.relation_name)} = [{json.dumps(column)}] }} in the settings of "
+            "the source; then run 'headwater reload VIEW'.",
         )

@@ -215,8 +215,8 @@ class PostgresWrapper:
                 raise SourceError(
                     f"Source {self._access.source}: the column {ref.column} of {table.label} is "
                     "gone or was altered.",
-                    "Start 'headwater run' anew, then run 'headwater reload VIEW'; where the table "
-                    "lacks it now, define the view anew first.",
+                    "Where the table lacks it now, change the views that name it; then start "
+                    "'headwater run' anew and run 'headwater reload VIEW'.",
                 )
 
     def _table(self, relation: str) -> Table:

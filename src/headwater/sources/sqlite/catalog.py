@@ -1,261 +1,40 @@
-"""What a SQLite file says about its tables, and connections to it that fail in words."""
+"""What a SQLite file says about its tables."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first
-from headwater.algebra.values import Row, Type
-from headwater.errors import BrokenLogError, LostConnectionError, SourceError
-from headwater.sources.sqlite.names import Names, is_ours
-from headwater.sources.sqlite.types import Reader, Stored, reader, type_of
+from headwater.errors import SourceError
+from headwater.sources.sqlite.access import Access, Connection
+from headwater.sources.sqlite.described import (
+    Table,
+    TableShape,
+    base_of,
+    is_reserved,
+    own_column,
+    text_column,
+)
+from headwater.sources.sqlite.meanings import meaning_of
+from headwater.sources.sqlite.names import is_ours
 from headwater.sources.sqlite.uniques import IndexedTerm, Unique, compares, index_terms, quoted
 
-BUSY_TIMEOUT_S = 5.0
-_SHOWN = 200
 _ROWIDS = ("rowid", "_rowid_", "oid")
-_TRY_LATER = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR_SHM", "SQLITE_PROTOCOL")
 
 
-@dataclass(frozen=True)
-class Access:
-    """The name of a source, the file it is, and the names of our log in it."""
-
-    name: str
-    path: Path
-    names: Names = field(default_factory=Names)
-
-    @property
-    def set_up(self) -> str:
-        """What to do where the setup does not fit."""
-        return f"Run 'headwater setup {self.name}'."
-
-    def broken(self, message: str) -> BrokenLogError:
-        return BrokenLogError(self.name, message)
-
-    def error(self, message: str, hint: str) -> SourceError:
-        return SourceError(f"Source {self.name}: {message}", hint)
-
-    def connect(self, timeout_s: float = BUSY_TIMEOUT_S, write: bool = False) -> Connection:
-        """A connection to an existing file; it commits by itself outside BEGIN."""
-        if not self.path.is_file():
-            raise LostConnectionError(
-                f"Source {self.name}: there is no file {self.path}.", "Check the path."
-            )
-        with self.failures():
-            connection = sqlite3.connect(
-                self.path.absolute().as_uri() + "?mode=rw",
-                uri=True,
-                timeout=timeout_s,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            try:
-                connection.execute("PRAGMA schema_version").fetchone()
-                if not write:
-                    connection.execute("PRAGMA query_only = 1")
-            except BaseException:
-                connection.close()
-                raise
-        return connection
-
-    def identity(self) -> tuple[int, ...]:
-        """What tells this file, with its write-ahead log, from another one under the same name."""
-        try:
-            status = os.stat(self.path)  # noqa: PTH116 (called at every poll)
-            ahead = os.stat(f"{self.path}-wal")  # noqa: PTH116 (called at every poll)
-        except OSError as error:
-            raise LostConnectionError(
-                f"Source {self.name}: {error.filename} is gone ({error.strerror}).",
-                "Put the file back.",
-            ) from None
-        return status.st_dev, status.st_ino, ahead.st_ino
-
-    def check(self, identity: tuple[int, ...]) -> None:
-        """Nothing is known of another file; who connects to it looks whether it is the same log."""
-        if self.identity() != identity:
-            raise LostConnectionError(
-                f"Source {self.name}: {self.path} was replaced.", "It is opened again."
-            )
-
-    @contextmanager
-    def failures(self) -> Iterator[None]:
-        """Turns what SQLite says inside into an error with a remedy."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
-
-    def _translated(self, error: sqlite3.Error) -> SourceError:
-        code = getattr(error, "sqlite_errorname", "") or ""
-        if code.startswith(_TRY_LATER):
-            return LostConnectionError(
-                f"Source {self.name}: {self.path} is locked by another connection ({error}).",
-                "Look for a writer that keeps its transaction open.",
-            )
-        if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-            return self.error(f"{self.path} is not a sound SQLite database ({error}).",
-                              "Check the path, or restore the file.")  # fmt: skip
-        if "_headwater_" in str(error):
-            return self.broken(f"the log in {self.path} is gone ({error}).")
-        if "decode to UTF-8" in str(error):
-            return self.error(f"a stored text is not UTF-8 ({error}).",
-                              "Correct it in the database.")  # fmt: skip
-        return self.error(
-            f"SQLite says: {error}.",
-            f"See whether the file can be read; if so, run: headwater repair {self.name}.",
-        )
-
-
-Connection = sqlite3.Connection
-
-
-@dataclass(frozen=True)
-class TableShape:
-    """What the triggers of a table are made from, beside the columns that they log.
-
-    `rowid` is a name under which the rowid can be read, None where there is none. `defaults`
-    has what takes the place of NULL, by column, where REPLACE does that. `keys` are the columns
-    that an update sets if it brings a row into the way of another one; empty if any may do that.
-    `followed` are the columns that foreign keys refer to and whose changes they act on;
-    `is_acted_on`: whether they act on deletions.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    rowid: str | None
-    primary: tuple[str, ...]
-    uniques: tuple[Unique, ...]
-    defaults: tuple[tuple[str, str], ...]
-    keys: tuple[str, ...]
-    followed: tuple[str, ...] = ()
-    is_acted_on: bool = False
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The columns that tell a row from all others."""
-        return self.primary if self.rowid is None else (self.rowid,)
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether a uniqueness looks at a generated column."""
-        return not self.keys
-
-    def kept(self, logged: Collection[str]) -> tuple[str, ...]:
-        """The columns that have to be known of a row which may be replaced."""
-        needed = {*logged, *(self.primary if self.rowid is None else ())}
-        for unique in self.uniques:
-            needed.update(unique.columns(self.columns))
-        if self.is_computed:
-            needed.update(column for column, _ in self.defaults)
-        return tuple(column for column in self.columns if column in needed)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of interest, as the file describes it."""
-
-    relation: Relation
-    declared: Mapping[str, str]
-    """The types of all its columns, also of those that nobody asked for."""
-    shape: TableShape
-    missing: tuple[str, ...] = ()
-    """Columns that were asked for and are not there."""
-
-    @property
-    def name(self) -> str:
-        return self.relation.short_name
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.relation.schema.names
-
-    @property
-    def rowid(self) -> str | None:
-        return self.shape.rowid
-
-    @property
-    def primary(self) -> tuple[str, ...]:
-        return self.shape.primary
-
-    def without(self, columns: Collection[str]) -> Table:
-        """The same table, of which some columns cannot be read."""
-        if not columns:
-            return self
-        relation = self.relation
-        schema = Schema(tuple(c for c in relation.schema.columns if c.name not in columns))
-        key = relation.key if set(relation.key) <= set(schema.names) else ()
-        return replace(self, relation=replace(relation, schema=schema, key=key))
-
-    @cached_property
-    def readers(self) -> tuple[Reader, ...]:
-        return tuple(reader(column.type) for column in self.relation.schema.columns)
-
-    def read(self, access: Access, values: Sequence[Stored]) -> Row:
-        """A whole stored row in canonical form."""
-        try:
-            row = tuple(read(value) for read, value in zip(self.readers, values, strict=True))
-        except ValueError:
-            raise self.misfit(access, self.columns, self.relation.schema.types, values) from None
-        for at in self.relation.key_positions:
-            if row[at] is None:
-                raise UnreadableError(
-                    access,
-                    self.columns[at],
-                    f"table {self.name}, column {self.columns[at]}: NULL in the key of row "
-                    f"{show_row(values)}.",
-                    "Give the row a key, or declare another one",
-                )
-        return row
-
-    def misfit(
-        self,
-        access: Access,
-        columns: Sequence[str],
-        types: Sequence[Type],
-        values: Sequence[Stored],
-    ) -> UnreadableError:
-        """The error for the first value that does not fit its type."""
-        for column, kind, value in zip(columns, types, values, strict=True):
-            try:
-                reader(kind)(value)
-            except ValueError as error:
-                return UnreadableError(
-                    access,
-                    column,
-                    f"table {self.name}, column {column} ({kind}): {shown(value)} does not fit, "
-                    f"{error}; row {show_row(values)}.",
-                    "Correct it in the database, or declare the column as what it holds",
-                )
-        raise AssertionError("every value fits")
-
-
-class UnreadableError(SourceError):
-    """A value has no equal here."""
-
-    def __init__(self, access: Access, column: str, reason: str, hint: str) -> None:
-        super().__init__(
-            f"Source {access.name}: {reason}", f"{hint}; then run 'headwater reload VIEW'."
-        )
-        self.column = column
-        self.reason = f"{reason} {hint}."
-
-
-def shown(value: Stored) -> str:
-    text = f"x'{value.hex()}'" if isinstance(value, bytes) else repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-
-def show_row(values: Sequence[Stored]) -> str:
-    text = "(" + ", ".join(shown(value) for value in values) + ")"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+_SORTS = {
+    "view": (
+        "a view: there is no log of its rows",
+        "Name the tables that it reads, and write its query as a view of Headwater's.",
+    ),
+    "virtual": (
+        "a virtual table: no trigger can log its changes",
+        "Name the table that it is filled from, if there is one.",
+    ),
+    "shadow": ("a part of a virtual table", "Leave it out."),
+}
 
 
 def has_table(connection: Connection, name: str) -> bool:
@@ -265,46 +44,79 @@ def has_table(connection: Connection, name: str) -> bool:
     return found.fetchone() is not None
 
 
+@dataclass(frozen=True)
+class Sort:
+    """What an entry of the catalog is: table, view, virtual or shadow, and of which sort."""
+
+    kind: str
+    without_rowid: bool
+    strict: bool
+
+
+def read_sorts(connection: Connection) -> dict[str, Sort]:
+    """Everything in the file by its name, but for what SQLite and Headwater keep there."""
+    return {
+        str(table): Sort(str(kind), bool(without), bool(strict))
+        for _, table, kind, _, without, strict in connection.execute("PRAGMA main.table_list")
+        if not str(table).startswith("sqlite_") and not is_ours(str(table))
+    }
+
+
+def actual_name(name: str, sorts: Collection[str]) -> str:
+    """The name as the file has it: SQLite knows no upper and lower case in names."""
+    if name in sorts:
+        return name
+    return next((each for each in sorts if _lowered(each) == _lowered(name)), name)
+
+
+def _lowered(name: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
 def describe(
     access: Access,
     connection: Connection,
     name: str,
     key: Sequence[str] | None = None,
     columns: Collection[str] | None = None,
+    sorts: Mapping[str, Sort] | None = None,
 ) -> Table:
     """A table by its exact name; `key` instead of the declared one; `columns`: only these."""
-    kinds = {
-        str(table): (str(kind), bool(without))
-        for _, table, kind, _, without, _ in connection.execute("PRAGMA main.table_list")
-        if not str(table).startswith("sqlite_") and not is_ours(str(table))
-    }
-    if name not in kinds:
-        tables = closest_first(name, (n for n, (kind, _) in kinds.items() if kind == "table"))
-        raise access.error(
-            f"there is no table {name}.",
-            f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
-        )
-    kind, without_rowid = kinds[name]
-    if kind != "table":
-        raise access.error(
-            f"{name} is a {kind} table, not an ordinary one." if kind != "view"
-            else f"{name} is a view, not a table.",
-            "Name the tables that it reads.",
-        )  # fmt: skip
+    sorts = read_sorts(connection) if sorts is None else sorts
+    if name not in sorts:
+        raise _missing(access, name, sorts)
+    sort = sorts[name]
+    if sort.kind != "table":
+        what, remedy = _SORTS.get(sort.kind, ("no table", "Leave it out."))
+        raise access.error(f"{name} is {what}.", remedy)
     described = _columns(connection, name)
-    readable = [column for column in described if not column.generated]
+    readable = [c for c in described if not c.generated and not is_reserved(c.name)]
     if not readable:
         raise access.error(f"table {name} has no columns to read.", "Leave it out.")
     primary = tuple(c.name for c in sorted(described, key=lambda c: c.key) if c.key)
     known = {column.name for column in readable}
     chosen = _key(access, name, [column.name for column in readable], key, primary)
     wanted = known if columns is None else {*columns, *chosen}
-    schema = _schema(access, name, [column for column in readable if column.name in wanted])
+    schema = _schema(readable, wanted, sort.strict)
     return Table(
-        Relation(f"{access.name}.{name}", access.name, schema, chosen),
+        Relation(f"{access.name}.{name}", access.name, schema, chosen, unusable=_left(described)),
         {column.name: column.declared for column in readable},
-        _shape(access, connection, name, described, primary, without_rowid),
-        tuple(sorted(wanted - known)),
+        _shape(access, connection, name, described, primary, sort.without_rowid),
+        tuple(sorted({base_of(column) for column in wanted} - known)),
+        sort.strict,
+    )
+
+
+def _missing(access: Access, name: str, sorts: Mapping[str, Sort]) -> SourceError:
+    if is_ours(name):
+        return access.error(
+            f"{name} has a name that only Headwater's own tables have.",
+            "Name another table, or rename it.",
+        )
+    tables = closest_first(name, (n for n, sort in sorts.items() if sort.kind == "table"))
+    return access.error(
+        f"there is no table {name}.",
+        f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
     )
 
 
@@ -326,18 +138,30 @@ def _columns(connection: Connection, name: str) -> list[_Column]:
     ]
 
 
-def _schema(access: Access, name: str, described: Sequence[_Column]) -> Schema:
-    columns: list[tuple[str, Type]] = []
-    for column in described:
-        try:
-            columns.append((column.name, type_of(column.declared)))
-        except ValueError as error:
-            says = f"the type {column.declared}" if column.declared else "no type"
-            raise access.error(
-                f"table {name}, column {column.name} has {says}, which Headwater does not read.",
-                str(error),
-            ) from None
-    return Schema.of(columns)
+def _schema(described: Sequence[_Column], wanted: Collection[str], strict: bool) -> Schema:
+    """The wanted columns, those that are wanted as texts behind the others."""
+    own = [
+        own_column(c.name, c.declared, meaning_of(c.declared, strict))
+        for c in described
+        if c.name in wanted
+    ]
+    texts = (text_column(column.name) for column in described)
+    return Schema((*own, *(column for column in texts if column.name in wanted)))
+
+
+def _left(described: Sequence[_Column]) -> tuple[tuple[str, str], ...]:
+    """The columns that cannot be used, and why."""
+    return tuple(
+        (
+            column.name,
+            "it is generated, and not in the log. What it is computed from is: write its "
+            "expression in the view."
+            if column.generated
+            else "only Headwater gives such names. Rename it.",
+        )
+        for column in described
+        if column.generated or is_reserved(column.name)
+    )
 
 
 def _key(
@@ -476,8 +300,17 @@ def describe_all(
     names: Sequence[str],
     keys: Mapping[str, Sequence[str]],
     columns: Mapping[str, Collection[str]] | None = None,
-) -> dict[str, Table]:
-    return {
-        name: describe(access, connection, name, keys.get(name), (columns or {}).get(name))
-        for name in names
-    }
+) -> tuple[dict[str, Table], dict[str, SourceError]]:
+    """The tables by their names in the file, and why others cannot be used."""
+    sorts = read_sorts(connection)
+    tables: dict[str, Table] = {}
+    unusable: dict[str, SourceError] = {}
+    for called in names:
+        name = actual_name(called, sorts)
+        key = keys.get(called, keys.get(name))
+        try:
+            used = (columns or {}).get(name)
+            tables[name] = describe(access, connection, name, key, used, sorts)
+        except SourceError as error:
+            unusable[name] = error
+    return tables, unusable

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from headwater.algebra.values import TEXT
-from headwater.sources.sqlite.catalog import Connection, Table
+from headwater.sources.sqlite.access import Connection
+from headwater.sources.sqlite.described import Table, is_reserved
 from headwater.sources.sqlite.types import pushes
 from headwater.sources.sqlite.uniques import quoted
 
@@ -26,7 +27,7 @@ def missing_indexes(
     schema = table.relation.schema
     for probe in dict.fromkeys(probes):
         types = {column: schema.columns[schema.positions[column]].type for column in probe}
-        useful = [column for column in probe if pushes("=", types[column])]
+        useful = [c for c in probe if pushes("=", types[c]) and not is_reserved(c)]
         if useful and served.isdisjoint(useful):
             listed = ", ".join(
                 quoted(column) + (" COLLATE BINARY" if types[column] == TEXT else "")

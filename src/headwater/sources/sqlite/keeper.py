@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 from headwater.errors import SourceError
 from headwater.sources.contract import Reader
-from headwater.sources.sqlite.catalog import BUSY_TIMEOUT_S, Access, Connection
+from headwater.sources.sqlite.access import BUSY_TIMEOUT_S, Access, Connection
 
 _CHUNK = 2_000
 _GIVE_WAY_S = 0.05

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from headwater.sources.sqlite.catalog import Access, Table
+from headwater.sources.sqlite.access import Access
+from headwater.sources.sqlite.described import Table
 from headwater.sources.sqlite.standing import Followed
 from headwater.sources.sqlite.types import Stored
 
@@ -59,17 +60,18 @@ class Layouts:
     ) -> Layout | None:
         if entry.trouble is not None and entry.trouble.columns is None:
             return None
-        lacking = entry.broken | {
+        lacking = {
             column
-            for column in entry.table.columns
+            for column, base in zip(entry.table.columns, entry.table.bases, strict=True)
             if column in lost
-            or column not in entry.columns
-            or (seq is not None and entry.columns[column].since >= seq)
+            or base in entry.broken
+            or base not in entry.columns
+            or (seq is not None and entry.columns[base].since >= seq)
         }
         key = entry.number, frozenset(lacking)
         if key not in self._known:
             table = entry.table.without(key[1])
-            slots = [entry.columns[column].slot for column in table.columns]
+            slots = [entry.columns[column].slot for column in table.bases]
             self._known[key] = Layout(
                 table,
                 _getter([_FIRST + 2 * slot for slot in slots]),

@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headwater.sources.contract import Position
-from headwater.sources.sqlite.catalog import Access, Connection, Table
+from headwater.sources.sqlite.access import Access, Connection
+from headwater.sources.sqlite.described import Table
 from headwater.sources.sqlite.monitor import SeqSnapshot
 from headwater.sources.sqlite.standing import check_readable, follow
 from headwater.sources.sqlite.types import Stored, arrow_batch
@@ -53,7 +54,7 @@ class SqliteLoad:
         table = self._tables[relation]
         schema = arrow_schema(table.relation.schema)
         condition, parameters = self._parts[relation][part]
-        columns = ", ".join(quoted(column) for column in table.columns)
+        columns = ", ".join(quoted(column) for column in table.bases)
         lock = self._locks[part]
         with self._access.failures():
             with lock:
@@ -65,7 +66,9 @@ class SqliteLoad:
                     rows = cursor.fetchmany(_ROWS_PER_BATCH)
                 if not rows:
                     return
-                yield arrow_batch(schema, [table.read(self._access, row) for row in rows])
+                reader = self._readers[part]
+                read = [table.read(self._access, reader, row) for row in rows]
+                yield arrow_batch(schema, read)
 
     @property
     def snapshot(self) -> SeqSnapshot:
@@ -103,7 +106,7 @@ class SqliteLoad:
             (schema,) = reader.execute("PRAGMA main.schema_version").fetchone()
             if not self._readers.index(reader):
                 followed = follow(self._access, reader, self._tables)
-                used = {name: table.columns for name, table in self._tables.items()}
+                used = {name: table.stored for name, table in self._tables.items()}
                 check_readable(self._access, followed, used)
             seq, nonce, log = reader.execute(
                 f"SELECT seq, nonce, log FROM {self._access.names.head}"

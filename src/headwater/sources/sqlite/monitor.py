@@ -29,7 +29,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.algebra.rows import Rows
@@ -45,7 +45,9 @@ from headwater.sources.contract import (
     Progressed,
     Reader,
 )
-from headwater.sources.sqlite.catalog import Access, Connection, Table, UnreadableError, has_table
+from headwater.sources.sqlite.access import Access, Connection
+from headwater.sources.sqlite.catalog import has_table
+from headwater.sources.sqlite.described import Table, UnreadableError, as_written, is_reserved
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
@@ -418,9 +420,9 @@ class SqliteMonitor:
         table = layout.table
         counts: dict[Row, int] = {}
         if action != INSERTED:
-            counts[table.read(self._access, layout.olds(logged))] = -1
+            counts[table.read(self._access, self._held, layout.olds(logged))] = -1
         if action != DELETED:
-            new = table.read(self._access, layout.news(logged))
+            new = table.read(self._access, self._held, layout.news(logged))
             counts[new] = counts.get(new, 0) + 1
         delta = Rows(table.relation.schema, counts)
         return [Update(table.relation.name, delta)] if delta else []
@@ -438,7 +440,7 @@ class SqliteMonitor:
         columns, reason = self._held.execute(
             f"SELECT columns, reason FROM {self._access.names.gap} WHERE seq = ?", (seq,)
         ).fetchone()
-        broken = None if columns is None else frozenset(json.loads(columns))
+        broken = None if columns is None else _read_as(found.table, json.loads(columns))
         return [self._broken(found.table.name, broken, str(reason), self._position, seq)]
 
     def _gaps(self) -> list[Logged]:
@@ -447,7 +449,7 @@ class SqliteMonitor:
         return [
             self._broken(
                 name,
-                trouble.columns,
+                None if trouble.columns is None else _read_as(self._tables[name], trouble.columns),
                 f"{trouble.reason} {self._access.set_up}",
                 self._position,
                 None,
@@ -508,3 +510,9 @@ class SqliteMonitor:
 
     def _data_version(self) -> int:
         return int(self._poller.execute("PRAGMA main.data_version").fetchone()[0])
+
+
+def _read_as(table: Table, columns: Iterable[str]) -> frozenset[str]:
+    """These columns of the file, with the texts that they are read as."""
+    names = (name for column in columns for name in as_written(column))
+    return frozenset(n for n in names if n in table.columns or not is_reserved(n))

@@ -20,12 +20,8 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from headwater.sources.sqlite.catalog import (
-    Access,
-    Connection,
-    Table,
-    check_followable,
-)
+from headwater.sources.sqlite.access import Access, Connection
+from headwater.sources.sqlite.described import Table
 from headwater.sources.sqlite.names import Names, owner_of_head
 from headwater.sources.sqlite.standing import (
     StoredSetup,
@@ -66,8 +62,6 @@ def setup_statements(
 ) -> list[str]:
     """What is still missing, to be run in one transaction; empty after a setup."""
     names = access.names
-    for table in tables.values():
-        check_followable(access, table)
     known: dict[str, StoredSetup] = {}
     relations = width = 0
     statements = []
@@ -85,7 +79,7 @@ def setup_statements(
         stay = _staying(table, before, trouble)
         if before is not None and trouble is None and _fits(before, table, stay):
             continue
-        fresh = [column for column in table.columns if column not in stay]
+        fresh = [column for column in table.stored if column not in stay]
         slots = {**stay, **{column: width + at for at, column in enumerate(fresh)}}
         statements += _widen(names, width, width + len(fresh))
         width += len(fresh)
@@ -107,7 +101,7 @@ def _staying(table: Table, before: StoredSetup | None, trouble: Trouble | None) 
     broken = trouble.columns if trouble is not None and trouble.columns is not None else ()
     return {
         column: before.columns[column].slot
-        for column in table.columns
+        for column in table.stored
         if column in before.columns
         and column not in broken
         and before.columns[column].declared == table.declared[column]
@@ -115,11 +109,11 @@ def _staying(table: Table, before: StoredSetup | None, trouble: Trouble | None) 
 
 
 def _fits(before: StoredSetup, table: Table, stay: Mapping[str, int]) -> bool:
-    wanted = shape_of(table.name, json.loads(shape_json(table.shape, table.columns)))
+    wanted = shape_of(table.name, json.loads(shape_json(table.shape, table.stored)))
     return (
         before.logging.shape == wanted
         and stay.keys() == before.columns.keys()
-        and stay.keys() == set(table.columns)
+        and stay.keys() == set(table.stored)
     )
 
 
@@ -150,7 +144,7 @@ def _gap(names: Names, number: int, trouble: Trouble) -> Iterator[str]:
 def _log_from_here(
     names: Names, number: int, table: Table, slots: Mapping[str, int], fresh: Iterable[str]
 ) -> Iterator[str]:
-    shape = shape_json(table.shape, table.columns)
+    shape = shape_json(table.shape, table.stored)
     ordered = tuple(sorted(slots.items(), key=lambda entry: entry[1]))
     logging = Logging(names, shape_of(table.name, json.loads(shape)), number, ordered)
     yield _border(names)

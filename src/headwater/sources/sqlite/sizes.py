@@ -10,7 +10,7 @@ import sqlite3
 import time
 from contextlib import closing
 
-from headwater.sources.sqlite.catalog import Connection
+from headwater.sources.sqlite.access import Connection
 from headwater.sources.sqlite.uniques import quoted
 
 _LIMIT_S = 3.0

@@ -23,6 +23,7 @@ from headwater.errors import SourceError
 from headwater.sources.contract import (
     Answers,
     Capture,
+    Constant,
     Lift,
     Load,
     Monitor,
@@ -36,7 +37,8 @@ from headwater.sources.contract import (
     as_it_is,
 )
 from headwater.sources.discovered import DiscoveredTable
-from headwater.sources.sqlite.catalog import Access
+from headwater.sources.sqlite.access import Access
+from headwater.sources.sqlite.constants import printed
 from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
@@ -164,13 +166,12 @@ class SqliteCapture:
 
     def teardown(self) -> None:
         """Remove what the setup added; the file stays in WAL mode."""
-        names, relations = self.tables.access.names, self.tables.names
         with self.tables.connected(write=True) as connection:
+            names, relations = self.tables.access.names, self.tables.names(connection)
             run_all(connection, lambda: teardown_statements(connection, names, relations))
 
     def open_monitor(self, after: Position | None, reader: Reader | None = None) -> Monitor:
-        present = self.tables.present()
-        lost = tuple(name for name in self.tables.names if name not in present)
+        present, lost = self.tables.present()
         return SqliteMonitor(self.tables.access, present, self.markers, after, reader, lost)
 
 
@@ -182,21 +183,23 @@ class SqliteAnswers:
     markers: Markers
 
     def relations(self) -> Mapping[str, Relation]:
-        return {name: table.relation for name, table in self.tables.now().items()}
+        return {
+            name: table.relation if name in self.tables.columns else table.offered
+            for name, table in self.tables.now().items()
+        }
 
     def discover(self) -> Sequence[DiscoveredTable]:
         with self.tables.connected() as connection:
             return list(discover(self.tables.access, connection, self.tables.keys))
 
+    def printed(self, constants: Collection[Constant]) -> Mapping[Constant, str | None]:
+        return printed(self.tables.now(), constants)
+
     def problems(self) -> Sequence[SourceError]:
-        try:
-            self.relations()
-        except SourceError as error:
-            return [error]
-        return ()
+        return self.tables.problems()
 
     def unusable(self) -> Mapping[str, SourceError]:
-        return {}
+        return self.tables.unusable
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         with self.tables.reading() as (connection, tables):
@@ -210,7 +213,7 @@ class SqliteAnswers:
         return ()
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
-        return SqliteWrapper(self.tables.access, self.tables.present(), self.markers, lift)
+        return SqliteWrapper(self.tables.access, self.tables.present()[0], self.markers, lift)
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         tables = self.tables.now()

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
-from headwater.sources.sqlite.catalog import Access, Connection, Table, TableShape, describe
+from headwater.sources.sqlite.access import Access, Connection
+from headwater.sources.sqlite.catalog import describe
+from headwater.sources.sqlite.described import Table, TableShape, base_of
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.triggers import Logging, renamed_columns
 from headwater.sources.sqlite.uniques import unique_of
@@ -63,7 +65,7 @@ class Followed:
         """Whether the log is of a table whose columns have other types than this one's."""
         return any(
             column in self.columns and self.columns[column].declared != self.table.declared[column]
-            for column in set(self.table.columns) - self.broken
+            for column in set(self.table.stored) - self.broken
         )
 
     @property
@@ -71,7 +73,7 @@ class Followed:
         """The columns that cannot be read from the log; all of them if it is the whole table."""
         if self.trouble is None:
             return frozenset()
-        return frozenset(self.table.columns) if self.trouble.columns is None else (
+        return frozenset(self.table.stored) if self.trouble.columns is None else (
             self.trouble.columns
         )  # fmt: skip
 
@@ -185,7 +187,9 @@ def trouble_with(access: Access, connection: Connection, stored: StoredSetup) ->
     if not changed:
         return None
     said = ", ".join(f"column {column} was {what}" for column, what in changed.items())
-    return Trouble(frozenset(changed), f"table {name}: {said}.")
+    gone = any(column not in now.declared for column in changed)
+    first = " Change the views that name what is not there any more first." if gone else ""
+    return Trouble(frozenset(changed), f"table {name}: {said}.{first}")
 
 
 def follow(
@@ -241,7 +245,7 @@ def _followed(
         said = f"table {table.name} has no column {', '.join(sorted(lost))}."
         before = trouble.columns if trouble is not None else None
         trouble = Trouble(lost | (before or frozenset()), said)
-    lacking = [column for column in table.columns if column not in stored.columns]
+    lacking = [column for column in table.stored if column not in stored.columns]
     if lacking and (trouble is None or trouble.columns is not None):
         raise access.error(
             f"column {lacking[0]} of table {table.name} is not in the log.",
@@ -259,7 +263,7 @@ def check_readable(
         if name not in followed:
             raise access.error(f"there is no table {name}.", f"Make it again. {access.set_up}")
         trouble = followed[name].trouble
-        if trouble is not None and not followed[name].broken.isdisjoint(columns):
+        if trouble is not None and not followed[name].broken.isdisjoint(map(base_of, columns)):
             raise access.error(
                 trouble.reason, f"{access.set_up} Then load the views that use it anew."
             )

@@ -4,33 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from headwater.errors import SourceError
 from headwater.sources.contract import UsedColumns
-from headwater.sources.sqlite.catalog import Access, Connection, Table, describe_all, has_table
+from headwater.sources.sqlite.access import Access, Connection
+from headwater.sources.sqlite.catalog import (
+    actual_name,
+    check_followable,
+    describe_all,
+    has_table,
+    read_sorts,
+)
+from headwater.sources.sqlite.described import Table
 
 
-@dataclass(frozen=True)
 class Tables:
     """Some tables of one file; `keys` has keys that are not declared there.
 
     Of a relation that `columns` does not name all columns are logged.
     """
 
-    access: Access
-    names: Sequence[str]
-    keys: Mapping[str, Sequence[str]]
-    columns: UsedColumns
+    def __init__(
+        self,
+        access: Access,
+        names: Sequence[str],
+        keys: Mapping[str, Sequence[str]],
+        columns: UsedColumns,
+    ) -> None:
+        self.access = access
+        self.keys = keys
+        self.columns = columns
+        self._names = tuple(names)
+        self._unusable: Mapping[str, SourceError] = {}
 
     def now(self) -> dict[str, Table]:
         with self.reading() as (_, tables):
             return tables
 
-    def present(self) -> dict[str, Table]:
-        """The tables that are there: what became of others is no reason to stop reading these."""
+    def present(self) -> tuple[dict[str, Table], list[str]]:
+        """The tables that are there, and the names of those that are not.
+
+        What became of a table is no reason to stop reading others, and neither is a table that
+        cannot be followed and that no view uses.
+        """
         with self.connected() as connection:
-            there = [name for name in self.names if has_table(connection, name)]
-            return describe_all(self.access, connection, there, self.keys, self.columns)
+            names = self.names(connection)
+            gone = [name for name in names if not has_table(connection, name)]
+            tables, unusable = self._described(connection)
+            self._check(bool(tables or gone), {n: e for n, e in unusable.items() if n not in gone})
+            unused = self._unfollowable(tables).keys() - self.columns.keys()
+            return {n: table for n, table in tables.items() if n not in unused}, gone
+
+    def names(self, connection: Connection) -> list[str]:
+        """The tables as the file calls them, each once."""
+        sorts = read_sorts(connection)
+        return list(dict.fromkeys(actual_name(name, sorts) for name in self._names))
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Connection, dict[str, Table]]]:
@@ -39,7 +67,40 @@ class Tables:
             yield connection, self.described(connection)
 
     def described(self, connection: Connection) -> dict[str, Table]:
-        return describe_all(self.access, connection, self.names, self.keys, self.columns)
+        """The tables that can be used; SourceError if one cannot that a view uses, or none can."""
+        tables, unusable = self._described(connection)
+        self._unusable = {**unusable, **self._unfollowable(tables)}
+        found = {name: table for name, table in tables.items() if name not in self._unusable}
+        self._check(bool(found), self._unusable)
+        return found
+
+    def problems(self) -> list[SourceError]:
+        """Why tables cannot be used, all that there is."""
+        with self.connected() as connection:
+            tables, unusable = self._described(connection)
+            return [*unusable.values(), *self._unfollowable(tables).values()]
+
+    @property
+    def unusable(self) -> Mapping[str, SourceError]:
+        """Why tables could not be used when they were last described."""
+        return self._unusable
+
+    def _described(self, connection: Connection) -> tuple[dict[str, Table], dict[str, SourceError]]:
+        return describe_all(self.access, connection, self._names, self.keys, self.columns)
+
+    def _unfollowable(self, tables: Mapping[str, Table]) -> dict[str, SourceError]:
+        found = {}
+        for name, table in tables.items():
+            try:
+                check_followable(self.access, table)
+            except SourceError as error:
+                found[name] = error
+        return found
+
+    def _check(self, is_any: bool, unusable: Mapping[str, SourceError]) -> None:
+        relied = (error for name, error in unusable.items() if name in self.columns)
+        if error := next(relied, None if is_any else next(iter(unusable.values()), None)):
+            raise error
 
     @contextmanager
     def connected(self, write: bool = False) -> Iterator[Connection]:

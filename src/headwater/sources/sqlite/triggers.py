@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headwater.sources.sqlite.catalog import TableShape
+from headwater.sources.sqlite.described import TableShape
 from headwater.sources.sqlite.names import Names
 from headwater.sources.sqlite.uniques import Comparison, Reference, Unique, literal, quoted
 

@@ -1,19 +1,21 @@
-"""Declared types of SQLite columns, and the values that may be stored under them.
+"""Stored values of SQLite, read as what their column means, and as texts.
 
 SQLite stores any value in any column. A value that is not of its column's type is refused by
 name, never converted by guess.
 
 Choices: a DECIMAL is stored by SQLite as a binary number, so at most 15 digits are exact, and
 sums leave traces such as 0.30000000000000004: a stored number is read to 15 digits and must
-then have no more decimals than declared. A DATE has one form, `2024-05-01`. A TIMESTAMP may be
+then have no more decimals than declared; one so large that these digits do not reach to its last
+decimal is refused. A DATE has one form, `2024-05-01`. A TIMESTAMP may be
 written with a blank or a `T` and with or without fractions; since one moment has several
 texts, SQLite never compares timestamps for us, nor decimals that have a scale.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,18 +27,28 @@ from headwater.algebra.values import (
     FLOAT,
     INT,
     TEXT,
-    TIMESTAMP,
-    TIMESTAMP_TZ,
     Row,
     Type,
     Value,
     canonical_decimal,
     canonical_float,
-    decimal_type,
 )
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+class Undecoded(bytes):
+    """The bytes of a stored text that is not UTF-8."""
+
+
+def text_or_bytes(text: bytes) -> str | Undecoded:
+    """A stored text, as connections give it."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return Undecoded(text)
+
 
 Stored: TypeAlias = int | float | str | bytes | None
 """What SQLite holds."""
@@ -44,51 +56,6 @@ Reader = Callable[[Stored], Value]
 """Makes a stored value canonical; ValueError in words when it does not fit."""
 
 EXACT_DIGITS = 15
-
-_NAMES: dict[str, Type] = {
-    **dict.fromkeys(("BOOLEAN", "BOOL"), BOOL),
-    **dict.fromkeys(
-        (
-            *("INTEGER", "INT", "TINYINT", "SMALLINT", "MEDIUMINT", "BIGINT", "INT2", "INT4"),
-            *("INT8", "UNSIGNED BIG INT"),
-        ),
-        INT,
-    ),
-    **dict.fromkeys(("REAL", "DOUBLE", "DOUBLE PRECISION", "FLOAT"), FLOAT),
-    **dict.fromkeys(
-        (
-            *("TEXT", "CLOB", "VARCHAR", "CHAR", "CHARACTER", "CHARACTER VARYING", "NCHAR"),
-            *("NVARCHAR", "VARYING CHARACTER", "NATIVE CHARACTER"),
-        ),
-        TEXT,
-    ),
-    **dict.fromkeys(("BLOB", "BINARY", "VARBINARY"), BYTES),
-    "DATE": DATE,
-    **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMP WITHOUT TIME ZONE"), TIMESTAMP),
-    **dict.fromkeys(("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"), TIMESTAMP_TZ),
-}
-_SIZED = re.compile(r"(?P<name>[^()]*?)\s*\(\s*(?P<a>\d+)\s*(,\s*(?P<b>\d+)\s*)?\)(?P<rest>[^()]*)")
-
-
-def type_of(declared: str) -> Type:
-    """Headwater's type for a declared type; ValueError says what to declare instead."""
-    name, digits, scale = " ".join(declared.upper().split()), None, 0
-    if match := _SIZED.fullmatch(name):
-        name = (match["name"] + " " + match["rest"].strip()).strip()
-        digits, scale = int(match["a"]), int(match["b"] or 0)
-    if name in ("DECIMAL", "NUMERIC", "DEC"):
-        if digits is None or not (1 <= digits <= EXACT_DIGITS and scale <= digits):
-            raise ValueError(
-                f"Declare it as {name}(p,s) with at most {EXACT_DIGITS} digits, which is what "
-                "SQLite keeps exactly, or as INTEGER or TEXT."
-            )
-        return decimal_type(digits, scale)
-    if name in _NAMES:
-        return _NAMES[name]
-    raise ValueError(
-        "Declare it as BOOLEAN, INTEGER, DECIMAL(p,s), REAL, TEXT, BLOB, DATE, TIMESTAMP or "
-        "TIMESTAMPTZ, or leave the relation out."
-    )
 
 
 def pushes(operator: str, kind: Type) -> bool:
@@ -149,8 +116,11 @@ def _decimal(value: Stored, kind: Type) -> Value:
         return canonical_decimal(Decimal(value), kind)
     if not isinstance(value, float):
         raise ValueError("it is not a number")
+    shown = f"{value:.{EXACT_DIGITS}g}"
+    if abs(value) >= 10 ** (EXACT_DIGITS - kind.scale) and float(shown) != value:
+        raise ValueError(f"SQLite keeps only {EXACT_DIGITS} digits of it")
     if kind.scale:
-        exact = Decimal(f"{value:.{EXACT_DIGITS}g}")
+        exact = Decimal(shown)
     else:
         exact = Decimal(value)
     fitted = canonical_decimal(exact, kind)
@@ -212,6 +182,74 @@ _READERS: dict[str, Reader] = {
 }
 
 
+# As texts
+
+
+def read_printed(value: Stored) -> Value:
+    """Any value as a text, equal numbers as one; a text that another value is written as is none.
+
+    Where SQLite converts what looks like a number, no two values have one text.
+    """
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**63:
+        return str(int(value))
+    if isinstance(value, str) and _OTHER.fullmatch(value):
+        raise ValueError("a blob or an infinity is written like that")
+    return as_text(value)
+
+
+def as_text(value: Stored) -> Value:
+    """A value as SQLite casts it to a text, numbers with all their digits, blobs quoted."""
+    match value:
+        case None | str():
+            return value
+        case int():
+            return str(value)
+        case float():
+            return _real_text(value)
+        case Undecoded():
+            raise ValueError("it is not UTF-8")
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+
+
+_OTHER = re.compile(r"X'([0-9A-F]{2})*'|-?Inf")
+
+
+def _real_text(value: float) -> str:
+    """As SQLite prints it, with as many digits as it takes to tell it from others."""
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    shown = next(
+        text for digits in (15, 16, 17) if float(text := f"{value + 0.0:.{digits}g}") == value
+    )
+    mantissa, exponent, rest = shown.partition("e")
+    return (mantissa if "." in mantissa else f"{mantissa}.0") + exponent + rest
+
+
+def candidates(text: str) -> list[Stored]:
+    """All values that may be stored where the text is what they are printed as."""
+    found: list[Stored] = [text] if can_be_stored(text) else []
+    if _OTHER.fullmatch(text):
+        found.append(float(text) if "I" in text else bytes.fromhex(text[2:-1]))
+    elif _WHOLE.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+        found.append(int(text))
+    elif _REAL.fullmatch(text):
+        found.append(float(text))
+    return found
+
+
+_WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
+_REAL = re.compile(r"-?\d+\.\d+(e[+-]\d+)?", re.ASCII)
+STORAGE_CLASSES: Mapping[type, str] = {
+    int: "integer",
+    float: "real",
+    str: "text",
+    bytes: "blob",
+    Undecoded: "text",
+    type(None): "null",
+}
+
+
 # Towards SQLite
 
 
@@ -221,11 +259,14 @@ def stored(value: Value) -> Stored:
         case bool():
             return int(value)
         case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
+            whole = value == value.to_integral_value() and abs(value) < 2**63
+            return int(value) if whole else float(value)
         case datetime():
             return value.isoformat(" ")
         case date():
             return value.isoformat()
+        case tuple():
+            raise AssertionError("no column of SQLite holds arrays or structs")
         case _:
             return value
 

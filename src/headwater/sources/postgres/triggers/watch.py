@@ -107,7 +107,11 @@ def find_gap(
     if not changed:
         return None
     names = ", ".join(sorted(changed))
-    return Gap(changed, f"of the table {label} these columns were altered or are gone: {names}")
+    return Gap(
+        changed,
+        f"of the table {label} these columns were altered or are gone: {names}; "
+        "change a view that names one which is gone first",
+    )
 
 
 def columns_of(seen: Seen, table: Table) -> dict[str, TableColumn]:

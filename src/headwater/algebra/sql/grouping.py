@@ -1,0 +1,325 @@
+"""GROUP BY and aggregates: what groups there are, and what expressions mean on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.algebra.aggregates import FUNCTIONS, Aggregate, aggregate
+from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.schema import Schema
+from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.plans import Plan, grouped, project, refs, union_all
+from headwater.algebra.sql.text import RefusalError, SqlText
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT
+
+_FUNCTIONS: dict[type, str] = {
+    exp.Count: "count",
+    exp.CountIf: "count_if",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.AnyValue: "any_value",
+    exp.ArgMin: "min_by",
+    exp.ArgMax: "max_by",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
+_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
+_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value"})
+
+
+def is_aggregate(node: Any) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in _BY_NAME
+    if isinstance(node, exp.Grouping | exp.GroupingId):
+        return False
+    return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
+
+
+def _needs_groups(node: Any) -> bool:
+    """Whether a node means something only on groups, or is a query of its own."""
+    return is_aggregate(node) or isinstance(
+        node, exp.Window | exp.Query | exp.Grouping | exp.GroupingId
+    )
+
+
+def own_parts(node: exp.Expr, stop: Callable[[Any], bool]) -> Iterator[exp.Expr]:
+    """The parts of an expression that satisfy `stop`, not below another and not in a subquery."""
+    if stop(node):
+        yield node
+    elif not isinstance(node, exp.Query):
+        for part in node.iter_expressions():
+            yield from own_parts(part, stop)
+
+
+def read_aggregate(node: Any, t: Translator) -> Aggregate:
+    """The aggregate that a node is, over what its arguments mean."""
+    condition = None
+    if isinstance(node, exp.Filter):
+        conjuncts = t.condition(node.expression.this, "FILTER")
+        condition = _all(conjuncts)
+        node = node.this
+    name = _BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    name = name or _FUNCTIONS.get(type(node))
+    if name is None:
+        known = ", ".join(sorted(f.upper() for f in FUNCTIONS if f not in ("single", "count(*)")))
+        raise RefusalError(
+            f"the aggregate {t.text.written(node).upper()} is not supported.",
+            f"There are {known}.",
+        )
+    return _typed(name, node, condition, t)
+
+
+def _typed(name: str, node: Any, condition: Expression | None, t: Translator) -> Aggregate:
+    inner = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
+    nodes = [inner] if inner is not None else []
+    distinct = isinstance(inner, exp.Distinct)
+    if distinct:
+        nodes = list(inner.expressions)
+        if name not in _DISTINCT:
+            raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
+    if isinstance(inner, exp.Order):
+        raise RefusalError(f"ORDER BY inside {name.upper()} is not supported.", "Leave it out.")
+    if name in ("min_by", "max_by"):
+        nodes.append(node.expression)
+    if name == "count" and not distinct:
+        nodes += node.expressions
+    if name == "count" and len(nodes) == 1 and _is_always(nodes[0]) and not distinct:
+        return aggregate("count(*)", condition=condition)
+    arguments = [t.expression(part) for part in nodes]
+    if name == "count" and len(arguments) > 1:
+        return Aggregate("count", tuple(arguments), INT, distinct, condition)
+    return aggregate(name, *arguments, distinct=distinct, condition=condition)
+
+
+def _is_always(node: exp.Expr) -> bool:
+    """`COUNT(*)` and `COUNT(1)` count rows."""
+    return isinstance(node, exp.Star | exp.Literal)
+
+
+def _all(conjuncts: Sequence[Expression]) -> Expression | None:
+    if not conjuncts:
+        return None
+    return conjuncts[0] if len(conjuncts) == 1 else call("and", *conjuncts)
+
+
+@dataclass
+class Groups:
+    """The groups of a SELECT: keys by their meaning, sets of keys, aggregates by their meaning."""
+
+    text: SqlText
+    translator: Translator
+    """What expressions mean on the rows before they are grouped."""
+    keys: dict[Expression, ColumnRef]
+    sets: tuple[frozenset[int], ...] | None
+    """For GROUPING SETS, ROLLUP and CUBE: the numbers of the keys of each set."""
+    aggregates: dict[Aggregate, ColumnRef]
+
+    def special(self, node: Any) -> Expression | None:
+        """What a node means on a group."""
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            return self._grouping(node)
+        if isinstance(node, exp.Window | exp.Query):
+            return None
+        if is_aggregate(node):
+            return self.aggregates[read_aggregate(node, self.translator)]
+        if isinstance(node, exp.Literal | exp.Null | exp.Boolean):
+            return None
+        if any(own_parts(node, _needs_groups)):
+            return None
+        meaning = self.translator.expression(node)
+        if meaning in self.keys:
+            return self.keys[meaning]
+        if isinstance(node, exp.Column):
+            raise RefusalError(
+                f"{node.sql('spark')} is neither grouped nor aggregated.",
+                "Add it to GROUP BY, or put an aggregate such as MAX or ANY_VALUE around it.",
+            )
+        return None
+
+    def _grouping(self, node: Any) -> Expression:
+        nodes = node.expressions or ([node.this] if node.this else [])
+        meanings = [self.translator.expression(part) for part in nodes] or list(self.keys)
+        if self.sets is None or any(meaning not in self.keys for meaning in meanings):
+            raise RefusalError(
+                "GROUPING needs columns of ROLLUP, CUBE or GROUPING SETS.", "Leave it out."
+            )
+        total: Expression = Literal(0, INT)
+        for meaning in meanings:
+            flag = ColumnRef(f"absent {self.keys[meaning].name}", INT)
+            total = call("+", call("*", total, Literal(2, INT)), flag)
+        return ColumnRef(flag.name, INT) if len(meanings) == 1 else total
+
+    def plan(self, rows: Plan, hidden: Sequence[Expression] = ()) -> tuple[Plan, bool]:
+        """The groups with their aggregates, and whether there is always one."""
+        columns: dict[Expression, str] = {key: ref.name for key, ref in self.keys.items()}
+        for part in (*hidden, *(e for a in self.aggregates for e in _expressions(a))):
+            if not isinstance(part, Literal):
+                columns.setdefault(part, f"value {len(columns) + 1}")
+        schema = Schema.of((name, e.type) for e, name in columns.items())
+        rows = project(rows, schema, tuple(columns))
+        aggregates = {
+            ref.name: _over(aggregate, columns) for aggregate, ref in self.aggregates.items()
+        }
+        names = [ref.name for ref in self.keys.values()] + [columns[h] for h in hidden]
+        if self.sets is None:
+            always = not names
+            return grouped(rows, names, aggregates, always=always), always
+        return self._of_sets(rows, names, aggregates), False
+
+    def _of_sets(self, rows: Plan, names: Sequence[str], aggregates: dict[str, Aggregate]) -> Plan:
+        assert self.sets is not None
+        plans = []
+        for chosen in self.sets:
+            keys = [name for at, name in enumerate(names) if at in chosen]
+            plan = grouped(rows, keys, aggregates)
+            absent = {f"absent {name}": int(name not in keys) for name in names}
+            outputs: list[Expression] = [
+                ColumnRef(name, rows.schema.columns[rows.schema.positions[name]].type)
+                if name in keys
+                else Literal(None, rows.schema.columns[rows.schema.positions[name]].type)
+                for name in names
+            ]
+            outputs += refs(plan.schema, aggregates)
+            outputs += [Literal(flag, INT) for flag in absent.values()]
+            schema = Schema.of(
+                zip((*names, *aggregates, *absent), (o.type for o in outputs), strict=True)
+            )
+            plans.append(project(plan, schema, outputs))
+        return union_all(plans)
+
+
+def _expressions(a: Aggregate) -> tuple[Expression, ...]:
+    return (*a.arguments, *([a.condition] if a.condition is not None else []))
+
+
+def _over(a: Aggregate, columns: dict[Expression, str]) -> Aggregate:
+    """The aggregate over columns instead of expressions."""
+
+    def column(e: Expression) -> Expression:
+        return e if isinstance(e, Literal) else ColumnRef(columns[e], e.type)
+
+    condition = None if a.condition is None else column(a.condition)
+    return Aggregate(a.function, tuple(map(column, a.arguments)), a.type, a.distinct, condition)
+
+
+def read_groups(
+    select: exp.Select,
+    translator: Translator,
+    items: Sequence[exp.Expr],
+    others: Sequence[exp.Expr],
+    text: SqlText,
+) -> Groups:
+    """The groups that GROUP BY makes, and the aggregates that `items` and `others` use."""
+    clause = select.args.get("group") or exp.Group()
+    keys: dict[Expression, ColumnRef] = {}
+
+    def number(node: exp.Expr) -> int:
+        meaning = _key(node, translator, items, text)
+        ref = keys.setdefault(meaning, ColumnRef(f"key {len(keys) + 1}", meaning.type))
+        return list(keys.values()).index(ref)
+
+    sets = _sets(clause, number, items)
+    groups = Groups(text, translator, keys, sets, {})
+    for node in (*items, *others):
+        for found in aggregates_in(node):
+            _register(found, groups)
+    return groups
+
+
+def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregates of groups in an expression; the function of a window is none."""
+    for part in own_parts(node, lambda p: isinstance(p, exp.Window) or is_aggregate(p)):
+        if not isinstance(part, exp.Window):
+            yield part
+            continue
+        below = [*part.this.iter_expressions(), *(part.args.get("partition_by") or ())]
+        below += [part.args["order"]] if part.args.get("order") else []
+        for inner in below:
+            yield from own_parts(inner, is_aggregate)
+
+
+def _register(node: exp.Expr, groups: Groups) -> None:
+    try:
+        found = read_aggregate(node, groups.translator)
+    except RefusalError as error:
+        raise groups.text.error(node, str(error), error.hint) from None
+    except ValueError as error:
+        raise groups.text.error(node, f"{error}.", "Change the expression.") from None
+    ref = ColumnRef(f"aggregate {len(groups.aggregates) + 1}", found.type)
+    groups.aggregates.setdefault(found, ref)
+
+
+def _key(
+    node: exp.Expr, translator: Translator, items: Sequence[exp.Expr], text: SqlText
+) -> Expression:
+    """What a key of GROUP BY means: an expression, or a number or an alias of the select list."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
+        if not 1 <= int(node.name) <= len(items):
+            raise text.error(
+                node, f"there is no column {node.name} to group by.", f"There are {len(items)}."
+            )
+        node = items[int(node.name) - 1].unalias()
+    elif isinstance(node, exp.Column) and not node.args.get("table"):
+        aliases = {i.alias.lower(): i for i in items if isinstance(i, exp.Alias)}
+        known = {c.name.lower() for c in translator.scope.visible}
+        if node.name.lower() in aliases and node.name.lower() not in known:
+            node = aliases[node.name.lower()].unalias()
+    if any(own_parts(node, is_aggregate)):
+        raise text.error(node, "GROUP BY has an aggregate.", "Group by columns.")
+    return translator.expression(node)
+
+
+def _sets(
+    clause: exp.Expr, number: Callable[[exp.Expr], int], items: Sequence[exp.Expr]
+) -> tuple[frozenset[int], ...] | None:
+    """The sets of keys that GROUP BY asks for, or None where there is only one."""
+    if clause.args.get("all"):
+        for item in items:
+            if not any(own_parts(item, is_aggregate)):
+                number(item.unalias())
+        return None
+    choices: list[list[frozenset[int]]] = []
+    several = False
+    parts = list(clause.expressions)
+    for name in ("grouping_sets", "cube", "rollup"):
+        parts += clause.args.get(name) or []
+    for part in parts:
+        found = _of_part(part, number)
+        several = several or isinstance(part, exp.Rollup | exp.Cube | exp.GroupingSets)
+        choices.append(found)
+    result: list[frozenset[int]] = [frozenset()]
+    for found in choices:
+        result = [a | b for a in result for b in found]
+    return tuple(result) if several else None
+
+
+def _of_part(part: exp.Expr, number: Callable[[exp.Expr], int]) -> list[frozenset[int]]:
+    if isinstance(part, exp.Rollup):
+        members = [_together(p, number) for p in part.expressions]
+        return [frozenset().union(*members[:n]) for n in range(len(members), -1, -1)]
+    if isinstance(part, exp.Cube):
+        members = [_together(p, number) for p in part.expressions]
+        sizes = range(len(members), -1, -1)
+        return [frozenset().union(*c) for n in sizes for c in combinations(members, n)]
+    if isinstance(part, exp.GroupingSets):
+        return [chosen for p in part.expressions for chosen in _of_part(p, number)]
+    return [_together(part, number)]
+
+
+def _together(part: exp.Expr, number: Callable[[exp.Expr], int]) -> frozenset[int]:
+    if isinstance(part, exp.Tuple):
+        return frozenset(number(p) for p in part.expressions)
+    return frozenset({number(part.unnest())})

@@ -1,0 +1,104 @@
+"""ORDER BY, LIMIT and OFFSET. An order without LIMIT means nothing in a table, and is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from headwater.algebra.expressions import ColumnRef, Expression
+from headwater.algebra.order import Order
+from headwater.algebra.sql.plans import Plan, extended, only, refs, top_of
+from headwater.algebra.sql.text import SqlText, means
+from headwater.algebra.tops import First
+
+if TYPE_CHECKING:
+    from headwater.algebra.sql.query import Reading
+
+
+def limited(
+    reading: Reading,
+    node: exp.Expr,
+    text: SqlText,
+    translate: Callable[[exp.Expr], Expression] | None = None,
+) -> Reading:
+    """The query with its LIMIT; `translate` reads what names no column of it."""
+    limit, offset = row_count(node, "limit", text), row_count(node, "offset", text) or 0
+    keys = [
+        _key(part, reading, text, translate)
+        for part in (node.args.get("order") or exp.Order()).expressions
+    ]
+    if limit is None and not offset:
+        return reading
+    if reading.correlated:
+        raise text.error(
+            node,
+            "LIMIT inside a subquery that names a column from outside is not supported.",
+            "Use MIN, MAX or a window function.",
+        )
+    names = reading.plan.schema.names
+    added = {
+        f"#order {at}": key for at, (key, _) in enumerate(keys) if not isinstance(key, ColumnRef)
+    }
+    plan: Plan = extended(reading.plan, added)
+    order = tuple(
+        Order(
+            key.name if isinstance(key, ColumnRef) else f"#order {at}",
+            bool(part.args.get("desc")),
+            not part.args.get("nulls_first"),
+        )
+        for at, (key, part) in enumerate(keys)
+    )
+    first = First(top_of(plan), order, limit, offset)
+    return replace(reading, plan=only(first, names))
+
+
+def _key(
+    part: exp.Ordered,
+    reading: Reading,
+    text: SqlText,
+    translate: Callable[[exp.Expr], Expression] | None,
+) -> tuple[Expression, exp.Ordered]:
+    node = part.this
+    columns = refs(reading.schema)
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
+        if not 1 <= int(node.name) <= len(columns):
+            raise text.error(
+                node, f"there is no column {node.name} to order by.", f"There are {len(columns)}."
+            )
+        return columns[int(node.name) - 1], part
+    if isinstance(node, exp.Column) and not node.args.get("table"):
+        wanted = text.name(node)
+        alike = [c for c, name in zip(columns, reading.names, strict=True) if means(wanted, name)]
+        if len(alike) == 1:
+            return alike[0], part
+    if translate is None:
+        raise text.error(
+            node,
+            "ORDER BY names no column of the query.",
+            f"Columns: {', '.join(reading.names)}.",
+        )
+    return translate(node), part
+
+
+def row_count(node: exp.Expr, part: str, text: SqlText) -> int | None:
+    """The number of rows that LIMIT, FETCH or OFFSET names."""
+    clause = node.args.get(part)
+    if clause is None:
+        return None
+    number = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.expression
+    if isinstance(number, exp.Column) and number.name.upper() == "ALL":
+        return None
+    options = clause.args.get("limit_options") or exp.LimitOptions()
+    if (
+        not isinstance(number, exp.Literal)
+        or not number.name.isdecimal()
+        or options.args.get("with_ties")
+        or options.args.get("percent")
+    ):
+        raise text.error(
+            clause, f"{part.upper()} needs a whole number.", f"Write {part.upper()} 10."
+        )
+    return int(number.name)

@@ -1,0 +1,98 @@
+"""Only the columns that a top needs: the others are not stored.
+
+Goes from the root down. DISTINCT, EXCEPT, LIMIT and windows look at all columns of their input,
+so those stay below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from headwater.algebra.expressions import ColumnRef, columns_of
+from headwater.algebra.sql.plans import Leaf, refs
+from headwater.algebra.tops import (
+    Distinct,
+    First,
+    Grouped,
+    Less,
+    Part,
+    Product,
+    Project,
+    Restrict,
+    Select,
+    Top,
+    UnionAll,
+    Windowed,
+)
+
+
+def pruned(top: Top, needed: Collection[str] | None = None) -> Top:
+    """The same top with only the needed columns, in their order; all if none are named."""
+    names = top.schema.names if needed is None else tuple(needed)
+    wanted = tuple(name for name in top.schema.names if name in set(names))
+    return _only(_pruned(top, frozenset(wanted)), wanted)
+
+
+def _only(top: Top, names: tuple[str, ...]) -> Top:
+    """The top with exactly these columns, by a projection if need be."""
+    if isinstance(top, Project):
+        kept = {n: o for n, o in zip(top.schema.names, top.outputs, strict=True) if n in names}
+        outputs, schema = tuple(kept[name] for name in names), top.schema.only(names)
+        if outputs == refs(top.input.schema) and names == top.input.schema.names:
+            return top.input
+        below = top.input
+        if isinstance(below, Project) and all(isinstance(o, ColumnRef) for o in below.outputs):
+            meanings = dict(zip(below.schema.names, below.outputs, strict=True))
+            if all(isinstance(output, ColumnRef) for output in outputs):
+                inner = tuple(meanings[o.name] for o in outputs if isinstance(o, ColumnRef))
+                return Project(below.input, inner, schema)
+        return Project(below, outputs, schema)
+    if top.schema.names == names:
+        return top
+    return Project(top, refs(top.schema, names), top.schema.only(names))
+
+
+def _pruned(top: Top, needed: frozenset[str]) -> Top:
+    """The top with at least the needed columns, below it with as few as can be."""
+    match top:
+        case Leaf(join=join):
+            assert join is not None
+            kept = [at for at, name in enumerate(top.schema.names) if name in needed]
+            schema = top.schema.only([top.schema.names[at] for at in kept])
+            outputs = tuple(join.outputs[at] for at in kept)
+            return Leaf(schema.names, schema, join=replace(join, outputs=outputs, schema=schema))
+        case Part():
+            return top
+        case Select(condition=condition):
+            return Select(pruned(top.input, needed | columns_of(condition)), condition)
+        case Project(outputs=outputs, schema=schema):
+            kept = [at for at, name in enumerate(schema.names) if name in needed]
+            outputs = tuple(outputs[at] for at in kept)
+            below = frozenset().union(*map(columns_of, outputs))
+            schema = schema.only([schema.names[at] for at in kept])
+            return Project(pruned(top.input, below), outputs, schema)
+        case UnionAll(inputs=inputs):
+            places = [at for at, name in enumerate(top.schema.names) if name in needed]
+            return UnionAll(tuple(pruned(i, [i.schema.names[at] for at in places]) for i in inputs))
+        case Product(left=left, right=right, left_key=left_key, right_key=right_key):
+            return replace(
+                top,
+                left=pruned(left, needed & set(left.schema.names) | set(left_key)),
+                right=pruned(right, needed & set(right.schema.names) | set(right_key)),
+            )
+        case Restrict(input=below, by=by, key=key, by_key=by_key):
+            return replace(top, input=pruned(below, needed | set(key)), by=pruned(by, by_key))
+        case Grouped(keys=keys, aggregates=aggregates, schema=schema):
+            names = schema.names[len(keys) :]
+            kept_names = [n for n in names if n in needed]
+            chosen = tuple(a for n, a in zip(names, aggregates, strict=True) if n in needed)
+            looked_at = frozenset(keys).union(*(a.columns for a in chosen))
+            kept_schema = schema.only([*schema.names[: len(keys)], *kept_names])
+            return replace(
+                top, input=pruned(top.input, looked_at), aggregates=chosen, schema=kept_schema
+            )
+        case Less(left=left, right=right):
+            return Less(pruned(left), pruned(right))
+        case Distinct() | First() | Windowed():
+            return replace(top, input=pruned(top.input))

@@ -1,0 +1,334 @@
+"""One SELECT: FROM, WHERE, groups, HAVING, windows, QUALIFY, the select list, DISTINCT, LIMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
+from headwater.algebra.schema import Schema
+from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.grouping import Groups, aggregates_in, is_aggregate, read_groups
+from headwater.algebra.sql.names import OUTER, Scope, Visible
+from headwater.algebra.sql.ordering import limited
+from headwater.algebra.sql.plans import distinct, equal_sides, project, refs, select
+from headwater.algebra.sql.query import Environment, Reading
+from headwater.algebra.sql.sources import FromReader
+from headwater.algebra.sql.subqueries import RowsInReach
+from headwater.algebra.sql.text import RefusalError, SqlText
+from headwater.algebra.sql.windowing import Windows
+from headwater.algebra.typing_rules import call
+
+_PARTS = frozenset(
+    [
+        "with_",
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "windows",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+    ]
+)
+_CLAUSES = {
+    "laterals": ("LATERAL VIEW", "LATERAL"),
+    "hint": ("a hint", "/*+"),
+    "locks": ("FOR UPDATE", "FOR"),
+    "sort": ("SORT BY", "SORT"),
+    "cluster": ("CLUSTER BY", "CLUSTER"),
+    "distribute": ("DISTRIBUTE BY", "DISTRIBUTE"),
+    "pivots": ("PIVOT", "PIVOT"),
+}
+
+
+def read_select(node: exp.Select, around: Environment) -> Reading:
+    """What a SELECT means; SqlError says what is wrong and where."""
+    text = around.parts.get(id(node), around.text)
+    check_clauses(node, text)
+    source = FromReader(text, around).read(node)
+    rows = RowsInReach(text, around, source.plan, source.scope)
+    if where := node.args.get("where"):
+        rows.where(where.this)
+    return _Select(node, text, around, rows).read()
+
+
+def check_clauses(node: exp.Select, text: SqlText) -> None:
+    """Refuse every clause that a view cannot have."""
+    refused = []
+    for part, value in node.args.items():
+        if value and part not in _PARTS:
+            label, word = _CLAUSES.get(part, (part.strip("_").upper(), part.upper()))
+            place = text.keyword(word) if word == "/*+" else text.last_keyword(word)
+            refused.append((place, label))
+    if refused:
+        place, label = min(refused)
+        raise text.error_at(place, f"{label} is not supported.", "Leave it out.")
+    if not node.args.get("from_"):
+        place = text.tokens[0].start if text.tokens else 0
+        raise text.error_at(
+            place, "the query has no FROM.", "Name the relations that the view reads."
+        )
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of the select list."""
+
+    name: str
+    expression: Expression
+    place: int
+    shown: str
+    printed: str = ""
+
+
+class _Select:
+    """Reads what stands behind FROM and WHERE."""
+
+    def __init__(
+        self, node: exp.Select, text: SqlText, around: Environment, rows: RowsInReach
+    ) -> None:
+        self.node = node
+        self.text = text
+        self.around = around
+        self.rows = rows
+        self.scope = rows.scope
+        self.plain = Translator(text, rows.scope, rows.special)
+        named = {w.name.lower(): w for w in node.args.get("windows") or ()}
+        self.windows = Windows(named)
+        self.groups: Groups | None = None
+        self.aliases: dict[str, exp.Expr] = {}
+
+    # The whole
+
+    def read(self) -> Reading:
+        node, correlated, nothing = self.node, tuple(self.rows.correlated), None
+        if self._is_grouped():
+            correlated, nothing = self._group()
+        self.aliases = {
+            i.alias.lower(): i.this for i in node.expressions if isinstance(i, exp.Alias)
+        }
+        translator = Translator(self.text, self.scope, self._special)
+        if having := node.args.get("having"):
+            self._condition(having.this, "HAVING", translator)
+        items = list(self._items(translator))
+        qualify = node.args.get("qualify")
+        kept = self._qualified(qualify.this, translator) if qualify else ()
+        self._check_items(items)
+        order = [p.this for p in (node.args.get("order") or exp.Order()).expressions]
+        ordered = self._order_keys(order, items, translator)
+        hidden = {f"#order {at}": e for at, (_, e) in enumerate(ordered)}
+        used = self._used([*(i.expression for i in items), *kept, *hidden.values()], correlated)
+        plan = select(self.windows.plan(self.rows.plan, used), kept)
+        columns: dict[str, Expression] = {str(at): i.expression for at, i in enumerate(items, 1)}
+        columns.update(hidden if self._is_limited() else {})
+        columns.update(self._correlated_columns(correlated))
+        schema = Schema.of((name, e.type) for name, e in columns.items())
+        plan = project(plan, schema, tuple(columns.values()))
+        if node.args.get("distinct"):
+            plan = distinct(plan)
+        reading = Reading(
+            plan,
+            tuple(item.name for item in items),
+            tuple(item.printed for item in items),
+            tuple((item.shown, item.place) for item in items),
+            correlated,
+            None
+            if nothing is None
+            else tuple(substituted(item.expression, nothing) for item in items),
+        )
+        places = {id(n): ColumnRef(f"#order {at}", e.type) for at, (n, e) in enumerate(ordered)}
+        reading = limited(reading, node, self.text, lambda n: places[id(n)])
+        return self._without_hidden(reading)
+
+    def _without_hidden(self, reading: Reading) -> Reading:
+        kept = [n for n in reading.plan.schema.names if not n.startswith("#order ")]
+        if len(kept) == len(reading.plan.schema):
+            return reading
+        schema = reading.plan.schema.only(kept)
+        return replace(reading, plan=project(reading.plan, schema, refs(reading.plan.schema, kept)))
+
+    def _is_limited(self) -> bool:
+        return bool(self.node.args.get("limit") or self.node.args.get("offset"))
+
+    def _used(
+        self, expressions: Sequence[Expression], correlated: Sequence[Expression]
+    ) -> frozenset[str]:
+        return frozenset().union(*map(columns_of, (*expressions, *correlated)))
+
+    def _correlated_columns(self, correlated: Sequence[Expression]) -> dict[str, ColumnRef]:
+        """The columns of this query that conditions on both sides look at."""
+        found: dict[str, ColumnRef] = {}
+        for conjunct in correlated:
+            for name in sorted(columns_of(conjunct)):
+                if not name.startswith(OUTER):
+                    found[name] = refs(self.rows.plan.schema, [name])[0]
+        return found
+
+    # Groups
+
+    def _is_grouped(self) -> bool:
+        node = self.node
+        places = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
+        if node.args.get("group") or node.args.get("having"):
+            return True
+        return any(any(aggregates_in(place)) for place in places)
+
+    def _group(self) -> tuple[tuple[Expression, ...], dict[str, Expression] | None]:
+        """Put the rows into groups; the conditions on both sides, and what there is for no rows."""
+        node = self.node
+        others = [node.args[p].this for p in ("having", "qualify") if node.args.get(p)]
+        others += [p.this for p in (node.args.get("order") or exp.Order()).expressions]
+        if any(isinstance(item, exp.Star) for item in node.expressions):
+            raise self.text.error(node, "* has no meaning with GROUP BY.", "List the columns.")
+        groups = read_groups(node, self.plain, node.expressions, others, self.text)
+        self.groups = groups
+        pairs = [self._tied(conjunct) for conjunct in self.rows.correlated]
+        hidden = tuple(dict.fromkeys(inner for inner, _, _ in pairs))
+        if groups.sets is not None and hidden:
+            raise self.text.error(node, "ROLLUP in such a subquery is not supported.")
+        alone = not groups.keys and groups.sets is None
+        self.rows.plan, _ = groups.plan(self.rows.plan, hidden)
+        names = self.rows.plan.schema.names[len(groups.keys) :]
+        correlated = tuple(
+            call(operator, outer, ColumnRef(names[hidden.index(inner)], inner.type))
+            for inner, outer, operator in pairs
+        )
+        if not alone:
+            return correlated, None
+        nothing: dict[str, Expression] = {
+            ref.name: Literal(0 if a.function.startswith("count") else None, ref.type)
+            for a, ref in groups.aggregates.items()
+        }
+        return correlated, nothing
+
+    def _tied(self, conjunct: Expression) -> tuple[Expression, Expression, str]:
+        here = frozenset(self.rows.plan.schema.names)
+        outside = frozenset(n for n in columns_of(conjunct) if n.startswith(OUTER))
+        pair = equal_sides(conjunct, here, outside)
+        if pair is None:
+            raise self.text.error(
+                self.node.args["where"],
+                "a subquery with aggregates is tied to the query around it by more than "
+                "equalities.",
+                "Compare its columns with those outside by = only.",
+            )
+        inner, outer, null_safe = pair
+        return inner, outer, "<=>" if null_safe else "="
+
+    # Expressions
+
+    def _special(self, node: Any) -> Expression | None:
+        if isinstance(node, exp.Window):
+            inside = Translator(self.text, self.scope, self._in_window)
+            return self.windows.column(node, inside)
+        return self._in_window(node)
+
+    def _in_window(self, node: Any) -> Expression | None:
+        if self.groups is not None and (known := self.groups.special(node)) is not None:
+            return known
+        if is_aggregate(node) and self.groups is None:
+            raise RefusalError(
+                f"the aggregate {self.text.written(node).upper()} cannot stand here.",
+                "Use it in the select list or in HAVING.",
+            )
+        return self.rows.special(node)
+
+    def _named(self, node: Any, translator: Translator) -> Expression | None:
+        """What a name of the select list means in HAVING, QUALIFY and ORDER BY."""
+        if isinstance(node, exp.Column) and not node.args.get("table"):
+            known = {c.name.lower() for c in self.scope.visible}
+            meant = self.aliases.get(node.name.lower())
+            if meant is not None and node.name.lower() not in known:
+                return translator.expression(meant)
+        return self._special(node)
+
+    def _with_aliases(self, translator: Translator) -> Translator:
+        return Translator(self.text, self.scope, lambda node: self._named(node, translator))
+
+    def _condition(self, node: exp.Expr, clause: str, translator: Translator) -> None:
+        for conjunct in self._with_aliases(translator).condition(node, clause):
+            self.rows.plan = select(self.rows.plan, [conjunct])
+
+    def _qualified(self, node: exp.Expr, translator: Translator) -> tuple[Expression, ...]:
+        return self._with_aliases(translator).condition(node, "QUALIFY")
+
+    def _order_keys(
+        self, nodes: Sequence[exp.Expr], items: Sequence[Item], translator: Translator
+    ) -> list[tuple[exp.Expr, Expression]]:
+        """What those parts of ORDER BY mean that name no column of the select list."""
+        names = {item.name.lower() for item in items}
+        found: list[tuple[exp.Expr, Expression]] = []
+        for node in nodes:
+            is_number = isinstance(node, exp.Literal) and not node.is_string
+            by_name = isinstance(node, exp.Column) and not node.args.get("table")
+            if is_number or (by_name and node.name.lower() in names):
+                continue
+            meaning = self._with_aliases(translator).expression(node)
+            same = [i for i in items if i.expression == meaning]
+            if self.node.args.get("distinct") and not same:
+                raise self.text.error(
+                    node, "ORDER BY names no column of SELECT DISTINCT.", "Select it, too."
+                )
+            found.append((node, meaning))
+        return found
+
+    # The select list
+
+    def _items(self, translator: Translator) -> Iterator[Item]:
+        node, text = self.node, self.text
+        items = text.select_items(text.from_word())
+        empty = [place for written, place in items if not written]
+        if empty or len(items) != len(node.expressions):
+            place = empty[0] if empty else 0
+            raise text.error_at(place, "an item of the select list is empty.", "Check its commas.")
+        for each, (written, place) in zip(node.expressions, items, strict=True):
+            if (columns := self._starred(each)) is not None:
+                for c in columns:
+                    yield Item(c.name, c.column, place, c.column.name, c.printed)
+                continue
+            inner = each.this if isinstance(each, exp.Alias) else each
+            expression = translator.expression(inner)
+            column = self.plain.visible(inner) if isinstance(inner, exp.Column) else None
+            name = each.alias or (column.name if column else written)
+            yield Item(name, expression, place, written, column.printed if column else "")
+
+    def _starred(self, node: exp.Expr) -> tuple[Visible, ...] | None:
+        """The columns that an item `*` or `t.*` stands for."""
+        star = node.this if isinstance(node, exp.Column) else node
+        if not isinstance(star, exp.Star):
+            return None
+        if any(value for part, value in star.args.items() if part != "except_"):
+            raise self.text.error(node, f"{node.sql('spark')} is not supported.", "List columns.")
+        try:
+            if star is node:
+                columns = self.scope.visible
+            else:
+                qualifier, source = self.text.name(node, "table"), self.text.name(node, "db")
+                columns = self.scope.table(qualifier, source).columns
+            return self._without(columns, star)
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+
+    def _without(self, columns: tuple[Visible, ...], star: exp.Star) -> tuple[Visible, ...]:
+        scope = Scope((), columns)
+        left_out = [scope.column(self.text.name(c)) for c in star.args.get("except_") or ()]
+        return tuple(column for column in columns if column not in left_out)
+
+    def _check_items(self, items: Sequence[Item]) -> None:
+        for item in items:
+            for name in columns_of(item.expression):
+                if name.startswith(OUTER):
+                    raise self.text.error_at(
+                        item.place,
+                        f"{name.removeprefix(OUTER)} is a column from outside the subquery.",
+                        "Use such columns in its WHERE only.",
+                    )

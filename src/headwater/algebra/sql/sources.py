@@ -1,0 +1,296 @@
+"""FROM: tables, other views, subqueries, and the joins between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from headwater.algebra.expressions import ColumnRef, Expression, columns_of
+from headwater.algebra.schema import Relation
+from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.names import OUTER, Scope, Table, Visible, find_relation
+from headwater.algebra.sql.plans import (
+    Plan,
+    extended,
+    join,
+    matched,
+    outer_join,
+    refs,
+    renamed,
+    table,
+)
+from headwater.algebra.sql.query import Environment, Reading, named, read_query
+from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
+from headwater.algebra.typing_rules import call
+from headwater.algebra.views import Occurrence
+
+_ONLY = "Write the name of a table or a subquery."
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
+_SUBQUERY_PARTS = frozenset({"this", "alias", "with_", "order", "limit", "offset", "joins"})
+_JOIN_PARTS = frozenset({"this", "on", "using", "kind", "side", "method"})
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as a query names it, and where."""
+
+    source: str
+    name: str
+    line: int
+    column: int
+    within: str = ""
+    is_quoted: bool = False
+    """Whether its name stands in quotes of any sort."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What FROM gives: rows, and what names mean for them."""
+
+    plan: Plan
+    scope: Scope
+
+
+def table_name(node: exp.Expr, text: SqlText) -> TableName:
+    """What a part of FROM names; refused if that is no table."""
+    if not (isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)):
+        _refuse(node, text)
+    place = line_and_column(text.sql, text.start(node))
+    source, within = text.name(node, "db"), ""
+    if node.args.get("catalog"):
+        source, within = text.name(node, "catalog"), source
+    is_quoted = bool(node.this.args.get("quoted"))
+    return TableName(source, text.name(node), *place, within, is_quoted)
+
+
+def _refuse(node: exp.Expr, text: SqlText) -> NoReturn:
+    if isinstance(node, exp.Lateral):
+        place = text.before(node, "LATERAL")
+        raise text.error_at(place, "LATERAL is not supported.", "Write it as a join.")
+    raise text.error(node, f"{node.sql('spark')} in FROM is not supported.", _ONLY)
+
+
+class FromReader:
+    """Reads the FROM of one SELECT."""
+
+    def __init__(self, text: SqlText, around: Environment) -> None:
+        self.text = text
+        self.around = around
+        self.aliases: set[str] = set()
+
+    def read(self, select: exp.Select) -> Source:
+        """Tables that commas divide are joined last, so ON sees only what JOIN connects."""
+        groups = [self._item(select.args["from_"].this)]
+        for clause in select.args.get("joins") or ():
+            self._check_join(clause)
+            item = self._item(clause.this)
+            if self.text.follows_comma(clause.this) and not clause.args.get("on"):
+                groups.append(item)
+            else:
+                groups[-1] = self._joined(groups[-1], item, clause)
+        first, *others = groups
+        for other in others:
+            first = Source(join(first.plan, other.plan), first.scope + other.scope)
+        return replace(first, scope=replace(first.scope, outer=self.around.outer))
+
+    # Items
+
+    def _item(self, node: exp.Expr) -> Source:
+        if isinstance(node, exp.Subquery):
+            item = self._nested(node) if not isinstance(node.this, exp.Query) else self._query(node)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            item = self._table(node)
+        else:
+            _refuse(node, self.text)
+        for clause in node.args.get("joins") or ():
+            self._check_join(clause)
+            item = self._joined(item, self._item(clause.this), clause)
+        return item
+
+    def _nested(self, node: exp.Subquery) -> Source:
+        """Joins in parentheses."""
+        if node.args.get("alias"):
+            raise self.text.error(node, "joins in parentheses with an alias are not supported.")
+        return self._item(node.this)
+
+    def _query(self, node: exp.Subquery) -> Source:
+        self._check_parts(node, _SUBQUERY_PARTS)
+        alias = node.alias or f"subquery_{len(self.aliases) + 1}"
+        return self._derived(read_query(node, self.around.apart()), alias, node)
+
+    def _derived(self, reading: Reading, alias: str, node: exp.Expr) -> Source:
+        """The rows of a query under an alias."""
+        clause = node.args.get("alias")
+        if clause and clause.args.get("columns"):
+            names = [self.text.name(column) for column in clause.args["columns"]]
+            reading = named(reading, names, node, self.text)
+        self._check_alias(alias, node)
+        inner = [f"{alias}.{name}" for name in _told_apart(reading.names)]
+        plan = renamed(reading.plan, inner)
+        printed = reading.printed or ("",) * len(inner)
+        columns = tuple(
+            Visible(name, ref, alias, told)
+            for name, ref, told in zip(reading.names, refs(plan.schema), printed, strict=True)
+        )
+        return Source(plan, Scope.of(Table(alias, columns)))
+
+    def _table(self, node: exp.Table) -> Source:
+        self._check_parts(node, _TABLE_PARTS)
+        name = table_name(node, self.text)
+        if not name.source and (known := self.around.named.get(name.name.lower())):
+            return self._derived(known, node.alias or name.name, node)
+        relation, view = self._meant(name, node)
+        if view is not None:
+            return self._derived(view, node.alias or name.name, node)
+        assert relation is not None
+        alias = node.args.get("alias")
+        if alias and alias.args.get("columns"):
+            raise self.text.error(alias, "column names after a table's alias are not supported.")
+        occurrence = Occurrence(node.alias or _plain_name(relation, name), relation)
+        self._check_alias(occurrence.alias, node)
+        shown = Table.of(occurrence, "" if alias else relation.source)
+        return Source(table(occurrence), Scope.of(shown))
+
+    def _meant(self, name: TableName, node: exp.Expr) -> tuple[Relation | None, Reading | None]:
+        """The relation or the view that a name means."""
+        view = self.around.views.get(name.name.lower()) if not name.source else None
+        try:
+            relation = find_relation(name.name, name.source, self.around.relations, name.within)
+        except RefusalError as error:
+            if view is not None:
+                return None, view
+            raise self.text.error(node, str(error), error.hint) from None
+        if view is not None:
+            raise self.text.error(
+                node,
+                f"{name.name} may mean the view {name.name} and the table {relation.name}.",
+                "Write which source you mean, or give the view another name.",
+            )
+        return relation, None
+
+    def _check_parts(self, node: exp.Expr, allowed: frozenset[str]) -> None:
+        for part, value in node.args.items():
+            if value and part not in allowed:
+                word = {"sample": "TABLESAMPLE", "pivots": "PIVOT"}.get(part, part.upper())
+                raise self.text.error(
+                    node, f"{node.name or 'a subquery'} ... {word} in FROM is not supported.", _ONLY
+                )
+
+    def _check_alias(self, alias: str, node: exp.Expr) -> None:
+        if alias.lower() in self.aliases:
+            raise self.text.error(
+                node, f"two tables are named {alias}.", "Give one of them an alias."
+            )
+        if "." in alias:
+            raise self.text.error(
+                node, f"the name {alias} has a dot in it.", "Give it another alias."
+            )
+        self.aliases.add(alias.lower())
+
+    # Joins
+
+    def _check_join(self, clause: exp.Join) -> None:
+        if isinstance(clause.this, exp.Lateral):
+            _refuse(clause.this, self.text)
+        others = [part for part, value in clause.args.items() if value and part not in _JOIN_PARTS]
+        if clause.method not in ("", "NATURAL") or clause.kind not in _KINDS or others:
+            words = [clause.method, clause.side, clause.kind, *(part.upper() for part in others)]
+            raise self.text.error_at(
+                self.text.join_start(clause.this),
+                f"{' '.join(filter(None, words))} JOIN is not supported.",
+                "There are inner, outer, semi, anti and cross joins.",
+            )
+
+    def _joined(self, left: Source, right: Source, clause: exp.Join) -> Source:
+        scope, conjuncts, merged = self._condition(left, right, clause)
+        if clause.kind in ("SEMI", "ANTI"):
+            anti = clause.kind == "ANTI"
+            plan = matched(left.plan, right.plan, conjuncts, anti=anti)
+            return Source(plan, left.scope)
+        if not clause.side:
+            return Source(join(left.plan, right.plan, conjuncts), scope)
+        plan = outer_join(left.plan, right.plan, conjuncts, keeps=clause.side)
+        return _coalesced(plan, scope, merged, clause.side)
+
+    def _condition(
+        self, left: Source, right: Source, clause: exp.Join
+    ) -> tuple[Scope, tuple[Expression, ...], Sequence[tuple[Visible, Visible]]]:
+        """What names mean behind the join, its condition, and the columns that it merges."""
+        using = clause.args.get("using")
+        if clause.method == "NATURAL" or using:
+            try:
+                names = (
+                    [self.text.name(c) for c in using]
+                    if using
+                    else left.scope.common_names(right.scope)
+                )
+                scope, conjuncts = left.scope.using(right.scope, names)
+                pairs = [(left.scope.column(n), right.scope.column(n)) for n in names]
+                return scope, tuple(conjuncts), pairs
+            except ValueError as error:
+                place = (using or [clause.this])[0]
+                message = str(error) if isinstance(error, RefusalError) else f"{error}."
+                raise self.text.error(place, message, getattr(error, "hint", "")) from None
+        scope, on = left.scope + right.scope, clause.args.get("on")
+        inside = replace(scope, outer=self.around.outer)
+        found = Translator(self.text, inside).condition(on, "ON") if on else ()
+        for conjunct in found:
+            if on and any(name.startswith(OUTER) for name in columns_of(conjunct)):
+                raise self.text.error(
+                    on, "ON names a column from outside the subquery.", "Write it in WHERE."
+                )
+        if clause.side and not on:
+            raise self.text.error_at(
+                self.text.join_start(clause.this),
+                f"{clause.side} JOIN has no condition.",
+                "Write ON or USING.",
+            )
+        return scope, found, ()
+
+
+_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+
+
+def _coalesced(
+    plan: Plan, scope: Scope, merged: Sequence[tuple[Visible, Visible]], side: str
+) -> Source:
+    """Columns that USING merges are those of the side that keeps its rows, or of either."""
+    if side == "LEFT" or not merged:
+        return Source(plan, scope)
+    meanings: dict[ColumnRef, ColumnRef] = {}
+    added: dict[str, Expression] = {}
+    for left, right in merged:
+        if side == "RIGHT":
+            meanings[left.column] = right.column
+        else:
+            name = f"{left.column.name} or {right.column.name}"
+            added[name] = call("coalesce", left.column, right.column)
+            meanings[left.column] = ColumnRef(name, added[name].type)
+    visible = tuple(
+        replace(c, column=meanings[c.column]) if at < len(merged) else c
+        for at, c in enumerate(scope.visible)
+    )
+    return Source(extended(plan, added), replace(scope, visible=visible))
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that occur again."""
+    found: list[str] = []
+    for name in names:
+        again, wanted = 1, name
+        while wanted in found:
+            again += 1
+            wanted = f"{name}#{again}"
+        found.append(wanted)
+    return found
+
+
+def _plain_name(relation: Relation, name: TableName) -> str:
+    """What a table is called in its query: without the part of the database that it is in."""
+    for within in filter(None, (name.within, name.source)):
+        if relation.short_name.lower().startswith(f"{within}.".lower()):
+            return relation.short_name[len(within) + 1 :]
+    return relation.short_name

@@ -1,0 +1,250 @@
+"""Subqueries in expressions: EXISTS, IN, NOT IN, and those that stand for one value.
+
+Each is decided for every row of the query around it. As a condition by itself, EXISTS and IN
+restrict the rows; elsewhere they are a further column of them, and so is a subquery that stands
+for one value. NOT IN is true only where no value of the subquery is equal and none is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.algebra.aggregates import aggregate
+from headwater.algebra.expressions import (
+    ColumnRef,
+    Expression,
+    Literal,
+    columns_of,
+    substituted,
+)
+from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.names import OUTER, Scope
+from headwater.algebra.sql.plans import (
+    Plan,
+    equal_sides,
+    extended,
+    grouped,
+    join,
+    matched,
+    only,
+    project,
+    refs,
+    renamed,
+    restricted,
+    select,
+    union_all,
+)
+from headwater.algebra.sql.query import Environment, Reading, read_query
+from headwater.algebra.sql.text import SqlText
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import BOOL, VOID
+
+
+class RowsInReach:
+    """The rows of a SELECT while it is read; expressions may add columns to them."""
+
+    def __init__(self, text: SqlText, around: Environment, plan: Plan, scope: Scope) -> None:
+        self.text = text
+        self.around = around
+        self.plan = plan
+        self.scope = scope
+        self.correlated: list[Expression] = []
+        self._added = 0
+
+    def translator(self) -> Translator:
+        return Translator(self.text, self.scope, self.special)
+
+    def special(self, node: Any) -> Expression | None:
+        """What a subquery in an expression means: a column that it adds."""
+        if isinstance(node, exp.Exists):
+            return self._mark(node.this, ())
+        if isinstance(node, exp.In) and node.args.get("query"):
+            return self._member(node)
+        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+            return self._member(exp.In(this=node.this, query=node.expression.this))
+        if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
+            return self._value(node)
+        return None
+
+    # Conditions
+
+    def where(self, node: exp.Expr, clause: str = "WHERE") -> None:
+        """Only the rows for which a condition is true; its conjuncts one by one."""
+        for part in _conjuncts(node):
+            if not self._restricted(part):
+                self._select(part, clause)
+
+    def _select(self, node: exp.Expr, clause: str) -> None:
+        for conjunct in self.translator().condition(node, clause):
+            if any(name.startswith(OUTER) for name in columns_of(conjunct)):
+                self.correlated.append(conjunct)
+            else:
+                self.plan = select(self.plan, [conjunct])
+
+    def _restricted(self, node: exp.Expr) -> bool:
+        """Whether a conjunct is EXISTS or IN or their opposite, which restrict the rows."""
+        anti = False
+        while isinstance(node, exp.Not | exp.Paren):
+            anti ^= isinstance(node, exp.Not)
+            node = node.this
+        if isinstance(node, exp.Exists):
+            inner, conjuncts = self._inner(node.this)
+            self.plan = matched(self.plan, inner, conjuncts, anti=anti)
+            return True
+        if not (isinstance(node, exp.In) and node.args.get("query")):
+            return False
+        inner, conjuncts = self._inner(node.args["query"])
+        equal, nulls = self._comparison(node, inner)
+        self.plan = matched(self.plan, inner, [*conjuncts, *equal], anti=anti)
+        for unknown in nulls if anti else ():
+            self.plan = matched(self.plan, inner, [*conjuncts, unknown], anti=True, by_row=equal)
+        return True
+
+    def _comparison(self, node: exp.In, inner: Plan) -> tuple[list[Expression], list[Expression]]:
+        """The conditions of IN for a row of the subquery, and when they are unknown."""
+        tested = node.this.unnest()
+        nodes = tested.expressions if isinstance(tested, exp.Tuple) else [tested]
+        columns = refs(inner.schema)[: len(nodes)]
+        if len(columns) < len(nodes) or (self._width != len(nodes)):
+            raise self.text.error(
+                node,
+                f"IN compares {len(nodes)} with {self._width} columns.",
+                "Select as many columns as are compared.",
+            )
+        values = [self.translator().expression(part) for part in nodes]
+        try:
+            equal = [call("=", a, b) for a, b in zip(values, columns, strict=True)]
+        except ValueError as error:
+            raise self.text.error(node, f"{error}.", "Give both one type.") from None
+        if len(nodes) > 1:
+            unknown = call("is null", equal[0] if len(equal) == 1 else call("and", *equal))
+            return equal, [unknown]
+        return equal, [call("is null", columns[0]), call("is null", values[0])]
+
+    # Columns
+
+    def _name(self) -> str:
+        self._added += 1
+        return f"#subquery {self._added}"
+
+    def _mark(self, query: exp.Expr, more: Sequence[Expression]) -> Expression:
+        """A column that tells whether a subquery has rows for a row."""
+        inner, conjuncts = self._inner(query)
+        return self._marked(inner, [*conjuncts, *more])
+
+    def _marked(self, inner: Plan, conjuncts: Sequence[Expression]) -> ColumnRef:
+        name = self._name()
+        sides = [
+            extended(
+                matched(self.plan, inner, conjuncts, anti=not found), {name: Literal(found, BOOL)}
+            )
+            for found in (True, False)
+        ]
+        self.plan = union_all(sides)
+        return ColumnRef(name, BOOL)
+
+    def _member(self, node: exp.In) -> Expression:
+        inner, conjuncts = self._inner(node.args["query"])
+        equal, nulls = self._comparison(node, inner)
+        found = self._marked(inner, [*conjuncts, *equal])
+        unknown = [self._marked(inner, [*conjuncts, null]) for null in nulls]
+        either = unknown[0] if len(unknown) == 1 else call("or", *unknown)
+        no, yes = Literal(False, BOOL), Literal(True, BOOL)
+        return call("case", found, yes, either, Literal(None, VOID), no)
+
+    def _value(self, node: exp.Expr) -> Expression:
+        """A column with the one value of a subquery; NULL where it has no row."""
+        reading = read_query(node, self.around.inside(self.scope))
+        if len(reading.names) != 1:
+            raise self.text.error(
+                node,
+                f"a subquery that stands for one value has {len(reading.names)} columns.",
+                "Select one.",
+            )
+        plan, conjuncts = self._renamed(reading)
+        if not conjuncts:
+            if reading.nothing is None:
+                single = aggregate("single", *refs(plan.schema))
+                plan = grouped(plan, (), {self._name(): single}, always=True)
+            self.plan = join(self.plan, plan)
+            return refs(plan.schema)[0]
+        return self._correlated_value(plan, conjuncts, reading, node)
+
+    def _correlated_value(
+        self, plan: Plan, conjuncts: Sequence[Expression], reading: Reading, node: exp.Expr
+    ) -> Expression:
+        here, there = frozenset(self.plan.schema.names), frozenset(plan.schema.names)
+        pairs = [equal_sides(conjunct, here, there) for conjunct in conjuncts]
+        if not all(pairs):
+            raise self.text.error(
+                node,
+                "a subquery that stands for one value is tied to the query around it by more than "
+                "equalities.",
+                "Compare its columns with those outside by = only, or write it as a join.",
+            )
+        sides = [pair for pair in pairs if pair is not None]
+        present = [call("not", call("is null", b)) for _, b, safe in sides if not safe]
+        keys = {self._name(): b for _, b, _ in sides}
+        value = refs(plan.schema)[0]
+        plan = only(extended(select(plan, present), keys), (*keys, value.name))
+        if reading.nothing is None:
+            single = aggregate("single", value)
+            value = ColumnRef(self._name(), single.type)
+            plan = grouped(plan, tuple(keys), {value.name: single})
+        nothing = reading.nothing[0] if reading.nothing else Literal(None, value.type)
+        return self._looked_up(plan, value, [a for a, _, _ in sides], nothing)
+
+    def _looked_up(
+        self, values: Plan, value: ColumnRef, key: Sequence[Expression], nothing: Expression
+    ) -> ColumnRef:
+        """The rows with the value of their key, or else with what there is for no rows."""
+        own, keys = self.plan, [name for name in values.schema.names if name != value.name]
+        equal = [call("<=>", a, b) for a, b in zip(key, refs(values.schema, keys), strict=True)]
+        found = only(join(own, values, equal), (*own.schema.names, value.name))
+        missing = restricted(own, only(values, keys), key, keys, anti=True)
+        padded = project(missing, found.schema, (*refs(own.schema), nothing))
+        self.plan = union_all([found, padded])
+        return value
+
+    # Reading them
+
+    def _inner(self, query: exp.Expr) -> tuple[Plan, list[Expression]]:
+        """The rows of a subquery, and the conditions that tie them to a row of this query."""
+        node = query.unnest() if isinstance(query, exp.Subquery) else query
+        if (
+            isinstance(node, exp.Select)
+            and node.args.get("limit")
+            and isinstance(query.parent, exp.Exists)
+        ):
+            node.set("limit", None)
+        reading = read_query(query, self.around.inside(self.scope))
+        self._width = len(reading.names)
+        return self._renamed(reading)
+
+    def _renamed(self, reading: Reading) -> tuple[Plan, list[Expression]]:
+        """With names of columns that this query has not, and conditions over these."""
+        self._added += 1
+        names = [f"#{self._added} {name}" for name in reading.plan.schema.names]
+        plan = renamed(reading.plan, names)
+        meanings: dict[str, Expression] = dict(
+            zip(reading.plan.schema.names, refs(plan.schema), strict=True)
+        )
+        for conjunct in reading.correlated:
+            for name in columns_of(conjunct):
+                if name.startswith(OUTER):
+                    meanings[name] = self._own(name)
+        return plan, [substituted(conjunct, meanings) for conjunct in reading.correlated]
+
+    def _own(self, name: str) -> ColumnRef:
+        """A column of this query as it is called here."""
+        return refs(self.plan.schema, [name.removeprefix(OUTER)])[0]
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    inner = node.unnest()
+    if isinstance(inner, exp.And):
+        return [part for side in inner.flatten() for part in _conjuncts(side)]
+    return [node]

@@ -1,0 +1,179 @@
+"""OVER: window functions of a SELECT, read into columns that a window adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.algebra.aggregates import FUNCTIONS, Aggregate
+from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.order import Order
+from headwater.algebra.schema import Schema
+from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.grouping import read_aggregate
+from headwater.algebra.sql.plans import Plan, extended, only, top_of
+from headwater.algebra.sql.text import RefusalError
+from headwater.algebra.tops import Windowed
+from headwater.algebra.typing_rules import cast, common_type
+from headwater.algebra.values import FLOAT, INT, VOID
+from headwater.algebra.windows import WHOLE, WindowFrame, WindowFunction
+
+_RANKS: dict[type, tuple[str, Any]] = {
+    exp.RowNumber: ("row_number", INT),
+    exp.Rank: ("rank", INT),
+    exp.DenseRank: ("dense_rank", INT),
+    exp.PercentRank: ("percent_rank", FLOAT),
+    exp.CumeDist: ("cume_dist", FLOAT),
+    exp.Ntile: ("ntile", INT),
+}
+_NEIGHBOURS: dict[type, str] = {exp.Lag: "lag", exp.Lead: "lead"}
+_VALUES: dict[type, str] = {
+    exp.FirstValue: "first_value",
+    exp.First: "first_value",
+    exp.LastValue: "last_value",
+    exp.Last: "last_value",
+    exp.NthValue: "nth_value",
+}
+
+
+class Windows:
+    """The window functions of one SELECT, each under the name of the column that it becomes."""
+
+    def __init__(self, named: Mapping[str, exp.Expr]) -> None:
+        self.named = named
+        self.functions: dict[WindowFunction, ColumnRef] = {}
+        self.inputs: dict[Expression, str] = {}
+
+    def column(self, node: exp.Window, t: Translator) -> ColumnRef:
+        """The column that a window function becomes; `t` says what its inputs mean."""
+        function = self._function(node, t)
+        ref = ColumnRef(f"#window {len(self.functions) + 1}", function.type)
+        return self.functions.setdefault(function, ref)
+
+    def plan(self, rows: Plan, used: frozenset[str]) -> Plan:
+        """The rows, with the columns that are used, and the window functions behind them."""
+        if not self.functions:
+            return rows
+        rows = extended(rows, {name: e for e, name in self.inputs.items()})
+        looked_at = used.union(*(f.columns for f in self.functions))
+        rows = only(rows, [name for name in rows.schema.names if name in looked_at])
+        added = Schema.of((ref.name, ref.type) for ref in self.functions.values())
+        return Windowed(top_of(rows), tuple(self.functions), rows.schema + added)
+
+    def _input(self, expression: Expression) -> str:
+        if isinstance(expression, ColumnRef):
+            return expression.name
+        return self.inputs.setdefault(expression, f"#over {len(self.inputs) + 1}")
+
+    def _function(self, node: exp.Window, t: Translator) -> WindowFunction:
+        parts = self._parts(node)
+        partition = tuple(
+            dict.fromkeys(self._input(t.expression(p)) for p in parts.get("partition_by") or ())
+        )
+        order = tuple(
+            Order(
+                self._input(t.expression(part.this)),
+                bool(part.args.get("desc")),
+                not part.args.get("nulls_first"),
+            )
+            for part in (parts["order"].expressions if parts.get("order") else ())
+        )
+        frame = _frame(parts.get("spec"), ordered=bool(order))
+        name, arguments, kind, offset, ignore = self._called(node.this, t)
+        if name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"):
+            frame = WHOLE
+            if not order:
+                raise RefusalError(f"{name.upper()} needs an order.", "Write OVER (ORDER BY ...).")
+        if name in ("lag", "lead"):
+            frame = WHOLE
+            if not order:
+                raise RefusalError(f"{name.upper()} needs an order.", "Write OVER (ORDER BY ...).")
+        return WindowFunction(name, arguments, kind, partition, order, frame, offset, ignore)
+
+    def _parts(self, node: exp.Window) -> dict[str, Any]:
+        """The parts of OVER, also those of a window that WINDOW names."""
+        parts = {name: value for name, value in node.args.items() if value and name != "this"}
+        alias = node.args.get("alias")
+        if alias is not None:
+            known = self.named.get(alias.name.lower())
+            if known is None:
+                raise RefusalError(
+                    f"there is no window {alias.name}.", "Name it with WINDOW ... AS (...)."
+                )
+            parts = {**{n: v for n, v in known.args.items() if v and n != "this"}, **parts}
+        return parts
+
+    def _called(
+        self, node: Any, t: Translator
+    ) -> tuple[str, tuple[Expression, ...], Any, int, bool]:
+        ignore = isinstance(node, exp.IgnoreNulls)
+        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+            node = node.this
+        if isinstance(node, exp.AggFunc | exp.Filter) and type(node) not in (
+            _RANKS.keys() | _NEIGHBOURS.keys() | _VALUES.keys()
+        ):
+            return self._aggregate(read_aggregate(node, t))
+        if type(node) in _RANKS:
+            name, kind = _RANKS[type(node)]
+            return name, (), kind, _number(node.this) if name == "ntile" else 0, False
+        if type(node) in _NEIGHBOURS:
+            value = t.expression(node.this)
+            offset = _number(node.args.get("offset"), 1)
+            default = node.args.get("default")
+            other = t.expression(default) if default else Literal(None, VOID)
+            kind = common_type([value.type, other.type])
+            arguments = (cast(value, kind), cast(other, kind))
+            return _NEIGHBOURS[type(node)], arguments, kind, offset, ignore
+        if type(node) in _VALUES:
+            value = t.expression(node.this)
+            name = _VALUES[type(node)]
+            offset = _number(node.args.get("offset")) if name == "nth_value" else 0
+            return name, (value,), value.type, offset, ignore
+        raise RefusalError(
+            f"{t.text.written(node).upper()} is not a window function that a view may use.",
+            "There are ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, "
+            "FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates.",
+        )
+
+    def _aggregate(self, found: Aggregate) -> tuple[str, tuple[Expression, ...], Any, int, bool]:
+        if found.distinct or found.condition is not None:
+            raise RefusalError(
+                "DISTINCT and FILTER in a window function are not supported.", "Leave them out."
+            )
+        assert found.function in FUNCTIONS
+        return found.function, found.arguments, found.type, 0, False
+
+
+def _number(node: Any, default: int | None = None) -> int:
+    if node is None and default is not None:
+        return default
+    sign = 1
+    if isinstance(node, exp.Neg):
+        sign, node = -1, node.this
+    if not (isinstance(node, exp.Literal) and node.name.isdecimal()):
+        raise RefusalError("a whole number is needed here.", "Write for example LAG(x, 1).")
+    return sign * int(node.name)
+
+
+def _frame(spec: Any, *, ordered: bool) -> WindowFrame:
+    if spec is None:
+        return WindowFrame() if ordered else WHOLE
+    by_range = (spec.args.get("kind") or "RANGE").upper() == "RANGE"
+    start = _bound(spec.args.get("start"), spec.args.get("start_side"), by_range)
+    end = _bound(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"), by_range)
+    if (spec.args.get("kind") or "").upper() == "GROUPS" or spec.args.get("exclude"):
+        raise RefusalError("GROUPS and EXCLUDE in a frame are not supported.", "Write ROWS.")
+    if not ordered and by_range:
+        return WHOLE
+    return WindowFrame(start, end, by_range)
+
+
+def _bound(value: Any, side: Any, by_range: bool) -> int | None:
+    if isinstance(value, str):
+        return None if value.upper() == "UNBOUNDED" else 0
+    if by_range:
+        raise RefusalError("RANGE with an offset is not supported.", "Write ROWS.")
+    number = _number(value)
+    return -number if str(side).upper() == "PRECEDING" else number

@@ -1,0 +1,143 @@
+"""Functions and casts as Spark columns: the same values, and failures for the same values.
+
+Most functions have a name in Spark that means the same. Written out here is what Spark says in
+other words; what it takes with 32 bits and we with 64; and where Spark has values that we have
+none for: days outside the years 1 to 9999, texts that are not UTF-8, times that depend on today.
+Those fail here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
+from pyspark.sql.types import DataType
+
+from headwater.algebra.expressions import Call, Literal
+from headwater.algebra.functions.casts import DATE_TEXT, TIMESTAMP_TEXT
+from headwater.algebra.functions.signatures import Signature
+from headwater.algebra.functions.table import FUNCTIONS
+from headwater.algebra.functions.texts import HIGHEST, clamped
+from headwater.algebra.functions.times import OUTSIDE
+from headwater.algebra.values import Type
+
+_BLANK = r"[\x00-\x20\x7f]*"
+_TEXTS = {
+    "date": rf"\A{_BLANK}{DATE_TEXT}{_BLANK}\z",
+    "timestamp": rf"\A{_BLANK}{TIMESTAMP_TEXT}{_BLANK}\z",
+    "timestamp_tz": rf"\A{_BLANK}{TIMESTAMP_TEXT}{_BLANK}\z",
+}
+_NAMES = {"date": "date", "timestamp": "timestamp_ntz", "timestamp_tz": "timestamp"}
+_DAYS = ("0001-01-01", "9999-12-31")
+_BOUNDS = {
+    "date": _DAYS,
+    "timestamp": (f"{_DAYS[0]} 00:00:00", f"{_DAYS[1]} 23:59:59.999999"),
+    "timestamp_tz": (f"{_DAYS[0]} 00:00:00Z", f"{_DAYS[1]} 23:59:59.999999Z"),
+}
+
+
+def cast_column(call: Call, value: Column, kind: DataType) -> Column:
+    """CAST and TRY_CAST to this type of Spark's."""
+    (argument,), target = call.arguments, call.type
+    source = argument.type.name
+    is_try = call.operator == "try_cast"
+    cast = value.try_cast(kind) if is_try else value.cast(kind)
+    if (source, target.name) == ("bytes", "text"):
+        return F.try_validate_utf8(cast) if is_try else F.validate_utf8(cast)
+    if source == "text" and target.name in _TEXTS:
+        is_written = F.rlike(value, F.lit(_TEXTS[target.name]))
+        cast = _unless_failed(is_written, cast, f"no {target}", is_try)
+    if source in ("text", "int") and target.name in _BOUNDS:
+        return _bounded(cast, target, is_try)
+    return cast
+
+
+def function_column(call: Call, parts: Sequence[Column], result: DataType) -> Column:
+    """A function of the table, with a result of this type of Spark's."""
+    function = FUNCTIONS[call.operator]
+    kinds = [argument.type for argument in call.arguments]
+    arguments = [
+        _narrowed(part, argument, kind)
+        for part, argument, kind in zip(
+            parts, call.arguments, _parameter_kinds(function.signatures, kinds), strict=True
+        )
+    ]
+    say = _WRITTEN_OUT.get(function.name)
+    column = say(*arguments) if say else F.call_function(function.spark, *arguments)
+    column = column.cast(result)
+    is_dated = call.type.name in _BOUNDS and function.can_fail(kinds, call.type)
+    return _bounded(column, call.type) if is_dated else column
+
+
+def _parameter_kinds(signatures: Sequence[Signature], kinds: Sequence[Type]) -> list[str]:
+    constant = [True] * len(kinds)
+    signature = next(s for s in signatures if s.targets(kinds, constant) is not None)
+    return [signature.parameter(at).kind for at in range(len(kinds))]
+
+
+def _narrowed(part: Column, argument: object, kind: str) -> Column:
+    """A whole number with 32 bits where Spark takes no more."""
+    if kind == "index":
+        if isinstance(argument, Literal) and isinstance(argument.value, int):
+            return F.lit(clamped(argument.value))
+        low = F.when(part < F.lit(-HIGHEST), F.lit(-HIGHEST))
+        return low.when(part > F.lit(HIGHEST), F.lit(HIGHEST)).otherwise(part).cast("int")
+    return part
+
+
+def _bounded(column: Column, kind: Type, is_try: bool = False) -> Column:
+    """A day or a time that we have a value for."""
+    low, high = (F.lit(text).cast(_NAMES[kind.name]) for text in _BOUNDS[kind.name])
+    return _unless_failed(column.between(low, high), column, OUTSIDE, is_try)
+
+
+def _unless_failed(holds: Column, column: Column, words: str, is_try: bool = False) -> Column:
+    otherwise = F.lit(None) if is_try else F.raise_error(F.lit(words))
+    return F.when(holds.isNull() | holds, column).otherwise(otherwise)
+
+
+def _trimmed(name: str) -> Callable[..., Column]:
+    """Spark has the characters first."""
+    return lambda text, *characters: F.call_function(name, *characters, text)
+
+
+def _filled(name: str) -> Callable[..., Column]:
+    """Fails instead of making a text that is too long, unless an argument is NULL."""
+
+    def say(text: Column, size: Column, *filling: Column) -> Column:
+        fits = size < F.lit(HIGHEST)
+        made = F.call_function(name, text, F.when(fits, size), *filling)
+        is_null = reduce(lambda a, b: a | b, [part.isNull() for part in (text, size, *filling)])
+        return _unless_failed(is_null | fits, made, "no text is so long")
+
+    return say
+
+
+def _rounded(name: str) -> Callable[..., Column]:
+    return lambda value, *scale: F.call_function(name, value, *(s.cast("int") for s in scale))
+
+
+def _added(unit: str) -> Callable[..., Column]:
+    return lambda moment, number: F.timestamp_add(unit, number, moment)
+
+
+def _extracted(field: str) -> Callable[..., Column]:
+    return lambda moment: F.extract(F.lit(field), moment)
+
+
+_WRITTEN_OUT: dict[str, Callable[..., Column]] = {
+    "trim_left": _trimmed("ltrim"),
+    "trim_right": _trimmed("rtrim"),
+    "lpad": _filled("lpad"),
+    "rpad": _filled("rpad"),
+    "repeat": _filled("repeat"),
+    "round": _rounded("round"),
+    "bround": _rounded("bround"),
+    "seconds_with_fraction": _extracted("SECOND"),
+    "yearofweek": _extracted("YEAROFWEEK"),
+    "dayofweek_iso": _extracted("DAYOFWEEK_ISO"),
+    "plus_months": _added("MONTH"),
+    "plus_microseconds": _added("MICROSECOND"),
+}

@@ -1,0 +1,102 @@
+"""How a view differs from what it should be: what is shown of it, and what is stored.
+
+Rows are compared on Spark, or in memory where there is no session. A view without a top shows what
+is stored. With one, what is stored may be wrong where nobody sees it yet, and so may the plain
+table, which readers of the newest state look at only in part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.tops import evaluate_top
+from headwater.algebra.views import View
+from headwater.errors import TooManyRowsError
+from headwater.frames.frame import Frame
+from headwater.warehouse.states import ViewState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Rows that differ, and where, if that is not what a reader sees."""
+
+    missing: Rows
+    extra: Rows
+    place: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.extra)
+
+
+def compare(
+    view: View, state: ViewState, expected: Rows, spark: SparkSession | None
+) -> tuple[Difference, int]:
+    """How what is to be stored differs from what is, and what is to be shown from what is.
+
+    Also the number of rows that a reader sees. A row whose count is below zero a reader does not
+    miss, but the next change will.
+    """
+    shown, number_of_rows = _shown(state, spark)
+    found = _difference(view.shown(expected), shown)
+    if state.top is not None:
+        found = found or _difference(expected, _stored(state, spark), "what is stored")
+        base = evaluate_top(state.top, _base(state, spark))
+        found = found or _difference(base, _plain(state, spark), "the plain table")
+    if not found.missing and (below := -state.below_zero(_no_session if spark is None else spark)):
+        found = replace(found, missing=below)
+    return found, number_of_rows
+
+
+def _difference(expected: Rows, actual: Rows, place: str = "") -> Difference:
+    wrong = expected - actual
+    if isinstance(wrong, Frame):
+        wrong = wrong.settled()
+    return Difference(_some(wrong.positive()), -_some(wrong.negative()), place)
+
+
+def _stored(state: ViewState, spark: SparkSession | None) -> Rows:
+    """All that is stored, with counts below zero too."""
+    if spark is None:
+        return state.signed_rows()
+    return Frame.of_dataframe(state.signed(spark), state.schema, signed=True)
+
+
+def _base(state: ViewState, spark: SparkSession | None) -> Rows:
+    """What was stored at the last fold."""
+    if spark is None:
+        return state.stored_rows()
+    return Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=False)
+
+
+def _plain(state: ViewState, spark: SparkSession | None) -> Rows:
+    if spark is None:
+        return state.plain_rows()
+    return Frame.of_dataframe(state.plain_frame(spark), state.shown_schema, signed=False)
+
+
+def _no_session() -> SparkSession:
+    raise TooManyRowsError("The view is too large for memory.")
+
+
+def _shown(state: ViewState, spark: SparkSession | None) -> tuple[Rows, int]:
+    """What a reader sees, and how many rows that is."""
+    if spark is None:
+        rows = state.rows()
+        return rows, sum(count for _, count in rows.items())
+    frame = state.dataframe(spark)
+    return Frame.of_dataframe(frame, state.shown_schema, signed=False), frame.count()
+
+
+def _some(rows: Rows) -> Rows:
+    """Some rows, to be shown."""
+    if not isinstance(rows, Frame):
+        return Rows(rows.schema, dict(rows.sorted_items()[:_MOST_SHOWN]))
+    few = Frame.of_dataframe(rows.dataframe.limit(_MOST_SHOWN), rows.schema, signed=True)
+    return few.collected()

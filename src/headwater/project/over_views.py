@@ -1,0 +1,67 @@
+"""Views that read other views of the project: which do, in what order, and never in a circle.
+
+Such a view is unfolded to the tables of its sources: the SELECTs of the views that it reads become
+part of its own. So it is maintained like any other, and its level holds by itself.
+
+A name without a source means the view of that name, but for a view's own name, which means a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from headwater.algebra.sql.view import unfolded
+from headwater.errors import HeadwaterError, InputError
+from headwater.project.settings import Problems
+from headwater.project.view_files import ViewFile
+
+
+def with_others(files: Mapping[str, ViewFile], problems: Problems) -> dict[str, ViewFile]:
+    """The view files, each with the views that it reads, those before it that they read."""
+    by_name = {name.lower(): file for name, file in files.items()}
+    found = dict(files)
+    for name, file in files.items():
+        with problems.collecting():
+            read = {other.name: other.select for other in _read_by(file, by_name, (file,))}
+            found[name] = replace(file, others=_in_their_own_words(read, by_name))
+    return found
+
+
+def _read_by(
+    file: ViewFile, by_name: Mapping[str, ViewFile], path: tuple[ViewFile, ...]
+) -> Iterator[ViewFile]:
+    """The views that a view reads, each behind those that it reads itself."""
+    for other, line, column in _named_in(file, by_name):
+        if other in path:
+            circle = " reads ".join(v.name for v in (*path[path.index(other) :], other))
+            raise InputError(
+                f"{file.path}:{line}:{column}: views read each other in a circle: {circle}.",
+                "Let one of them read tables of sources only.",
+            )
+        yield from _read_by(other, by_name, (*path, other))
+        yield other
+
+
+def _named_in(
+    file: ViewFile, by_name: Mapping[str, ViewFile]
+) -> Iterator[tuple[ViewFile, int, int]]:
+    try:
+        tables = replace(file, others={}).tables()
+    except HeadwaterError:
+        return  # told where the file itself is read
+    for table in tables:
+        other = by_name.get(table.name.lower()) if not table.source else None
+        if other is not None and other.name != file.name:
+            yield other, table.line, table.column
+
+
+def _in_their_own_words(
+    others: Mapping[str, str], by_name: Mapping[str, ViewFile]
+) -> dict[str, str]:
+    """Each view unfolded, so that what it reads is no longer a matter of names."""
+    done: dict[str, str] = {}
+    for name, select in others.items():
+        needed = [other.name for other, _, _ in _named_in(by_name[name.lower()], by_name)]
+        done[name] = unfolded(select, {n: done[n] for n in dict.fromkeys(needed)})
+    return done

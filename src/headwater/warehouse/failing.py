@@ -1,0 +1,60 @@
+"""A top that fails on a row that is really there: readers keep the last state before that.
+
+Commits go on, since what is stored does not fail. So does folding, up to that state. When the row
+has been put right at its source, the newest state is shown again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from headwater.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from headwater.warehouse.states import ViewState
+    from headwater.warehouse.view_table import ViewTable
+
+_T = TypeVar("_T")
+Look: TypeAlias = "Callable[[ViewState], object]"
+"""Evaluates what a state shows."""
+
+
+def seen(view: ViewTable, look: Callable[[ViewState], _T]) -> _T:
+    """What a look at the newest state gives, or at the last before the top failed."""
+    state = view.at()
+    try:
+        return look(state)
+    except ExpressionError:
+        return look(before_error(view, state, look))
+
+
+def before_error(view: ViewTable, failing: ViewState, look: Look) -> ViewState:
+    """The last state before the one in which the top began to fail; at the least its base."""
+    base = replace(failing.commit, number=failing.base.number)
+    behind = [c for c in view.commits() if base.number < c.number < failing.number]
+    states = [replace(failing, commit=commit) for commit in (base, *reversed(behind))]
+    return states[bisect(states, False, lo=1, key=lambda state: _fails(look, state)) - 1]
+
+
+def _fails(look: Look, state: ViewState) -> bool:
+    try:
+        look(state)
+    except ExpressionError:
+        return True
+    return False
+
+
+def failure(view: ViewTable) -> str:
+    """Why what is shown is not the newest state; empty if it is, or if finding out would take
+    long."""
+    state = view.at()
+    if state.top is None or not state.tail_files or not state.is_small:
+        return ""
+    try:
+        state.rows()
+    except ExpressionError as error:
+        return f"Readers keep the last state before this: {error}"
+    return ""

@@ -1,0 +1,85 @@
+"""Shown changes: the rows that went and came from one version of a view to another.
+
+Where the commits between them are still there and short, they tell it, for a view with a keyed top
+by the keys that they touch; elsewhere both states are evaluated and subtracted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.algebra.keying import keying
+from headwater.algebra.rows import Rows
+from headwater.algebra.touched import shown_change
+from headwater.errors import InputError
+from headwater.frames.session import Spark
+from headwater.warehouse.states import SMALL_TAIL, ViewState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.warehouse.view_table import ViewTable
+
+
+def changes_between(view: ViewTable, first: int, last: int | None, spark: Spark) -> Rows:
+    """What a reader sees after one commit, or now, less what one sees after another.
+
+    `spark` may be what gives the session; it is called only if the view is not small.
+    """
+    before, after = view.at(first), view.at(last)
+    if after.number < before.number:
+        return -changes_between(view, after.number, before.number, spark)
+    if before.shown_schema != after.shown_schema:
+        raise InputError(
+            f"Versions {before.number} and {after.number} of the view {view.name} have other "
+            "columns.",
+            "The view was loaded anew between them: ask for changes behind that.",
+        )
+    session: SparkSession | None
+    if callable(spark):
+        session = None if before.is_small and after.is_small else spark()
+    else:
+        session = spark
+    found = _by_commits(view, before, after, session)
+    return _shown(after, session) - _shown(before, session) if found is None else found
+
+
+def _by_commits(
+    view: ViewTable, before: ViewState, after: ViewState, spark: SparkSession | None
+) -> Rows | None:
+    """The changes from what was committed in between; None if that does not tell them."""
+    by = None if after.top is None else keying(after.top)
+    if (after.top is not None and by is None) or before.commit.is_early or after.commit.is_early:
+        return None
+    stored = _committed(view, before, after)
+    if stored is None or after.top is None or by is None:
+        return stored
+    return shown_change(after.top, by, _stored(before, spark), stored)
+
+
+def _committed(view: ViewTable, before: ViewState, after: ViewState) -> Rows | None:
+    """The sum of the commits behind one state up to another; None if they are gone or many."""
+    between = range(before.number + 1, after.number + 1)
+    commits = [commit for commit in view.commits() if commit.number in between]
+    if len(commits) != len(between) or any(commit.kind == "load" for commit in commits):
+        return None
+    if sum(commit.rows for commit in view.commits() if commit.number > before.number) > SMALL_TAIL:
+        return None
+    found = [rows for commit, rows in view.changes(before.number) if commit.number in between]
+    return Rows.sum(after.schema, found) if len(found) == len(between) else None
+
+
+def _stored(state: ViewState, spark: SparkSession | None) -> Rows:
+    if spark is None:
+        return state.signed_rows()
+    from headwater.frames.frame import Frame
+
+    return Frame.of_dataframe(state.signed(spark), state.schema, signed=True)
+
+
+def _shown(state: ViewState, spark: SparkSession | None) -> Rows:
+    if spark is None:
+        return state.rows()
+    from headwater.frames.frame import Frame
+
+    return Frame.of_dataframe(state.dataframe(spark), state.shown_schema, signed=False)

@@ -1,0 +1,204 @@
+"""What a view's SQL may say, feature by feature: the table behind docs/sql.md, and its tests.
+
+Each query is over r(a, b, t), s(a, c) and u(c, d), all of integers but the text t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature, and queries that use it."""
+
+    group: str
+    name: str
+    queries: tuple[str, ...]
+
+
+def _feature(group: str, name: str, *queries: str) -> Feature:
+    return Feature(group, name, queries)
+
+
+FEATURES = (
+    _feature(
+        "Joins",
+        "inner joins, also of a table with itself",
+        "SELECT r.a, s.c FROM r JOIN s ON r.a = s.a WHERE b > 1",
+        "SELECT x.a, y.a AS other FROM r x JOIN r y ON x.b = y.b AND x.a < y.a",
+        "SELECT r.a, c, d FROM r JOIN s USING (a) JOIN u USING (c)",
+    ),
+    _feature(
+        "Joins",
+        "LEFT, RIGHT and FULL JOIN",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND b > 1",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a WHERE c IS NULL",
+        "SELECT r.a, c FROM r RIGHT JOIN s ON r.a = s.a",
+        "SELECT r.a, s.a AS other, c FROM r FULL JOIN s ON r.a = s.a",
+        "SELECT a, b, c FROM r FULL JOIN s USING (a)",
+        "SELECT a, b, c FROM r RIGHT JOIN s USING (a)",
+        "SELECT r.a, s.c, d FROM r LEFT JOIN s ON r.a = s.a LEFT JOIN u ON s.c = u.c",
+        "SELECT r.a, s.c, d FROM r LEFT JOIN s ON r.a = s.a JOIN u ON s.c = u.c OR s.c IS NULL",
+        "SELECT r.a, s.c, u.d FROM r LEFT JOIN (s JOIN u ON s.c = u.c) ON r.a = s.a",
+        "SELECT r.a, x.c, y.c AS e, z.c AS f, w.c AS g FROM r LEFT JOIN s x ON r.a = x.a LEFT JOIN "
+        "s y ON r.b = y.a LEFT JOIN s z ON x.c = z.a LEFT JOIN s w ON y.c = w.a",
+    ),
+    _feature(
+        "Joins",
+        "SEMI and ANTI JOIN",
+        "SELECT r.a FROM r LEFT SEMI JOIN s ON r.a = s.a",
+        "SELECT r.a FROM r LEFT ANTI JOIN s ON r.a = s.a AND r.b < s.c",
+    ),
+    _feature(
+        "Groups",
+        "GROUP BY, aggregates, HAVING",
+        "SELECT t, COUNT(*) AS n, SUM(b) AS s FROM r GROUP BY t",
+        "SELECT b, COUNT(t) AS n, MIN(t) AS low, MAX(a) AS high, AVG(a) AS mean FROM r GROUP BY b",
+        "SELECT r.t, SUM(s.c) AS s FROM r JOIN s ON r.a = s.a GROUP BY r.t HAVING COUNT(*) > 1",
+        "SELECT COUNT(*) AS n, SUM(b) AS s, MAX(t) AS m FROM r",
+        "SELECT b + 1 AS k, COUNT(*) AS n FROM r GROUP BY b + 1",
+        "SELECT b + 1 AS k, COUNT(*) AS n FROM r GROUP BY k",
+        "SELECT b + 1 AS k, COUNT(*) AS n FROM r GROUP BY 1",
+        "SELECT SUM(a) + COUNT(*) * 2 AS x FROM r GROUP BY t HAVING MAX(b) > 1 AND t <> 'x'",
+        "SELECT t, b, COUNT(*) AS n FROM r GROUP BY ALL",
+        "SELECT CASE WHEN b > 1 THEN 'many' ELSE 'few' END AS k, SUM(a) AS s FROM r "
+        "GROUP BY CASE WHEN b > 1 THEN 'many' ELSE 'few' END",
+    ),
+    _feature(
+        "Groups",
+        "DISTINCT and FILTER in aggregates",
+        "SELECT t, COUNT(DISTINCT b) AS n, SUM(DISTINCT b) AS s FROM r GROUP BY t",
+        "SELECT t, COUNT(*) FILTER (WHERE b > 1) AS n, SUM(a) FILTER (WHERE b = 1) AS s "
+        "FROM r GROUP BY t",
+        "SELECT COUNT(DISTINCT c, d) AS n FROM u",
+    ),
+    _feature(
+        "Groups",
+        "more aggregates",
+        "SELECT t, BOOL_AND(b > 0) AS e, BOOL_OR(b > 1) AS o, COUNT_IF(a > 1) AS n "
+        "FROM r GROUP BY t",
+        "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
+    ),
+    _feature(
+        "Groups",
+        "ROLLUP, CUBE, GROUPING SETS, GROUPING",
+        "SELECT t, b, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((t, b), (t))",
+        "SELECT t, b, GROUPING(b) AS g, COUNT(*) AS n FROM r WHERE a IS NOT NULL "
+        "GROUP BY ROLLUP (t, b) HAVING COUNT(*) > 0 AND t IS NOT NULL",
+        "SELECT c, d, SUM(c) AS n FROM u GROUP BY CUBE (c, d) HAVING c > 0",
+    ),
+    _feature(
+        "Sets",
+        "DISTINCT",
+        "SELECT DISTINCT t FROM r",
+        "SELECT DISTINCT r.b, s.c FROM r JOIN s ON r.a = s.a",
+        "SELECT DISTINCT COUNT(*) AS n FROM r GROUP BY t",
+    ),
+    _feature(
+        "Sets",
+        "UNION, INTERSECT, EXCEPT, with and without ALL",
+        "SELECT b FROM r UNION ALL SELECT c FROM s",
+        "SELECT b FROM r UNION SELECT c FROM s",
+        "SELECT b FROM r INTERSECT SELECT c FROM s",
+        "SELECT b FROM r EXCEPT SELECT c FROM s",
+        "SELECT b FROM r EXCEPT ALL SELECT c FROM s",
+        "SELECT b FROM r INTERSECT ALL SELECT c FROM s",
+        "SELECT b FROM r UNION SELECT c FROM s INTERSECT SELECT d FROM u",
+        "(SELECT b FROM r UNION ALL SELECT c FROM s) EXCEPT SELECT d FROM u",
+        "SELECT t, COUNT(*) AS n FROM r GROUP BY t UNION ALL SELECT 'all', COUNT(*) FROM r",
+    ),
+    _feature(
+        "Subqueries",
+        "EXISTS and NOT EXISTS",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.a = r.a AND s.c > r.b)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s)",
+        "SELECT a, b FROM r WHERE b > 1 OR EXISTS (SELECT 1 FROM s WHERE s.a = r.a)",
+        "SELECT a, EXISTS (SELECT 1 FROM s WHERE s.a = r.a) AS e FROM r",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s JOIN u ON s.c = u.c WHERE s.a = r.a "
+        "AND NOT EXISTS (SELECT 1 FROM u v WHERE v.d = s.c))",
+    ),
+    _feature(
+        "Subqueries",
+        "IN and NOT IN, with their rules for NULL",
+        "SELECT a FROM r WHERE b IN (SELECT c FROM s)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT c FROM s)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT c FROM s WHERE c IS NOT NULL)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT c FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE (a, b) IN (SELECT a, c FROM s)",
+        "SELECT a, b IN (SELECT c FROM s) AS e FROM r",
+        "SELECT a FROM r WHERE NOT (b IN (SELECT c FROM s) AND a > 1)",
+        "SELECT a FROM r WHERE a IN (SELECT c FROM u GROUP BY c HAVING COUNT(*) > 1)",
+        "SELECT a FROM r WHERE a NOT IN (SELECT c FROM u GROUP BY c HAVING COUNT(*) > 1)",
+        "SELECT a FROM r WHERE b = ANY (SELECT c FROM s)",
+    ),
+    _feature(
+        "Subqueries",
+        "subqueries that stand for one value",
+        "SELECT a FROM r WHERE b > (SELECT AVG(c) FROM s)",
+        "SELECT a, (SELECT COUNT(*) FROM s WHERE s.a = r.a) AS n FROM r",
+        "SELECT a, (SELECT MAX(c) FROM s WHERE s.a = r.a) AS m FROM r",
+        "SELECT a FROM r WHERE b >= (SELECT MIN(c) FROM s WHERE s.a = r.a)",
+        "SELECT r.a, s.c FROM r JOIN s ON r.a = s.a WHERE s.c = "
+        "(SELECT MAX(x.c) FROM s x WHERE x.a = r.a)",
+        "SELECT t, SUM(b) AS s FROM r GROUP BY t HAVING SUM(b) > (SELECT AVG(c) FROM s)",
+        "SELECT a, (SELECT 2 * SUM(c) + COUNT(*) FROM s WHERE s.a = r.a AND c > 0) AS n FROM r",
+    ),
+    _feature(
+        "Subqueries",
+        "subqueries in FROM, and WITH",
+        "SELECT x.a FROM (SELECT a, b + 1 AS k FROM r WHERE b > 0) x WHERE k > 1",
+        "SELECT n, COUNT(*) AS m FROM (SELECT r.a, COUNT(s.c) AS n FROM r LEFT JOIN s "
+        "ON r.a = s.a GROUP BY r.a) x GROUP BY n",
+        "WITH x AS (SELECT a, SUM(c) AS s FROM s GROUP BY a) SELECT r.a, x.s FROM r "
+        "JOIN x ON r.a = x.a",
+        "WITH x AS (SELECT a, SUM(c) AS s FROM s GROUP BY a) SELECT r.a, x.s FROM r "
+        "LEFT JOIN x ON r.a = x.a",
+        "WITH x(k) AS (SELECT b FROM r), y AS (SELECT k FROM x WHERE k > 0) SELECT x.k FROM x "
+        "JOIN y ON x.k = y.k",
+        "WITH x AS (SELECT a, SUM(c) AS s FROM s GROUP BY a) SELECT a FROM x WHERE s = "
+        "(SELECT MAX(s) FROM x)",
+        "SELECT DISTINCT k FROM (SELECT b AS k FROM r UNION ALL SELECT c FROM s) x",
+        "SELECT x.n, y.m FROM (SELECT COUNT(*) AS n FROM r) x, (SELECT COUNT(*) AS m FROM s) y",
+    ),
+    _feature(
+        "First rows",
+        "ORDER BY ... LIMIT, OFFSET",
+        "SELECT a, b FROM r ORDER BY b DESC, a LIMIT 2",
+        "SELECT a, b FROM r ORDER BY b, a LIMIT 2 OFFSET 1",
+        "SELECT a FROM r ORDER BY b NULLS LAST, a LIMIT 3",
+        "SELECT t, COUNT(*) AS n FROM r GROUP BY t ORDER BY n DESC, t LIMIT 2",
+        "SELECT t, SUM(b) AS s FROM r GROUP BY t ORDER BY COUNT(*) DESC, t LIMIT 1",
+        "SELECT b FROM r UNION ALL SELECT c FROM s ORDER BY 1 LIMIT 3",
+        "SELECT r.a, x.c FROM r JOIN (SELECT c, d FROM u ORDER BY c, d LIMIT 2) x ON r.b = x.d",
+        "SELECT a, b FROM r ORDER BY a",
+    ),
+    _feature(
+        "Windows",
+        "numbers and ranks, QUALIFY",
+        "SELECT a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a) AS n FROM r",
+        "SELECT a, RANK() OVER (ORDER BY b) AS x, DENSE_RANK() OVER (ORDER BY b DESC) AS y FROM r",
+        "SELECT a, b FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY b ORDER BY a DESC) = 1",
+        "SELECT t, SUM(b) AS s, RANK() OVER (ORDER BY SUM(b)) AS n FROM r GROUP BY t",
+        "SELECT a, NTILE(2) OVER (ORDER BY a) AS n FROM r",
+        "SELECT * FROM (SELECT a, b, ROW_NUMBER() OVER (ORDER BY a) AS n FROM r) x WHERE n <= 2",
+    ),
+    _feature(
+        "Windows",
+        "neighbours and frames",
+        "SELECT a, LAG(b) OVER (ORDER BY a) AS p, LEAD(b, 2, 0) OVER (ORDER BY a) AS q FROM r",
+        "SELECT a, SUM(b) OVER (PARTITION BY t ORDER BY a) AS s FROM r",
+        "SELECT a, COUNT(*) OVER (PARTITION BY t) AS n, MAX(b) OVER () AS m FROM r",
+        "SELECT a, SUM(b) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM r",
+        "SELECT a, SUM(b) OVER w AS s, COUNT(*) OVER w AS n FROM r WINDOW w AS (ORDER BY b)",
+        "SELECT a, FIRST_VALUE(b) OVER (PARTITION BY t ORDER BY a) AS f FROM r",
+    ),
+    _feature(
+        "Columns",
+        "`*`, and `* EXCEPT`",
+        "SELECT * FROM r JOIN u ON r.b = u.c",
+        "SELECT r.*, d FROM r JOIN u ON r.b = u.c",
+    ),
+)

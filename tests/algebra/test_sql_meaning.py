@@ -1,0 +1,108 @@
+"""What queries beyond joins mean: the same as in DuckDB, over random tables with NULLs.
+
+And what is stored for them: its top over all rows is the sum of its tops over each key.
+"""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import duckdb
+import pytest
+
+from headwater.algebra.evaluate import evaluate_shown, evaluate_view
+from headwater.algebra.keying import keying
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.tops import PART, evaluate_top
+from headwater.algebra.values import INT, TEXT, Row
+from headwater.algebra.views import View
+from tests.algebra.sql_features import FEATURES
+
+RELATIONS = (
+    Relation("r", "x", Schema.of([("a", INT), ("b", INT), ("t", TEXT)]), ("a",)),
+    Relation("s", "y", Schema.of([("a", INT), ("c", INT)])),
+    Relation("u", "y", Schema.of([("c", INT), ("d", INT)])),
+)
+QUERIES = [(feature, query) for feature in FEATURES for query in feature.queries]
+STATES = 12
+
+
+def _state(seed: int) -> dict[str, Rows]:
+    """Few values and some NULLs, so that rows meet; some tables are empty."""
+    chance = random.Random(seed)
+
+    def number(most: int = 3) -> int | None:
+        return None if chance.random() < 0.15 else chance.randrange(most)
+
+    sizes = [chance.choice((0, 1, 4, 6)) for _ in RELATIONS]
+    r = [(a, number(), chance.choice((None, "x", "y"))) for a in range(sizes[0])]
+    s = [(number(5), number()) for _ in range(sizes[1])]
+    u = [(number(), number()) for _ in range(sizes[2])]
+    contents: list[list[tuple[object, ...]]] = [list(r), list(s), list(u)]
+    return {
+        relation.name: Rows.of(relation.schema, rows)
+        for relation, rows in zip(RELATIONS, contents, strict=True)
+    }
+
+
+STATE_LIST = [_state(seed) for seed in range(STATES)]
+
+
+@pytest.fixture(scope="module")
+def databases() -> list[duckdb.DuckDBPyConnection]:
+    found = []
+    for state in STATE_LIST:
+        database = duckdb.connect()
+        database.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        for relation in RELATIONS:
+            columns = ", ".join(
+                f"{c.name} {'BIGINT' if c.type == INT else 'VARCHAR'}"
+                for c in relation.schema.columns
+            )
+            database.execute(f"CREATE TABLE {relation.name} ({columns})")
+            rows = [list(r) for r, n in state[relation.name].items() for _ in range(n)]
+            if rows:
+                marks = ", ".join("?" * len(relation.schema))
+                database.executemany(f"INSERT INTO {relation.name} VALUES ({marks})", rows)
+        found.append(database)
+    return found
+
+
+def _theirs(database: duckdb.DuckDBPyConnection, view: View, query: str) -> Rows:
+    query = query.replace("LEFT SEMI JOIN", "SEMI JOIN").replace("LEFT ANTI JOIN", "ANTI JOIN")
+    query = query.replace(
+        "COUNT(DISTINCT c, d)", "COUNT(DISTINCT (c, d)) FILTER (WHERE c + d > -1)"
+    )
+    rows = database.execute(query).fetchall()
+    whole = [[int(v) if isinstance(v, Decimal) else v for v in row] for row in rows]
+    return Rows.of(view.shown_schema, whole)
+
+
+@pytest.mark.parametrize(("feature", "query"), QUERIES, ids=[q for _, q in QUERIES])
+def test_a_view_shows_what_the_query_gives(
+    databases: list[duckdb.DuckDBPyConnection], feature: object, query: str
+) -> None:
+    view = parse_view(query, RELATIONS)
+    for state, database in zip(STATE_LIST, databases, strict=True):
+        assert evaluate_shown(view, state) == _theirs(database, view, query), state
+
+
+@pytest.mark.parametrize(("feature", "query"), QUERIES, ids=[q for _, q in QUERIES])
+def test_a_keyed_top_is_the_sum_over_its_keys(feature: object, query: str) -> None:
+    view = parse_view(query, RELATIONS)
+    keys = keying(view.top) if view.top else None
+    if view.top is None or keys is None:
+        return
+    for state in STATE_LIST:
+        stored = evaluate_view(view, state)
+        by_key: dict[Row, dict[Row, int]] = {}
+        for row, count in stored.items():
+            number = row[view.schema.positions[PART]] if PART in view.schema.positions else None
+            columns = keys[number]  # type: ignore[index]
+            key = tuple(row[view.schema.positions[name]] for name in columns)
+            by_key.setdefault(key, {})[row] = count
+        tops = [evaluate_top(view.top, Rows(view.schema, rows)) for rows in by_key.values()]
+        assert Rows.sum(view.shown_schema, tops) == evaluate_top(view.top, stored)

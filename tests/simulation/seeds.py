@@ -1,0 +1,68 @@
+"""Of each fault that is put back a deployment that shows it.
+
+What a runner does step by step decides what a seed hits. After a change of that, those that show
+nothing any more are looked for anew, from 0 on: `python -m tests.simulation.seeds` prints the
+table as it has to be.
+"""
+
+import logging
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from headwater.simulation.world import Settings, play
+from tests.simulation.faults import FAULTS
+
+_MOST = 10_000
+SEEDS = {
+    "identity by transaction number": 4,
+    "epoch from the lease file alone": 0,
+    "acknowledged when read": 40,
+    "written and not synced": 0,
+    "unsynced records of a killed runner": 0,
+    "checkpoint unsynced": 8,
+    "columns of running views alone": 4,
+    "holes read over": 0,
+    "answer inside a unit": 1,
+    "answers that lack what was received": 23,
+    "answers by count": 0,
+    "answers where their view stands": 0,
+    "what concerns a view is passed over": 0,
+    "a replaced runner commits": 0,
+    "a replaced runner acknowledges": 0,
+    "states taken together": 8,
+    "watermark that jumps": 148,
+    "vector before its change": 66,
+    "noted before it is settled": 0,
+    "entries put before they are synced": 0,
+    "names that are not synced": 8,
+    "folders of a killed runner": 612,
+    "merged transactions of no concern": 7,
+    "folded files go first": 118,
+    "a replaced runner begins a log anew": 66,
+    "a log begun anew forgets first": 3,
+    "gaps passed": 0,
+}
+
+
+def shows(fault: str, seed: int) -> bool:
+    """Whether something is wrong with a deployment of a Headwater with this fault."""
+    with pytest.MonkeyPatch.context() as patch:
+        FAULTS[fault](patch)
+        return play(Settings.of(seed))[1] is not None
+
+
+def found(fault: str) -> tuple[str, int]:
+    """The seed that is known if it still does, and else the first that shows a fault."""
+    logging.disable(logging.WARNING)
+    known = SEEDS.get(fault)
+    if known is not None and shows(fault, known):
+        return fault, known
+    return fault, next((seed for seed in range(_MOST) if shows(fault, seed)), -1)
+
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor() as pool:
+        for fault, seed in pool.map(found, FAULTS):
+            sys.stdout.write(f'    "{fault}": {seed},\n')
