@@ -24,11 +24,18 @@ from headwater.algebra.values import FLOAT, INT, INT_MAX, INT_MIN, Row, Type, Va
 from headwater.frames.arrow import COUNT
 from headwater.frames.expressions import place, spark_type
 from headwater.frames.failures import told
-from headwater.frames.numbers import float_bin, put_bins_together, put_together, sums_of
+from headwater.frames.numbers import (
+    float_bin,
+    prepared,
+    put_bins_together,
+    put_together,
+    sums_of,
+    total_of,
+)
 
 HINT = "Change the view, or the rows of that group."
 MERGES: dict[str, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
-_NATIVE_SCALE = 10
+_NATIVE_PRECISION, _NATIVE_SCALE = 18, 10
 """Spark divides a whole number of 28 digits exactly by ten to the power of up to this."""
 
 
@@ -85,6 +92,8 @@ class Told:
 
     accumulators: Accumulators = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
+    prepared: dict[str, Column] = field(default_factory=dict)
+    """Columns of each row that accumulators look at, computed once."""
     column: Column | None = None
     value: Callable[[Mapping[str, Any]], Value] | None = None
 
@@ -177,61 +186,57 @@ def _failing(function: Aggregate, words: str) -> Column:
 
 def _from_moments(inputs: Inputs) -> Told:
     function, kind = inputs.aggregate, inputs.aggregate.arguments[0].type
-    squares = with_squares(function.function)
-    name = f"{inputs.name}_{'squares' if squares else 'sums'}"
-    (number,) = inputs.columns[:1]
+    name, squares = inputs.name, with_squares(inputs.aggregate.function)
+    number = inputs.columns[0]
+    columns = prepared(name, number, kind)
     sums: Accumulators = {
-        key: ("sum", column)
-        for key, column in sums_of(name, number, kind, F.col(COUNT), squares).items()
+        key: ("sum", column) for key, column in sums_of(name, kind, F.col(COUNT), squares).items()
     }
-    if function.function == "sum" and (told := _sum_by_spark(function, kind, name, sums)):
-        return told
-    counted = {f"{inputs.name}_number": ("sum", F.when(number.isNotNull(), F.col(COUNT)))}
+    if function.function == "sum" and (total := _sum_by_spark(function, kind, name)) is not None:
+        return Told(sums, prepared=columns, column=total)
+    counted: Accumulators = {f"{name}_number": ("sum", F.when(number.isNotNull(), F.col(COUNT)))}
     if kind != FLOAT:
-        return Told(counted | sums, value=_of_moments(inputs, name, squares))
-    special = number.isNull() | F.isnan(number) | (F.abs(number) == float("inf"))
-    apart = F.when(special, number)
-    specials: Accumulators = {
-        f"{inputs.name}_least": ("min", apart),
-        f"{inputs.name}_most": ("max", apart),
-    }
+        return Told(counted | sums, prepared=columns, value=_of_moments(inputs))
+    special = F.isnan(number) | (F.abs(number) == float("inf"))
+    counted[f"{name}_least"] = ("min", F.when(special, number))
+    counted[f"{name}_most"] = ("max", F.when(special, number))
 
     def made(value: Column, sums: Mapping[str, Column]) -> Column:
         fields = [column.alias(key) for key, column in sums.items()]
         return F.collect_list(F.when(value.isNotNull(), F.struct(value.alias("bin"), *fields)))
 
-    slots = {name: Slot(float_bin(number), sums, made)}
-    return Told(counted | specials, slots, value=_of_moments(inputs, name, squares))
+    columns[f"{name}_bin"] = float_bin(number)
+    slots = {f"{name}_bins": Slot(F.col(f"{name}_bin"), sums, made)}
+    return Told(counted, slots, columns, value=_of_moments(inputs))
 
 
-def _sum_by_spark(function: Aggregate, kind: Type, name: str, sums: Accumulators) -> Told | None:
-    total = F.col(f"{name}_0")
+def _sum_by_spark(function: Aggregate, kind: Type, name: str) -> Column | None:
     if kind == INT:
+        total = total_of(name, kind)
         failure = _failing(function, "the sum is outside the range of int (64 bits)")
         is_out = (total < F.lit(INT_MIN).cast("decimal(38,0)")) | (
             total > F.lit(INT_MAX).cast("decimal(38,0)")
         )
-        return Told(sums, column=F.when(is_out, failure).otherwise(total).cast("bigint"))
-    if kind.precision and len(sums) == 1 and kind.scale <= _NATIVE_SCALE:
+        return F.when(is_out, failure).otherwise(total).cast("bigint")
+    if 0 < kind.precision <= _NATIVE_PRECISION and kind.scale <= _NATIVE_SCALE:
         one = F.lit(10**kind.scale).cast(f"decimal({kind.scale + 1},0)")
-        quotient = total.cast("decimal(28,0)") / one
-        return Told(sums, column=quotient.cast(spark_type(function.type)))
+        quotient = total_of(name, kind).cast("decimal(28,0)") / one
+        return quotient.cast(spark_type(function.type))
     return None
 
 
-def _of_moments(inputs: Inputs, name: str, squares: bool) -> Callable[[Mapping[str, Any]], Value]:
-    function, own = inputs.aggregate, inputs.name
+def _of_moments(inputs: Inputs) -> Callable[[Mapping[str, Any]], Value]:
+    function, name = inputs.aggregate, inputs.name
     kind = function.arguments[0].type
 
     def value(group: Mapping[str, Any]) -> Value:
         special = 0.0
         if kind == FLOAT:
-            total, squared = put_bins_together(group[name], name, squares)
-            found = {group[f"{own}_least"], group[f"{own}_most"]} - {None}
-            special = float(sum(found))
+            total, squared = put_bins_together(group[f"{name}_bins"], name)
+            special = float(sum({group[f"{name}_least"], group[f"{name}_most"]} - {None}))
         else:
-            total, squared = put_together(group, name, kind, squares)
-        moments = Moments(group[f"{own}_number"] or 0, total, squared, special)
+            total, squared = put_together(group, name, kind)
+        moments = Moments(group[f"{name}_number"] or 0, total, squared, special)
         return from_moments(function, moments)
 
     return value

@@ -8,6 +8,7 @@ one row for each group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow
@@ -38,9 +39,14 @@ def grouped(
     names = [place(at) for at in range(keys)]
     sums: Accumulators = {_NUMBER: ("sum", F.col(COUNT))}
     slots: dict[str, Slot] = {}
+    prepared: dict[str, Column] = {}
     for way in ways:
+        prepared |= way.prepared
         sums |= way.accumulators
-        slots |= way.slots
+        for name, slot in way.slots.items():
+            known = slots.get(name, slot)
+            slots[name] = replace(slot, accumulators=known.accumulators | slot.accumulators)
+    data = data.select("*", *(column.alias(name) for name, column in prepared.items()))
     groups = _by_slot(data, names, sums, slots) if slots else _at_once(data, names, sums)
     if not keys and not always:
         groups = groups.where(F.col(_NUMBER) > 0)

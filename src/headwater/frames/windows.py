@@ -154,7 +154,8 @@ def _aggregated(each: DataFrame, placed: Placed, name: str) -> DataFrame | None:
         MERGES[merge](column).over(placed.framed).alias(key)
         for key, (merge, column) in way.accumulators.items()
     ]
-    return each.select("*", *sums).select(*each.columns, way.column.alias(name))
+    prepared = each.select("*", *(column.alias(key) for key, column in way.prepared.items()))
+    return prepared.select("*", *sums).select(*each.columns, way.column.alias(name))
 
 
 _PEERS: dict[str, Callable[[], Column]] = {
