@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.values import INT, TEXT
+
+RELATIONS = (
+    Relation("r", "x", Schema.of([("a", INT), ("b", INT), ("t", TEXT)]), ("a",)),
+    Relation("s", "y", Schema.of([("a", INT), ("c", INT)])),
+    Relation("u", "y", Schema.of([("c", INT), ("d", INT)])),
+)
+
 
 @dataclass(frozen=True)
 class Feature:

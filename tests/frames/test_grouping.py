@@ -28,7 +28,7 @@ from headwater.algebra.values import (
 from headwater.errors import ExpressionError
 from headwater.frames.frame import Frame
 from tests.frames.lifting import unsettled
-from tests.frames.typed import DOMAINS, SCHEMA, WIDE, random_rows, random_value
+from tests.frames.typed import DOMAINS, NESTED, SCHEMA, WIDE, random_rows, random_value
 
 KEYED = Schema.of([("k", INT)]) + SCHEMA
 PARTS = [*range(2), *(pytest.param(part, marks=pytest.mark.stress) for part in range(2, 8))]
@@ -158,6 +158,30 @@ def test_an_aggregate_of_nothing_has_its_row_if_there_is_always_one(spark: Spark
             result, [(0, None, 0)]
         )
         assert not nothing.aggregated(result, (), functions)
+
+
+def test_values_are_counted_together(spark: SparkSession) -> None:
+    schema = Schema.of([("k", INT), ("t", TEXT)])
+    both = (ColumnRef("k", INT), ColumnRef("t", TEXT))
+    rows = Rows(schema, {(1, "a"): 2, (1, "b"): 1, (2, "b"): 1, (None, "b"): 3, (2, None): 1})
+    functions = [Aggregate("count", both, INT, distinct) for distinct in (True, False)]
+    result = shown(Schema(()), functions)
+    assert set(rows.aggregated(result, (), functions)) == {(3, 4)}
+    agree(unsettled(spark, rows), rows, [], functions)
+
+
+def test_nested_values_are_keys_and_extremes(spark: SparkSession) -> None:
+    random = Random(2)
+    for kind in NESTED:
+        schema = Schema.of([("n", INT), ("v", kind)])
+        value = ColumnRef("v", kind)
+        rows = Rows(
+            schema, {(random.randint(0, 1), random_value(random, kind)): 1 for _ in range(12)}
+        )
+        names = ("min", "max", "mode", "any_value", "count")
+        functions = [aggregate(name, value) for name in names]
+        agree(unsettled(spark, rows), rows, ["n"], functions)
+        agree(unsettled(spark, rows), rows, ["v"], [aggregate("avg", ColumnRef("n", INT))])
 
 
 def test_what_orders_texts_is_computed_on_spark_too(spark: SparkSession) -> None:

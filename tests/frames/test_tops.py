@@ -14,6 +14,7 @@ from headwater.algebra.tops import evaluate_top
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import ExpressionError
+from headwater.frames.columns import Columns
 from headwater.frames.frame import Frame
 from tests.frames.lifting import unsettled
 from tests.frames.typed import SCHEMA, random_rows
@@ -81,6 +82,22 @@ def test_rows_in_memory_and_on_spark_are_taken_together_on_spark(
         found = operate(left, right)
         assert isinstance(found, Frame)
         assert found == expected
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_gives_the_same_rows_in_columns(name: str) -> None:
+    operate, expected = OPERATIONS[name], OPERATIONS[name](ROWS, OTHERS)
+    left, right = Columns.of_rows(ROWS), Columns.of_rows(OTHERS)
+    for rows, others in ((left, right), (left, OTHERS), (ROWS, right)):
+        assert dict(operate(rows, others).items()) == dict(expected.items())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_trees_show_the_same_of_columns(seed: int) -> None:
+    random = Random(seed)
+    top, stored = random_top(random, random.choice((2, 3))), random_stored(random)
+    expected = evaluate_top(top, stored)
+    assert dict(evaluate_top(top, Columns.of_rows(stored)).items()) == dict(expected.items())
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

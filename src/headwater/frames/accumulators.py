@@ -163,7 +163,9 @@ def _distinct_count(inputs: Inputs) -> Told:
     def made(value: Column, sums: Mapping[str, Column]) -> Column:
         return F.count(value)
 
-    return Told(slots={name: Slot(inputs.columns[0], {}, made)}, column=F.col(name))
+    values = F.struct(*(column.alias(place(at)) for at, column in enumerate(inputs.columns)))
+    slots = {name: Slot(F.when(inputs.counts, values), {}, made)}
+    return Told(slots=slots, column=F.col(name))
 
 
 def _failing(function: Aggregate, words: str) -> Column:

@@ -220,6 +220,15 @@ class Columns(Rows):
     def negative(self) -> Rows:
         return self._where_count(pc.field(COUNT) < 0)
 
+    def each_once(self) -> Rows:
+        present = self._merge().filter(pc.field(COUNT) > 0)
+        ones = _repeated(1, present.num_rows)
+        once = present.set_column(present.num_columns - 1, COUNT, ones)
+        return Columns(self.schema, once, merged=True)
+
+    def _alike(self, rows: Rows) -> Rows:
+        return Columns.of_rows(rows)
+
     def renamed(self, schema: Schema) -> Rows:
         assert schema.types == self.schema.types
         return Columns(schema, self._table, self._merged)

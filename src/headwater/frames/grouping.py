@@ -18,7 +18,7 @@ from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Value
 from headwater.frames.accumulators import HINT, MERGES, Accumulators, Inputs, Slot, Told, told_from
-from headwater.frames.arrow import COUNT, arrow_type
+from headwater.frames.arrow import COUNT, arrow_array
 from headwater.frames.expressions import place, spark_schema
 from headwater.frames.failures import told
 
@@ -135,7 +135,7 @@ def _finishing(
         for batch in batches:
             groups = batch.select(list(raw)).to_pylist()
             columns = [
-                pyarrow.array(_values(*left[at], groups), arrow_type(kind))
+                arrow_array(_values(*left[at], groups), kind)
                 if at in left
                 else batch.column(place(at))
                 for at, kind in enumerate(schema.types)

@@ -23,7 +23,7 @@ from headwater.algebra.values import sort_key
 from headwater.algebra.windows import WindowFunction, window_values
 from headwater.errors import ExpressionError
 from headwater.frames.accumulators import MERGES, Inputs, told_from
-from headwater.frames.arrow import COUNT, arrow_type, row_values
+from headwater.frames.arrow import COUNT, arrow_array, row_values
 from headwater.frames.expressions import place, spark_type
 from headwater.frames.failures import told
 from headwater.frames.order import completed, sort_columns
@@ -216,8 +216,7 @@ def _computing(
                 values = window_values(function, ordered, schema)
             except ExpressionError as error:
                 raise ValueError(told(error.message, error.hint)) from None
-            array = pyarrow.array(values, arrow_type(function.type))
-            sorted_table = sorted_table.append_column(name, array)
+            sorted_table = sorted_table.append_column(name, arrow_array(values, function.type))
         return sorted_table
 
     return compute
