@@ -30,7 +30,8 @@ def booster(view: View, stored: Rows, delta: Rows) -> Rows:
     assert view.top is not None
     keys = keying(view.top)
     assert keys is not None
-    return stored.restricted(delta, keys[None], keys[None])
+    touched = delta.positive() - delta.negative()
+    return stored.restricted(touched, keys[None], keys[None])
 
 
 def updategram(view: View, stored: Rows, change: Rows) -> Rows:
