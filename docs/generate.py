@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.functions.table import BY_NAME, Function
+from headwater.algebra.keying import keying
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.forms import FORMS, Form
@@ -38,6 +39,7 @@ from headwater.sources.postgres.meanings import KNOWN, Known
 from headwater.sources.sqlite.meanings import KNOWN as SQLITE_KNOWN
 from headwater.sources.sqlite.meanings import meaning_of
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tables of tests
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -345,6 +347,26 @@ def _sqlite_here(names: Sequence[str]) -> str:
     return _STORED_AS.get(meaning.type.name, str(meaning.type))
 
 
+def features() -> str:
+    """What views beyond joins may say: examples, what is stored for them, how they are computed."""
+    from tests.algebra.sql_features import FEATURES, RELATIONS
+
+    def row(name: str, query: str) -> list[str]:
+        view = parse_view(query, RELATIONS)
+        keyed = view.top is None or keying(view.top) is not None
+        parts = len(view.joins)
+        return [name, f"`{query}`", str(parts), "by key" if keyed else "whole"]
+
+    return table(
+        ["", "for example", "parts", "computed"],
+        (
+            row(f"**{feature.name}**" if at == 0 else "", query)
+            for feature in FEATURES
+            for at, query in enumerate(feature.queries[:3])
+        ),
+    )
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
@@ -354,6 +376,7 @@ QUICK: dict[str, Callable[[], str]] = {
     "life": life,
     "postgres-types": postgres_types,
     "functions": functions,
+    "features": features,
     "sqlite-types": sqlite_types,
     **{
         f"settings-{name}": partial(settings, model)

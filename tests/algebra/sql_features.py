@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.values import INT, TEXT
+
+RELATIONS = (
+    Relation("r", "x", Schema.of([("a", INT), ("b", INT), ("t", TEXT)]), ("a",)),
+    Relation("s", "y", Schema.of([("a", INT), ("c", INT)])),
+    Relation("u", "y", Schema.of([("c", INT), ("d", INT)])),
+)
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -79,6 +88,8 @@ FEATURES = (
         "more aggregates",
         "SELECT t, BOOL_AND(b > 0) AS e, BOOL_OR(b > 1) AS o, COUNT_IF(a > 1) AS n "
         "FROM r GROUP BY t",
+        "SELECT b, STRING_AGG(t, ',' ORDER BY a DESC) AS x, MEDIAN(a) AS m FROM r GROUP BY b",
+        "SELECT t, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY a) AS p FROM r GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
     ),
     _feature(

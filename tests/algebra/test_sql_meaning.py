@@ -14,18 +14,12 @@ import pytest
 from headwater.algebra.evaluate import evaluate_shown, evaluate_view
 from headwater.algebra.keying import keying
 from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.view import parse_view
+from headwater.algebra.sql.view import normalised, parse_view
 from headwater.algebra.tops import PART, evaluate_top
-from headwater.algebra.values import INT, TEXT, Row
+from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
-from tests.algebra.sql_features import FEATURES
+from tests.algebra.sql_features import FEATURES, RELATIONS
 
-RELATIONS = (
-    Relation("r", "x", Schema.of([("a", INT), ("b", INT), ("t", TEXT)]), ("a",)),
-    Relation("s", "y", Schema.of([("a", INT), ("c", INT)])),
-    Relation("u", "y", Schema.of([("c", INT), ("d", INT)])),
-)
 QUERIES = [(feature, query) for feature in FEATURES for query in feature.queries]
 STATES = 12
 
@@ -106,3 +100,9 @@ def test_a_keyed_top_is_the_sum_over_its_keys(feature: object, query: str) -> No
             by_key.setdefault(key, {})[row] = count
         tops = [evaluate_top(view.top, Rows(view.schema, rows)) for rows in by_key.values()]
         assert Rows.sum(view.shown_schema, tops) == evaluate_top(view.top, stored)
+
+
+@pytest.mark.parametrize(("feature", "query"), QUERIES, ids=[q for _, q in QUERIES])
+def test_the_normal_form_of_a_query_stores_and_shows_the_same(feature: object, query: str) -> None:
+    view, again = parse_view(query, RELATIONS), parse_view(normalised(query), RELATIONS)
+    assert (again.joins, again.schema, again.top) == (view.joins, view.schema, view.top)

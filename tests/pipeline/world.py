@@ -147,7 +147,7 @@ class Shop:
 
     def contents(self) -> dict[str, Rows]:
         """Every table as its database shows it, read by plain SQL."""
-        relations = {r.name: r for r in self.project.relations()}
+        relations = {r.name: r.without_texts() for r in self.project.relations()}
         found = {}
         for name, relation in relations.items():
             columns = ", ".join(relation.schema.names)

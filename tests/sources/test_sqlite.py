@@ -234,7 +234,7 @@ def test_keys_come_from_the_file_or_from_the_settings(harness: SqliteHarness) ->
     relations = harness.source(["t", "u"], keys={"u": ["a"]}).relations()
     assert relations["t"].key == ("b", "a")
     assert relations["u"].key == ("a",)
-    assert relations["u"].only(AB.names).schema == AB
+    assert relations["u"].without_texts().schema == AB
     with pytest.raises(SourceError, match=r"no column c .*Its columns are a, b"):
         harness.source(["u"], keys={"u": ["c"]}).relations()
 

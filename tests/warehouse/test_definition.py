@@ -1,5 +1,6 @@
 """What a view was loaded with is written and read in one form, whatever release wrote it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, decimal_type
 from headwater.errors import EngineError
+from headwater.project.differences import describe_difference
 from headwater.warehouse.definition import StoredDefinition
 
 ORDERS = Relation(
@@ -71,3 +73,23 @@ def test_a_select_that_is_damaged_is_told_with_the_view() -> None:
     damaged = StoredDefinition.from_json(WRITTEN | {"select": "SELECT ("})
     with pytest.raises(EngineError, match=r"What view v was loaded with .*headwater reload v"):
         _ = damaged.view
+
+
+GROUPED = parse_view("SELECT note, sum(price) AS s FROM shop.orders GROUP BY note", [ORDERS], "v")
+
+
+def test_a_definition_with_a_top_is_read_again_with_it() -> None:
+    found = StoredDefinition.from_json(StoredDefinition.of(GROUPED).to_json())
+    assert found == StoredDefinition.of(GROUPED)
+    assert (found.view.top, found.view.schema) == (GROUPED.top, GROUPED.schema)
+
+
+def test_parts_that_are_stored_otherwise_now_are_named_with_the_remedy() -> None:
+    now = StoredDefinition.of(GROUPED)
+    before = replace(now, layout="0" * 64)
+    with pytest.raises(EngineError, match=r"another form .* Run headwater reload v\."):
+        _ = before.view
+    told = describe_difference(before, now)
+    assert told is not None
+    assert "has another form in this release" in told
+    assert told.endswith("Run headwater reload v.")

@@ -144,7 +144,7 @@ def test_with_a_key_only_files_with_touched_rows_are_written_anew(
     writer = view.writer("r")
     writer.commit(rows({("x", 1): 1}), vector(1))
     view.fold(spark, "f")
-    first, second = (table.snapshot().files for table in view.bases)
+    first, second = (table.snapshot().files for table in (view.plain, view.stored))
     writer.commit(rows({("x", 1): -1, ("x", 2): 1}), vector(2))
     assert isinstance(view.fold(spark, "f"), ViewCommit)
     assert set(first) & set(view.plain.snapshot().files)

@@ -126,6 +126,10 @@ class Relation:
         key = self.key if set(self.key) <= set(columns) else ()
         return replace(self, schema=self.schema.only(columns), key=key)
 
+    def without_texts(self) -> Relation:
+        """The relation without columns that stand for CASTs of others."""
+        return self.only([column.name for column in self.schema.columns if not column.text_of])
+
     @cached_property
     def key_positions(self) -> tuple[int, ...]:
         return tuple(self.schema.positions[name] for name in self.key)

@@ -118,6 +118,9 @@ class Restrict:
     key: tuple[str, ...]
     by_key: tuple[str, ...]
     anti: bool = False
+    deciding: int | None = None
+    """How many columns of the key decide; the others follow from them, and are there only to look
+    rows up by. None if all do."""
 
     @property
     def schema(self) -> Schema:

@@ -28,6 +28,7 @@ def verification_json(found: Verification) -> dict[str, object]:
         "rows": found.rows,
         "missing": rows_to_json(found.missing),
         "extra": rows_to_json(found.extra),
+        **({"place": found.place} if found.place else {}),
         "seconds": round(found.seconds, 3),
     }
 
@@ -45,7 +46,8 @@ def print_verification(found: Verification, as_json: bool = False) -> None:
             f"{found.seconds:.1f} s"
         )
         return
-    out.print(f"✗ {found.view}: version {found.number} is not the view at ({at})")
+    where = f"; readers do not see it yet, it is in {found.place}" if found.place else ""
+    out.print(f"✗ {found.view}: version {found.number} is not the view at ({at}){where}")
     for title, rows in (("missing", found.missing), ("too many", found.extra)):
         for row, count in rows.sorted_items():
             out.print(f"  {title}: {count} × {_row(row)}")

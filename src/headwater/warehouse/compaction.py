@@ -53,7 +53,7 @@ def remove_folded(view: ViewTable) -> None:
         folded = [file for file in log.files if file.last is not None and file.last <= base.number]
         if not folded:
             return
-        for table in view.bases:
+        for table in view.bases(plain):
             table.make_durable()  # before what it has taken in goes
         actions = [
             maintenance_info(view.name, "clean", base),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from headwater.warehouse.states import ViewState
     from headwater.warehouse.view_table import ViewTable
 
+_QUICK = 5_000
+"""So many stored rows are looked at by who only wants to know how a view stands."""
+
 _T = TypeVar("_T")
 Look: TypeAlias = "Callable[[ViewState], object]"
 """Evaluates what a state shows."""
@@ -48,10 +51,10 @@ def _fails(look: Look, state: ViewState) -> bool:
 
 
 def failure(view: ViewTable) -> str:
-    """Why what is shown is not the newest state; empty if it is, or if finding out would take
-    long."""
+    """Why what is shown is not the newest state; empty if it is, or if that would take long to
+    find out: then the next fold does."""
     state = view.at()
-    if state.top is None or not state.tail_files or not state.is_small:
+    if state.top is None or not state.tail_files or state.stored_size > _QUICK:
         return ""
     try:
         state.rows()

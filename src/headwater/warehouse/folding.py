@@ -154,7 +154,7 @@ def _fold_into_plain(
     try:
         if view.plain.put(version, actions):
             if version % CHECKPOINT_EVERY == 0:
-                for table in view.bases:
+                for table in view.bases(state.plain):
                     table.try_checkpoint()
             return commit
     except OvertakenError:

@@ -88,11 +88,13 @@ def _written(view: ViewTable, load: ViewLoad) -> tuple[list[DataFile], int | Non
     A table that is not whole is made anew, and the plain table with the stored parts: what it had
     named of them is gone.
     """
+    plain = whole(view.plain)
+    names = plain is not None and stored_version(plain) is not None
     has_stored = load.shown is not None
-    keeps = whole(view.stored) is not None
+    keeps = (has_stored or names) and whole(view.stored) is not None
     stored = _written_stored(view, load, keeps) if has_stored else None
     contents, schema = load.plain.contents, load.plain.schema
-    if (plain := whole(view.plain)) and (keeps or stored_version(plain) is None):
+    if plain and (keeps or not names):
         return write_contents(contents, schema, view.plain.folder, view.staging), stored
     aside = _aside(view)
     try:

@@ -79,6 +79,11 @@ class ViewState:
         return sum(file.rows for file in self.tail_files)
 
     @property
+    def stored_size(self) -> int:
+        """How many rows are stored, copies and signed ones counted each."""
+        return self.tail_size + sum(file.rows for file in self.stored.files)
+
+    @property
     def is_small(self) -> bool:
         """Whether all of it may be read into memory."""
         files = (*self._base_files, *self.tail_files)

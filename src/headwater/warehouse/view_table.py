@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow.compute
@@ -73,21 +74,25 @@ class ViewTable:
     ) -> None:
         self.name = name
         self.plain = DeltaLog(plain)
-        self.stored = DeltaLog(stored)
-        """Of a view with a top what is stored; else there is no such table."""
+        self._stored = stored
         self.log = DeltaLog(log)
         self.staging = staging
         self._internal = internal
 
-    @property
-    def bases(self) -> tuple[DeltaLog, ...]:
-        """The tables that take tails in: the plain table, and the stored parts if there are any."""
-        return (self.plain, self.stored) if is_table(self.stored.folder) else (self.plain,)
+    @cached_property
+    def stored(self) -> DeltaLog:
+        """What is stored of a view with a top; else there is no such table."""
+        return DeltaLog(self._stored)
+
+    def bases(self, plain: TableVersion) -> tuple[DeltaLog, ...]:
+        """The tables that take tails in: the plain table, and the stored parts if it names any."""
+        return (self.plain,) if stored_version(plain) is None else (self.plain, self.stored)
 
     @property
     def is_in_place(self) -> bool:
         """Whether its tables are those that were opened, and not others of their names."""
-        return self.log.is_in_place and all(base.is_in_place for base in self.bases)
+        opened = [self.log, self.plain, *([self.stored] if "stored" in self.__dict__ else [])]
+        return all(table.is_in_place for table in opened)
 
     # What it is
 

@@ -50,8 +50,9 @@ class ViewWriter:
         self._failed = False
         for log in (view.log, view.plain):
             log.forget()
-        view.at().check_files()  # says so if they cannot be built on
-        for log in (view.log, *view.bases):
+        state = view.at()
+        state.check_files()  # says so if they cannot be built on
+        for log in (view.log, *view.bases(state.plain)):
             log.remove_broken_checkpoints()
         self.latest = self._open()
 
@@ -197,7 +198,7 @@ class ViewWriter:
         """Start over from the newest version."""
         settle(self.view)
         plain = self.view.plain.snapshot()
-        for log in (*self.view.bases, self._log):
+        for log in (*self.view.bases(plain), self._log):
             log.make_durable()  # the next commit relies on them
         snapshot = self._log.snapshot()
         if snapshot.number < plain.number:

@@ -57,6 +57,7 @@ class Guard:
     by: Plan
     by_key: tuple[str, ...]
     anti: bool
+    deciding: int | None = None
 
 
 @dataclass(frozen=True)
@@ -299,20 +300,21 @@ def restricted(
     by_key: Sequence[str],
     *,
     anti: bool,
+    deciding: int | None = None,
 ) -> Plan:
-    """The rows whose key `by` has, or, if `anti`, has not."""
+    """The rows whose key `by` has, or, if `anti`, has not; see `Restrict` for `deciding`."""
     if isinstance(plan, Sum):
         branches = []
         for branch in plan.branches:
             meanings = dict(zip(plan.schema.names, branch.outputs, strict=True))
-            guard = Guard(
-                tuple(substituted(part, meanings) for part in key), by, tuple(by_key), anti
-            )
+            own = tuple(substituted(part, meanings) for part in key)
+            guard = Guard(own, by, tuple(by_key), anti, deciding)
             branches.append(replace(branch, guards=(*branch.guards, guard)))
         return Sum(plan.schema, tuple(branches))
     names = plan.schema.names
     with_key, key_names = keyed(plan, {f"#key {at}": part for at, part in enumerate(key)})
-    return only(Restrict(top_of(with_key), top_of(by), key_names, tuple(by_key), anti), names)
+    found = Restrict(top_of(with_key), top_of(by), key_names, tuple(by_key), anti, deciding)
+    return only(found, names)
 
 
 def matched(
@@ -332,8 +334,10 @@ def matched(
         if all(keys):
             return _matched_by_keys(left, right, [key for key in keys if key], anti=anti)
     key = matching_key(left, (*conjuncts, *by_row))
-    by = only(join(unguarded(left), right, conjuncts), key)
-    return restricted(left, by, refs(left.schema, key), key, anti=anti)
+    whole = (*key, *(name for name in left.schema.names if name not in key))
+    by = only(join(unguarded(left), right, conjuncts), whole)
+    own = refs(left.schema, whole)
+    return restricted(left, by, own, whole, anti=anti, deciding=len(key))
 
 
 def _matched_by(
@@ -413,7 +417,7 @@ def _branch_top(branch: Branch, schema: Schema) -> Top:
     top: Plan = Leaf(leaf_schema.names, leaf_schema, join=stored)
     top = select(top, late)
     for guard, key in zip(branch.guards, keys, strict=True):
-        top = restricted(top, guard.by, key, guard.by_key, anti=guard.anti)
+        top = restricted(top, guard.by, key, guard.by_key, anti=guard.anti, deciding=guard.deciding)
     return top_of(project(top, schema, outputs))
 
 

@@ -81,8 +81,17 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
                 left=pruned(left, needed & set(left.schema.names) | set(left_key)),
                 right=pruned(right, needed & set(right.schema.names) | set(right_key)),
             )
-        case Restrict(input=below, by=by, key=key, by_key=by_key):
-            return replace(top, input=pruned(below, needed | set(key)), by=pruned(by, by_key))
+        case Restrict(input=below, by=by, key=key, by_key=by_key, deciding=deciding):
+            first = len(key) if deciding is None else deciding
+            pairs = [
+                (a, b)
+                for at, (a, b) in enumerate(zip(key, by_key, strict=True))
+                if at < first or a in needed
+            ]
+            key, by_key = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+            return Restrict(
+                pruned(below, needed | set(key)), pruned(by, by_key), key, by_key, top.anti
+            )
         case Grouped(keys=keys, aggregates=aggregates, schema=schema):
             names = schema.names[len(keys) :]
             kept_names = [n for n in names if n in needed]

@@ -46,6 +46,14 @@ class StandardSpark(Spark):
         FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
         FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
 
+    class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
+        # A query is written as it was read, and not without clauses that Spark does not have.
+        TRANSFORMS = {  # noqa: RUF012
+            kind: write
+            for kind, write in Spark.Generator.TRANSFORMS.items()
+            if kind not in (exp.Select, exp.WithinGroup)
+        }
+
 
 DIALECT = StandardSpark
 TEXT_HINT = "Text stands in single quotes."
