@@ -88,6 +88,8 @@ FEATURES = (
         "more aggregates",
         "SELECT t, BOOL_AND(b > 0) AS e, BOOL_OR(b > 1) AS o, COUNT_IF(a > 1) AS n "
         "FROM r GROUP BY t",
+        "SELECT b, STRING_AGG(t, ',' ORDER BY a DESC) AS x, MEDIAN(a) AS m FROM r GROUP BY b",
+        "SELECT t, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY a) AS p FROM r GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
     ),
     _feature(

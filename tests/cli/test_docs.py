@@ -26,7 +26,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    every = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for written, block in every if written == language]
 
 
 def table(text: str, *columns: str) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
 from headwater.algebra.expressions import ColumnRef, Expression, Literal
@@ -243,3 +244,31 @@ def test_a_bare_null_is_aggregated(spark: SparkSession) -> None:
     functions = [aggregate("count", null), aggregate("sum", null), aggregate("bool_or", null)]
     agree(unsettled(spark, rows), rows, ["k"], functions)
     assert functions[2].type == BOOL
+
+
+def test_percentiles_are_those_that_spark_has(spark: SparkSession) -> None:
+    random = Random(11)
+    schema = Schema.of([("k", INT), ("x", FLOAT)])
+    rows = Rows.of(
+        schema,
+        [
+            (group, random.choice((None, NAN, 0.1, 0.7, 3.0, random.uniform(-9, 9))))
+            for group in range(12)
+            for _ in range(random.randint(1, 9))
+        ],
+    )
+    x = ColumnRef("x", FLOAT)
+    down = [Sorting(x, descending=True)]
+    functions = [aggregate("median", x)]
+    queries = ["median(x)"]
+    for fraction in (0.0, 0.1, 0.3, 0.5, 0.75, 0.9, 1.0):
+        for name in ("percentile_cont", "percentile_disc"):
+            for order, direction in (((), ""), (down, " DESC")):
+                functions.append(aggregate(name, x, Literal(fraction, FLOAT), order=order))
+                queries.append(f"{name}({fraction}) WITHIN GROUP (ORDER BY x{direction})")
+    result = shown(schema.only(["k"]), functions)
+    each = [row for row, count in rows.items() for _ in range(count)]
+    data = spark.createDataFrame(each, "k bigint, x double").groupBy("k")
+    theirs = data.agg(*(F.expr(query) for query in queries))
+    found = Frame.of_dataframe(theirs, result, signed=False)
+    assert found == rows.aggregated(result, ["k"], functions)

@@ -39,7 +39,7 @@ def percentile(counted: Counted, fraction: float, *, descending: bool, discrete:
     lower, higher = math.floor(position), math.ceil(position)
     if lower == higher or at(lower) == at(higher):
         return canonical_float(at(lower))
-    return canonical_float((higher - position) * at(lower) + (position - lower) * at(higher))
+    return canonical_float(at(lower) + (at(higher) - at(lower)) * (position - lower))
 
 
 def mode(counted: Counted) -> Value:

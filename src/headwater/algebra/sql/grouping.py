@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from sqlglot import exp
 
-from headwater.algebra.aggregates import FUNCTIONS, Aggregate, aggregate
+from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.expressions import ColumnRef, Expression, Literal
 from headwater.algebra.schema import Schema
+from headwater.algebra.sql.aggregates import (
+    aggregates_in,
+    is_aggregate,
+    own_parts,
+    read_aggregate,
+)
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.plans import Plan, grouped, project, refs, union_all
 from headwater.algebra.sql.text import RefusalError, SqlText
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT
-
-_FUNCTIONS: dict[type, str] = {
-    exp.Count: "count",
-    exp.CountIf: "count_if",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.AnyValue: "any_value",
-    exp.ArgMin: "min_by",
-    exp.ArgMax: "max_by",
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-}
-_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
-_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value"})
-
-
-def is_aggregate(node: Any) -> bool:
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower() in _BY_NAME
-    if isinstance(node, exp.Grouping | exp.GroupingId):
-        return False
-    return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
 
 
 def _needs_groups(node: Any) -> bool:
@@ -53,66 +30,6 @@ def _needs_groups(node: Any) -> bool:
     return is_aggregate(node) or isinstance(
         node, exp.Window | exp.Query | exp.Grouping | exp.GroupingId
     )
-
-
-def own_parts(node: exp.Expr, stop: Callable[[Any], bool]) -> Iterator[exp.Expr]:
-    """The parts of an expression that satisfy `stop`, not below another and not in a subquery."""
-    if stop(node):
-        yield node
-    elif not isinstance(node, exp.Query):
-        for part in node.iter_expressions():
-            yield from own_parts(part, stop)
-
-
-def read_aggregate(node: Any, t: Translator) -> Aggregate:
-    """The aggregate that a node is, over what its arguments mean."""
-    condition = None
-    if isinstance(node, exp.Filter):
-        conjuncts = t.condition(node.expression.this, "FILTER")
-        condition = _all(conjuncts)
-        node = node.this
-    name = _BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
-    name = name or _FUNCTIONS.get(type(node))
-    if name is None:
-        known = ", ".join(sorted(f.upper() for f in FUNCTIONS if f not in ("single", "count(*)")))
-        raise RefusalError(
-            f"the aggregate {t.text.written(node).upper()} is not supported.",
-            f"There are {known}.",
-        )
-    return _typed(name, node, condition, t)
-
-
-def _typed(name: str, node: Any, condition: Expression | None, t: Translator) -> Aggregate:
-    inner = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
-    nodes = [inner] if inner is not None else []
-    distinct = isinstance(inner, exp.Distinct)
-    if distinct:
-        nodes = list(inner.expressions)
-        if name not in _DISTINCT:
-            raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
-    if isinstance(inner, exp.Order):
-        raise RefusalError(f"ORDER BY inside {name.upper()} is not supported.", "Leave it out.")
-    if name in ("min_by", "max_by"):
-        nodes.append(node.expression)
-    if name == "count" and not distinct:
-        nodes += node.expressions
-    if name == "count" and len(nodes) == 1 and _is_always(nodes[0]) and not distinct:
-        return aggregate("count(*)", condition=condition)
-    arguments = [t.expression(part) for part in nodes]
-    if name == "count" and len(arguments) > 1:
-        return Aggregate("count", tuple(arguments), INT, distinct, condition)
-    return aggregate(name, *arguments, distinct=distinct, condition=condition)
-
-
-def _is_always(node: exp.Expr) -> bool:
-    """`COUNT(*)` and `COUNT(1)` count rows."""
-    return isinstance(node, exp.Star | exp.Literal)
-
-
-def _all(conjuncts: Sequence[Expression]) -> Expression | None:
-    if not conjuncts:
-        return None
-    return conjuncts[0] if len(conjuncts) == 1 else call("and", *conjuncts)
 
 
 @dataclass
@@ -202,7 +119,7 @@ class Groups:
 
 
 def _expressions(a: Aggregate) -> tuple[Expression, ...]:
-    return (*a.arguments, *([a.condition] if a.condition is not None else []))
+    return (*a.inputs, *([a.condition] if a.condition is not None else []))
 
 
 def _over(a: Aggregate, columns: dict[Expression, str]) -> Aggregate:
@@ -211,8 +128,12 @@ def _over(a: Aggregate, columns: dict[Expression, str]) -> Aggregate:
     def column(e: Expression) -> Expression:
         return e if isinstance(e, Literal) else ColumnRef(columns[e], e.type)
 
-    condition = None if a.condition is None else column(a.condition)
-    return Aggregate(a.function, tuple(map(column, a.arguments)), a.type, a.distinct, condition)
+    return replace(
+        a,
+        arguments=tuple(map(column, a.arguments)),
+        condition=None if a.condition is None else column(a.condition),
+        order=tuple(replace(one, expression=column(one.expression)) for one in a.order),
+    )
 
 
 def read_groups(
@@ -237,18 +158,6 @@ def read_groups(
         for found in aggregates_in(node):
             _register(found, groups)
     return groups
-
-
-def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates of groups in an expression; the function of a window is none."""
-    for part in own_parts(node, lambda p: isinstance(p, exp.Window) or is_aggregate(p)):
-        if not isinstance(part, exp.Window):
-            yield part
-            continue
-        below = [*part.this.iter_expressions(), *(part.args.get("partition_by") or ())]
-        below += [part.args["order"]] if part.args.get("order") else []
-        for inner in below:
-            yield from own_parts(inner, is_aggregate)
 
 
 def _register(node: exp.Expr, groups: Groups) -> None:

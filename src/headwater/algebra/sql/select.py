@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
 from headwater.algebra.schema import Schema
+from headwater.algebra.sql.aggregates import aggregates_in, is_aggregate
 from headwater.algebra.sql.expressions import Translator
-from headwater.algebra.sql.grouping import Groups, aggregates_in, is_aggregate, read_groups
+from headwater.algebra.sql.grouping import Groups, read_groups
 from headwater.algebra.sql.names import OUTER, Scope, Visible
 from headwater.algebra.sql.ordering import limited
 from headwater.algebra.sql.plans import distinct, equal_sides, project, refs, select

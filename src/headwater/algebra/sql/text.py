@@ -49,7 +49,9 @@ class StandardSpark(Spark):
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         # A query is written as it was read, and not without clauses that Spark does not have.
         TRANSFORMS = {  # noqa: RUF012
-            kind: write for kind, write in Spark.Generator.TRANSFORMS.items() if kind != exp.Select
+            kind: write
+            for kind, write in Spark.Generator.TRANSFORMS.items()
+            if kind not in (exp.Select, exp.WithinGroup)
         }
 
 

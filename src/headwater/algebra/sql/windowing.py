@@ -11,8 +11,8 @@ from headwater.algebra.aggregates import FUNCTIONS, Aggregate
 from headwater.algebra.expressions import ColumnRef, Expression, Literal
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
+from headwater.algebra.sql.aggregates import read_aggregate
 from headwater.algebra.sql.expressions import Translator
-from headwater.algebra.sql.grouping import read_aggregate
 from headwater.algebra.sql.plans import Plan, extended, only, top_of
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.tops import Windowed
@@ -138,9 +138,10 @@ class Windows:
         )
 
     def _aggregate(self, found: Aggregate) -> tuple[str, tuple[Expression, ...], Any, int, bool]:
-        if found.distinct or found.condition is not None:
+        if found.distinct or found.condition is not None or found.order:
             raise RefusalError(
-                "DISTINCT and FILTER in a window function are not supported.", "Leave them out."
+                "DISTINCT, FILTER and an order of its own in a window function are not supported.",
+                "Leave them out.",
             )
         assert found.function in FUNCTIONS
         return found.function, found.arguments, found.type, 0, False

@@ -1,0 +1,151 @@
+"""Aggregates of a view's SQL: which call is one, and what it means over what its arguments mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
+from headwater.algebra.expressions import Expression, Literal
+from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.text import RefusalError
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT, TEXT
+
+_BY_NODE: dict[type, str] = {
+    exp.Count: "count",
+    exp.CountIf: "count_if",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.AnyValue: "any_value",
+    exp.ArgMin: "min_by",
+    exp.ArgMax: "max_by",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.PercentileCont: "percentile_cont",
+    exp.PercentileDisc: "percentile_disc",
+    exp.Quantile: "percentile_cont",
+    exp.Median: "median",
+    exp.Mode: "mode",
+    exp.GroupConcat: "string_agg",
+}
+_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
+_TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
+_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg"})
+
+
+def is_aggregate(node: Any) -> bool:
+    """Whether a node is a call of an aggregate."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in _BY_NAME
+    if isinstance(node, exp.Grouping | exp.GroupingId):
+        return False
+    return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
+
+
+def own_parts(node: exp.Expr, stop: Callable[[Any], bool]) -> Iterator[exp.Expr]:
+    """The parts of an expression that satisfy `stop`, not below another and not in a subquery."""
+    if stop(node):
+        yield node
+    elif not isinstance(node, exp.Query):
+        for part in node.iter_expressions():
+            yield from own_parts(part, stop)
+
+
+def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregates of groups in an expression; the function of a window is none."""
+    for part in own_parts(node, lambda p: isinstance(p, exp.Window) or is_aggregate(p)):
+        if not isinstance(part, exp.Window):
+            yield part
+            continue
+        below = [*part.this.iter_expressions(), *(part.args.get("partition_by") or ())]
+        below += [part.args["order"]] if part.args.get("order") else []
+        for inner in below:
+            yield from own_parts(inner, is_aggregate)
+
+
+def read_aggregate(node: Any, t: Translator) -> Aggregate:
+    """The aggregate that a node is, over what its arguments mean."""
+    condition = None
+    if isinstance(node, exp.Filter):
+        condition = _all(t.condition(node.expression.this, "FILTER"))
+        node = node.this
+    order: Sequence[exp.Ordered] = ()
+    if isinstance(node, exp.WithinGroup):
+        order = node.expression.expressions
+        node = node.this
+    name = _BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    name = name or _BY_NODE.get(type(node))
+    if name is None:
+        known = ", ".join(sorted(f.upper() for f in FUNCTIONS if f not in ("single", "count(*)")))
+        raise RefusalError(
+            f"the aggregate {t.text.written(node).upper()} is not supported.",
+            f"There are {known}.",
+        )
+    return _typed(name, node, order, condition, t)
+
+
+def _typed(
+    name: str,
+    node: Any,
+    order: Sequence[exp.Ordered],
+    condition: Expression | None,
+    t: Translator,
+) -> Aggregate:
+    inner = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
+    if isinstance(inner, exp.Order):
+        inner, order = inner.this, inner.expressions
+    distinct = isinstance(inner, exp.Distinct)
+    if distinct and name not in _DISTINCT:
+        raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
+    nodes = list(inner.expressions) if distinct else [inner] if inner is not None else []
+    if name in ("percentile_cont", "percentile_disc", "mode") and order:
+        nodes = [order[0].this, *nodes]
+    if name in _TWO:
+        nodes.append(node.expression)
+    if name == "count" and not distinct:
+        nodes += node.expressions
+    if name == "count" and len(nodes) == 1 and _is_always(nodes[0]) and not distinct:
+        return aggregate("count(*)", condition=condition)
+    arguments = [t.expression(part) for part in nodes]
+    if name == "string_agg":
+        separator = node.args.get("separator")
+        arguments.append(t.expression(separator) if separator else Literal("", TEXT))
+    if isinstance(node, exp.Quantile):
+        arguments.append(t.expression(node.args["quantile"]))
+    if name == "count" and len(arguments) > 1:
+        return Aggregate("count", tuple(arguments), INT, distinct, condition)
+    return aggregate(
+        name,
+        *arguments,
+        distinct=distinct,
+        condition=condition,
+        order=[_sorting(part, t) for part in order] if name != "mode" else (),
+    )
+
+
+def _sorting(part: exp.Ordered, t: Translator) -> Sorting:
+    nulls_last = not part.args.get("nulls_first")
+    return Sorting(t.expression(part.this), bool(part.args.get("desc")), nulls_last)
+
+
+def _is_always(node: exp.Expr) -> bool:
+    """`COUNT(*)` and `COUNT(1)` count rows."""
+    return isinstance(node, exp.Star | exp.Literal)
+
+
+def _all(conjuncts: Sequence[Expression]) -> Expression | None:
+    if not conjuncts:
+        return None
+    return conjuncts[0] if len(conjuncts) == 1 else call("and", *conjuncts)
