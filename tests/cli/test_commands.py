@@ -328,3 +328,13 @@ def test_figures_of_the_rings_are_printed_for_machines() -> None:
     assert latency["rings", 4]["one_visits"] == latency["rings", 4]["one_paper"] == 8
     traffic = {x["algorithm"] for x in rows if x["measured"] == "traffic"}
     assert traffic == {"rings", "rings-star", "sweep", "strobe"}
+
+
+# lab system
+
+
+def test_deployments_go_on_until_so_many_crashes_were_counted() -> None:
+    (found,) = lines(quick("lab", "system", "--seeds", "5", "--crashes", "20", "--json").out)
+    assert found["crashes"] >= 20
+    assert found["deployments"] >= 2
+    assert found["violations"] == 0

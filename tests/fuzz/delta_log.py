@@ -15,6 +15,7 @@ import pyarrow.parquet
 from headwater.algebra.rows import Rows
 from headwater.errors import HeadwaterError, InputError
 from headwater.warehouse import delta_log
+from headwater.warehouse.sealing import sealed
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.fuzz.mutations import VALUES, changed, json_text, noise, put
@@ -75,7 +76,7 @@ class DeltaLogFiles:
             actions = [json.loads(line) for line in content.splitlines()]
             spoilt = changed(random, actions, _VALUES)
             text = "\n".join(json_text(random, action) for action in spoilt)
-            put(random, self.input, text.encode(), self._outside)
+            put(random, self.input, sealed(text.encode()), self._outside)
         elif (
             self.input.suffix == ".parquet"
             and "checkpoint" in self.input.name

@@ -20,8 +20,10 @@ from headwater.project.project import Project
 from headwater.reading import read_plain
 from headwater.warehouse.change_records import SEGMENT_START
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.delta_log import entry_of
 from headwater.warehouse.identity import owner_of
 from headwater.warehouse.lease import Lease, current_runner
+from headwater.warehouse.sealing import sealed
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.cli.commands import quick
@@ -229,7 +231,7 @@ METADATA = {"schemaString": '{"fields": []}'}
 def test_an_entry_of_another_form_is_damage(tmp_path: Path, action: dict[str, Any]) -> None:
     view = view_in(tmp_path)
     newest = max((view.log.folder.local / "_delta_log").glob("*.json"))
-    newest.write_text(newest.read_text() + "\n" + json.dumps(action))
+    newest.write_bytes(sealed(newest.read_bytes() + b"\n" + json.dumps(action).encode()))
     with pytest.raises(
         EngineError, match=rf"{newest.name} cannot be read.*headwater reload orders"
     ):
@@ -264,7 +266,7 @@ def describe(view: ViewTable, description: dict[str, Any]) -> None:
     for action in actions:
         if "metaData" in action:
             action["metaData"]["description"] = json.dumps(description)
-    first.write_text("\n".join(map(json.dumps, actions)))
+    first.write_bytes(entry_of(actions))
 
 
 def test_a_table_that_does_not_describe_a_view_is_damage(tmp_path: Path) -> None:

@@ -154,6 +154,30 @@ def what_concerns_a_view_is_passed_over(patch: Patch) -> None:
     patch.setattr(Order, "concerning", spared)
 
 
+def a_log_synced_before_it_is_read(patch: Patch) -> None:
+    """What a replaced runner writes in between is built on without being synced."""
+
+    def opened(self: ChangeLog, epoch: int, check: Any, guard: Any) -> None:
+        self._folder.make_folder()
+        self._settle()
+        self.scan()
+        self._check, self._guard = check, guard
+        self._epoch = epoch
+        self._roll()
+
+    patch.setattr(ChangeLog, "open", opened)
+
+
+def a_replaced_runner_begins_a_segment(patch: Patch) -> None:
+    """It looked for the end of the log before the present runner did, and goes on only now."""
+    opened = ChangeLog.open
+
+    def open_unguarded(self: ChangeLog, epoch: int, check: Any, guard: Any) -> None:
+        opened(self, epoch, check)
+
+    patch.setattr(ChangeLog, "open", open_unguarded)
+
+
 def a_replaced_runner_commits(patch: Patch) -> None:
     """A commit takes the next number although another runner has taken numbers meanwhile."""
 
@@ -168,7 +192,7 @@ def a_replaced_runner_appends(patch: Patch) -> None:
     """What it appends to the change log counts for it."""
     opened = ChangeLog.open
 
-    def open_unchecked(self: ChangeLog, epoch: int, check: Any = None) -> None:
+    def open_unchecked(self: ChangeLog, epoch: int, check: Any = None, guard: Any = None) -> None:
         opened(self, epoch)
 
     patch.setattr(ChangeLog, "open", open_unchecked)
@@ -271,6 +295,16 @@ def merged_transactions_of_no_concern(patch: Patch) -> None:
     patch.setattr(Place, "_is_between", lambda self, snapshot, anew: False)
 
 
+def merged_transactions_behind_a_view(patch: Patch) -> None:
+    """A snapshot between transactions that are reported as one is accepted by who is past them."""
+    merged = Place._merged
+
+    def ahead(self: Place, snapshot: Snapshot, anew: int) -> Iterator[tuple[int, set[bool]]]:
+        return merged(self, snapshot, max(anew, self._from - 1))
+
+    patch.setattr(Place, "_merged", ahead)
+
+
 def folded_files_go_first(patch: Patch) -> None:
     """The log lets rows go before the plain table has them."""
     into_plain = folding._fold_into_plain
@@ -339,6 +373,9 @@ FAULTS: Mapping[str, Fault] = {
         names_that_are_not_synced,
         folders_of_a_killed_runner,
         merged_transactions_of_no_concern,
+        merged_transactions_behind_a_view,
+        a_log_synced_before_it_is_read,
+        a_replaced_runner_begins_a_segment,
         folded_files_go_first,
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,

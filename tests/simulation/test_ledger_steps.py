@@ -1,18 +1,22 @@
 """What the ledger promises wherever it is cut short, at each step of one operation."""
 
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
+from headwater.errors import FencedError
 from headwater.protocol.transactions import Transaction, Update
 from headwater.simulation.disk import Disk, Mount
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
-from headwater.warehouse.change_records import SEGMENT_START, Change
+from headwater.warehouse.change_records import SEGMENT_START, Change, batch_of
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.segments import segment_path
 
@@ -83,3 +87,58 @@ def test_a_log_that_views_have_outrun_can_be_opened_wherever_beginning_it_anew_w
         log.open(4)
         assert log.end in (2, 8)
     assert steps > 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_replaced_runner_still_writes_while_a_log_is_opened_is_durable_if_it_counts(
+    seed: int,
+) -> None:
+    for at in range(100):
+        disk = Disk()
+        replaced = log_on(disk)
+        replaced.open(1)
+        replaced.append([change(1)])
+        steps = iter(range(1000))
+
+        def interrupt(
+            step: str, path: Path, replaced: ChangeLog = replaced, steps: Any = steps, at: int = at
+        ) -> None:
+            if next(steps) == at:  # it is killed before it syncs this
+                file: Any = replaced._file
+                file._file.write(batch_of([change(2)], replaced._size))
+
+        log = ChangeLog(Location(Path("/w"), LocalStorage(system=Mount(disk, interrupt))), "s")
+        log.open(2)
+        disk.crash(Random(seed))
+        again = log_on(disk)
+        again.open(3)
+        assert [record.number for record in again.read(0)] == list(range(1, log.end + 1))
+        if next(steps) < at:
+            break
+    assert at > 5
+
+
+def test_a_replaced_runner_that_goes_on_late_ends_nothing_that_a_later_one_built_on() -> None:
+    disk, present = Disk(), [2]
+
+    def guard(epoch: int) -> AbstractContextManager[None]:
+        if present[0] > epoch:
+            raise FencedError("replaced", "")
+        return nullcontext()
+
+    first, third = log_on(disk), log_on(disk)
+    first.open(1)
+    first.append([change(1)])
+
+    def stand(step: str, path: Path) -> None:
+        """The second runner has read the log, and stands while others go on."""
+        if step == "sync" and path.suffix == ".log" and present[0] == 2:
+            first.append([change(2)])
+            present[0] = 3
+            third.open(3, guard=partial(guard, 3))
+
+    second = ChangeLog(Location(Path("/w"), LocalStorage(system=Mount(disk, stand))), "s")
+    with pytest.raises(FencedError):
+        second.open(2, guard=partial(guard, 2))
+    assert third.end == 2
+    assert [record.number for record in third.read(0)] == [1, 2]

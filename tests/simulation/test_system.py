@@ -36,7 +36,7 @@ def test_a_hundred_thousand_crashes_violate_nothing(part: int) -> None:
     assert not total.not_hit
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", SEEDS)
 def test_a_fault_that_is_put_back_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[fault](monkeypatch)
     assert play(Settings.of(SEEDS[fault]))[1] is not None

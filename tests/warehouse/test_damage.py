@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.delta_log import entry_of
 from headwater.warehouse.files import UnreadableFileError
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
@@ -69,7 +70,7 @@ def test_a_commit_that_does_not_say_what_it_stands_for_is_damage(
     entry = entries(Path(str(view.log.folder)))[-1]
     lines = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines()]
     damage(next(line["commitInfo"]["headwater"] for line in lines if "commitInfo" in line))
-    entry.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    entry.write_bytes(entry_of(lines))
     with pytest.raises(EngineError, match=r"damaged.*headwater reload orders"):
         warehouse.view("orders").writer("next")
 

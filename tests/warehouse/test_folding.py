@@ -13,7 +13,7 @@ from headwater.frames.arrow import from_arrow, plain_from_arrow
 from headwater.frames.columns import FEW
 from headwater.warehouse import folding, states
 from headwater.warehouse.commits import LogLine, ViewCommit
-from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.delta_log import DeltaLog, entry_of
 from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.netting import local_frame
 from headwater.warehouse.view_table import ViewTable
@@ -400,7 +400,7 @@ def test_a_plain_table_with_deletion_vectors_is_refused(
                 "readerFeatures": features,
                 "writerFeatures": features,
             }
-    entry.write_text("\n".join(map(json.dumps, actions)))
+    entry.write_bytes(entry_of(actions))
     with pytest.raises(EngineError, match="deletion vectors"):
         view.rows()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +19,20 @@ from headwater.terminal.output import (
 if TYPE_CHECKING:
     from headwater.simulation.world import Tally
 
+_MOST_WRONG = 5
+"""So many deployments that go wrong are enough to stop."""
+_TELLING_EVERY = 1000
+
 
 def system(
     seeds: Annotated[str, typer.Option(help="Deployments, FIRST:END or one number.")] = "0:200",
+    crashes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Go on from FIRST until so many crashes were counted."),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, help="Processes that run deployments.")
+    ] = 1,
     trace: Annotated[
         bool, typer.Option("--trace", help="Show every step of a deployment that goes wrong.")
     ] = False,
@@ -32,64 +44,93 @@ def system(
     killed, paused and replaced, power that fails, clocks that jump and disks that are full. What
     goes wrong is made smaller, and can be repeated by its seed.
     """
-    from headwater.simulation.world import Settings, Tally, play  # needs Arrow and Delta
+    from headwater.simulation.many import outcomes  # needs Arrow and Delta
+    from headwater.simulation.world import Tally
 
-    total = Tally.empty()
-    for seed in parse_seeds(seeds):
-        tally, wrong = play(Settings.of(seed))
+    wanted = parse_seeds(seeds)
+    total, wrong, told = Tally.empty(), dict[int, str](), 0
+    for seed, tally, found in outcomes(wanted if crashes is None else count(wanted[0]), jobs):
         total.add(tally)
-        if wrong is not None:
-            _tell(seed, wrong, trace, as_json)
-            raise typer.Exit(1)
+        if found is not None:
+            wrong[seed] = found
+        if len(wrong) == _MOST_WRONG or (crashes is not None and total.crashes >= crashes):
+            break
+        if total.crashes >= told + _TELLING_EVERY and not as_json:
+            told = total.crashes
+            console().print(f"  {total.runs:,} deployments, {told:,} crashes, {len(wrong)} wrong")
+    smallest = [_smallest(seed, found, trace) for seed, found in wrong.items()]
     if as_json:
-        print_json(
-            {
-                "deployments": total.runs,
-                "crashes": total.crashes,
-                "commits": total.commits,
-                "violations": 0,
-                "hit": {f"{doing}/{step}": n for (doing, step), n in sorted(total.hit.items())},
-                "not_hit": ["/".join(cell) for cell in total.not_hit],
-            }
-        )
-        return
-    _show(total)
+        _print_json(total, smallest)
+    else:
+        _show(total, smallest)
+    if wrong:
+        raise typer.Exit(1)
 
 
-def _tell(seed: int, wrong: str, trace: bool, as_json: bool) -> None:
+def _smallest(seed: int, wrong: str, trace: bool) -> dict[str, Any]:
+    """A deployment that goes wrong, with as little as is needed for it."""
     from headwater.simulation.world import Settings, play, shrink
 
     smaller = shrink(Settings.of(seed))
     steps: list[str] = []
     shown = play(smaller, steps)[1] or wrong
-    if as_json:
-        mishaps = [[step, str(what)] for step, what in smaller.given or ()]
-        told = {"seed": seed, "violation": shown, "mishaps": mishaps}
-        print_json(told | ({"trace": steps} if trace else {}))
-        return
-    out = console()
-    out.print(f"✗ deployment {seed}: {shown}")
-    out.print(
-        f"  in the smallest found: {smaller.transactions} transactions, {smaller.views} views, "
-        + (", ".join(f"{what} at step {step}" for step, what in smaller.given or ()) or "no mishap")
+    return {
+        "seed": seed,
+        "violation": shown,
+        "transactions": smaller.transactions,
+        "views": smaller.views,
+        "mishaps": [[step, str(what)] for step, what in smaller.given or ()],
+    } | ({"trace": steps} if trace else {})
+
+
+def _print_json(total: Tally, wrong: list[dict[str, Any]]) -> None:
+    for found in wrong:
+        print_json(found)
+    print_json(
+        {
+            "deployments": total.runs,
+            "crashes": total.crashes,
+            "commits": total.commits,
+            "violations": len(wrong),
+            "hit": {f"{doing}/{step}": n for (doing, step), n in sorted(total.hit.items())},
+            "not_hit": ["/".join(cell) for cell in total.not_hit],
+            "harmless": ["/".join(cell) for cell in total.harmless],
+        }
     )
-    if trace:
-        for line in steps:
-            out.print(plain(line))
-    else:
-        out.print(f"  headwater lab system --seeds {seed} --trace shows every step.")
 
 
-def _show(total: Tally) -> None:
+def _show(total: Tally, wrong: list[dict[str, Any]]) -> None:
     rows = []
     for doing in sorted({doing for doing, _ in total.taken}):
-        steps = sorted(step for found, step in total.taken if found == doing)
-        rows.append((doing, "  ".join(f"{step} {total.hit[doing, step]:,}" for step in steps)))
+        cells = sorted(cell for cell in total.owing if cell[0] == doing)
+        told = (f"{cell[1]} {total.hit[cell]:,}" for cell in cells)
+        rows.append((doing, "  ".join(told)))
     print_table("", ["a runner that", "was crashed so often before it could"], rows)
-    console().print(
-        f"✓ {total.runs:,} deployments, {total.crashes:,} crashes, {total.commits:,} commits "
-        "judged: no violation"
+    out = console()
+    for found in wrong:
+        _show_wrong(found)
+    verdict = f"{len(wrong)} went wrong" if wrong else "no violation"
+    out.print(
+        f"{'✗' if wrong else '✓'} {total.runs:,} deployments, {total.crashes:,} crashes, "
+        f"{total.commits:,} commits judged: {verdict}"
     )
-    if total.not_hit:
-        missed = ", ".join(f"{doing} at {step}" for doing, step in total.not_hit)
-        console().print(f"  steps at which no crash was tried yet: {missed}")
+    for cells, said in (
+        (total.not_hit, "steps at which no crash was tried yet"),
+        (total.harmless, "steps at which a crash could never cost anything"),
+    ):
+        if cells:
+            out.print(f"  {said}: {', '.join(f'{doing} at {step}' for doing, step in cells)}")
+
+
+def _show_wrong(found: dict[str, Any]) -> None:
+    out = console()
+    mishaps = ", ".join(f"{what} at step {step}" for step, what in found["mishaps"])
+    out.print(plain(f"✗ deployment {found['seed']}: {found['violation']}"))
+    out.print(
+        f"  in the smallest found: {found['transactions']} transactions, {found['views']} views, "
+        + (mishaps or "no mishap")
+    )
+    for line in found.get("trace", ()):
+        out.print(plain(line))
+    if "trace" not in found:
+        out.print(f"  headwater lab system --seeds {found['seed']} --trace shows every step.")

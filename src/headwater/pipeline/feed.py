@@ -34,7 +34,7 @@ class Feed:
         self._changed = threading.Condition()
         self._stopping = False
         self._failure: HeadwaterError | None = None
-        log.open(lease.epoch, lease.check)
+        log.open(lease.epoch, lease.check, lease.guard)
         self._recording = Recording(log.end, log.position)
         self.channel = Channel(
             source,

@@ -8,15 +8,15 @@ what time it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-_RELEASE_S = 60.0
-_CLEAN_UP_S = 3600.0
 _FOLD_RETRY_S = 30.0
 _FOLDING_SHARE = 4
 """Folding waits at least so many times as long as the last fold took."""
 _MANY_FILES = 64
+"""After how many commits a view's small files are merged."""
 
 
 class ViewTask(Enum):
@@ -27,6 +27,9 @@ class ViewTask(Enum):
 class WarehouseTask(Enum):
     RELEASE = "release"
     CLEAN_UP = "clean up"
+
+
+_EVERY_S = {WarehouseTask.RELEASE: 60.0, WarehouseTask.CLEAN_UP: 3600.0}
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,9 @@ class Activity:
 @dataclass
 class _Schedule:
     fold_at: float
+    merge_at: int
+    """At which count of commits its small files are merged."""
     folded_s: float = 0.0
-    merge_at: int = _MANY_FILES
-    """After how many commits its small files are merged."""
     folded: Activity | None = None
     """Where everything was in the plain table."""
 
@@ -58,21 +61,23 @@ class UpkeepPolicy:
     """What is due for each view, and for the warehouse, from a time on."""
 
     began: float
+    every_s: Mapping[WarehouseTask, float] = field(default_factory=lambda: _EVERY_S)
+    many_files: int = _MANY_FILES
     _views: dict[str, _Schedule] = field(default_factory=dict)
     _due: dict[WarehouseTask, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._due = {task: self.began + every for task, every in _EVERY_S.items()}
+        self._due = {task: self.began + every for task, every in self.every_s.items()}
 
     def for_view(self, view: Activity, now: float) -> ViewTask | None:
         """What is to be done for a view; if that is to fold it, `folded` or `failed` comes next."""
-        schedule = self._views.setdefault(view.name, _Schedule(now + view.publish_s))
+        schedule = self._schedule(view.name, now + view.publish_s)
         if now >= schedule.fold_at:
             if schedule.folded != view:
                 return ViewTask.FOLD
             schedule.fold_at = now + view.publish_s
-        elif not schedule.merge_at - _MANY_FILES <= view.commits < schedule.merge_at:
-            schedule.merge_at = view.commits + _MANY_FILES
+        elif not schedule.merge_at - self.many_files <= view.commits < schedule.merge_at:
+            schedule.merge_at = view.commits + self.many_files
             return ViewTask.MERGE
         return None
 
@@ -88,14 +93,14 @@ class UpkeepPolicy:
     def failed(self, view: str, now: float) -> None:
         """What was to be done for a view could not be: it is tried again later."""
         retry = now + _FOLD_RETRY_S
-        self._views.setdefault(view, _Schedule(retry)).fold_at = retry
+        self._schedule(view, retry).fold_at = retry
+
+    def _schedule(self, view: str, fold_at: float) -> _Schedule:
+        return self._views.setdefault(view, _Schedule(fold_at, self.many_files))
 
     def for_warehouse(self, now: float) -> list[WarehouseTask]:
         """What is to be done for all of it; call `done` after each."""
         return [task for task, due in self._due.items() if now >= due]
 
     def done(self, task: WarehouseTask, now: float) -> None:
-        self._due[task] = now + _EVERY_S[task]
-
-
-_EVERY_S = {WarehouseTask.RELEASE: _RELEASE_S, WarehouseTask.CLEAN_UP: _CLEAN_UP_S}
+        self._due[task] = now + self.every_s[task]

@@ -100,16 +100,24 @@ class Database:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is to come, and everything can be seen and is logged."""
-        return not (self._to_come or self._is_over) and len(self._visible) == len(self.line)
+        return not (self._to_come or self._is_over) and self.is_shown
 
     def happen(self, random: Random) -> None:
         """Commit something, or let something be seen."""
-        hidden = list(self._may_appear())
-        if self._to_come and (not hidden or random.random() < 0.5):
+        if self._to_come and (self.is_shown or random.random() < 0.5):
             self._to_come -= 1
             self._commit(self._application(self.state(set(self.line))))
-        elif hidden:
+        else:
+            self.appear(random)
+
+    def appear(self, random: Random) -> None:
+        """Let something be seen, if anything is hidden."""
+        if hidden := list(self._may_appear()):
             self._visible.add(random.choice(hidden))
+
+    @property
+    def is_shown(self) -> bool:
+        return len(self._visible) == len(self.line)
 
     def _commit(self, change: Change) -> None:
         where = (self.name,)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import BinaryIO, TypeAlias
@@ -106,7 +107,7 @@ class Disk:
             if at >= upto or (random.random() < 0.3 and self._is_last(naming)):
                 self._undo(naming)
         self._namings.clear()
-        for file in list(self._files(self.root)):
+        for _, file in list(self._files(self.root)):
             file.crash(random)
         self.locks.clear()
 
@@ -127,21 +128,20 @@ class Disk:
         """Whether what it changed has not been changed since."""
         return all(folder.entries.get(name) is after for folder, name, _, after in naming.changes)
 
-    def _files(self, folder: Folder, but: str = "/") -> Iterator[File]:
-        """All but those whose names begin like this."""
+    def _files(self, folder: Folder) -> Iterator[tuple[str, File]]:
+        """All files with their names."""
         for name, entry in folder.entries.items():
             if isinstance(entry, Folder):
-                yield from self._files(entry, but)
-            elif not name.startswith(but):
-                yield entry
+                yield from self._files(entry)
+            else:
+                yield name, entry
 
     @property
     def is_owed(self) -> bool:
         """Whether something would be lost with the power; a lease that is lost does no harm."""
         named = (name for naming in self._namings for _, name, _, _ in naming.changes)
-        return any(not name.startswith("lease") for name in named) or any(
-            file.steps for file in self._files(self.root, but="lease")
-        )
+        written = (name for name, file in self._files(self.root) if file.steps)
+        return not all(name.lstrip(".").startswith("lease") for name in chain(named, written))
 
     # What is there
 

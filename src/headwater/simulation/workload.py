@@ -7,8 +7,7 @@ different columns of the same relations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from random import Random
 
 from headwater.algebra.rows import Rows
@@ -79,7 +78,7 @@ def databases(random: Random, transactions: int) -> dict[str, Database]:
     initial = {r.name: _some_rows(random) for r in relations()}
     gaps = random.choice([0.0, 0.0, 0.2])
     first = random.randint(0, transactions)
-    application = partial(_change, Random(random.random()), gaps)
+    application = _Application(Random(random.random()), gaps, random.choice([0.0, 0.5]))
     return {
         source: Database(
             source,
@@ -99,13 +98,31 @@ def _row(random: Random) -> Row:
     return tuple(random.randrange(_DOMAIN) for _ in _COLUMNS)
 
 
-def _change(random: Random, gaps: float, state: Mapping[str, Rows]) -> Change:
-    """What an application does next; or what somebody does behind the log's back."""
-    if random.random() < gaps:
-        return _unwatched(random, random.choice(list(state)), state)
-    names = random.sample(list(state), random.randint(1, len(state)))
-    updates = (Update(name, _some_change(random, state[name])) for name in names)
-    return Change(tuple(update for update in updates if update.delta))
+@dataclass
+class _Application:
+    """What is done at the sources: draws what comes next, and may think better of it."""
+
+    random: Random
+    gaps: float
+    """How likely somebody does something behind the log's back."""
+    regrets: float
+    """How likely what was done last to a relation is undone."""
+    _last: dict[str, Rows] = field(default_factory=dict)
+
+    def __call__(self, state: Mapping[str, Rows]) -> Change:
+        if self.random.random() < self.gaps:
+            return _unwatched(self.random, self.random.choice(list(state)), state)
+        names = self.random.sample(list(state), self.random.randint(1, len(state)))
+        updates = (Update(name, self._next(name, state[name])) for name in names)
+        return Change(tuple(update for update in updates if update.delta))
+
+    def _next(self, name: str, rows: Rows) -> Rows:
+        last = self._last.pop(name, None)
+        undone = -last if last is not None and self.random.random() < self.regrets else None
+        if undone is not None and not (rows + undone).negative():
+            return undone
+        self._last[name] = _some_change(self.random, rows)
+        return self._last[name]
 
 
 def _some_change(random: Random, rows: Rows) -> Rows:

@@ -49,7 +49,7 @@ _WEIGHTS = {
     Incident.RESTORED: 1,
 }
 _LIKELY = {
-    "start": 0.004,
+    "start": 0.002,
     "load": 0.01,
     "reload": 0.06,
     "repair": 0.15,
@@ -67,7 +67,16 @@ _LIKELY = {
 }
 """How likely something happens at a step of what a process does: everywhere, and not only where
 most of the steps are."""
+_LATE = frozenset({"fold", "merge", "clean up", "release", "stop"})
 _UNLIKELY = 0.02
+_OFTEN = 0.5
+_MANY_STEPS = 200
+_SELDOM = 3
+
+
+def _likely(doing: str, step: str) -> float:
+    return max(_LIKELY.get(doing, _UNLIKELY), 0.02 if step == "folder" else 0.0)
+
 
 Mishap: TypeAlias = tuple[int, Incident]
 """At which step something happened."""
@@ -84,6 +93,8 @@ class Settings:
     """At most so many."""
     given: tuple[Mishap, ...] | None = None
     """What is to happen, instead of what is drawn."""
+    calm_from: int | None = None
+    """From which step on nothing may happen, where that is given; None: it always may."""
 
     @property
     def tops(self) -> bool:
@@ -96,6 +107,10 @@ class Settings:
         return cls(seed, random.randint(2, 20), random.randint(1, 3), random.randint(1, 40))
 
 
+Cell: TypeAlias = tuple[str, str]
+"""What a process was doing, and the step that it was about to take."""
+
+
 class CrashedError(BaseException):
     """The process is no more. Not an Exception: nothing in it may go on."""
 
@@ -104,23 +119,31 @@ class CrashedError(BaseException):
 class Tally:
     """What was done and hit: by what a process was doing, and the step that it was at."""
 
-    taken: Counter[tuple[str, str]]
-    hit: Counter[tuple[str, str]]
+    taken: Counter[Cell]
+    owing: set[Cell]
+    """Where something was unsynced, unanswered or unacknowledged, so that a crash could cost it."""
+    hit: Counter[Cell]
     runs: int = 0
     crashes: int = 0
     commits: int = 0
 
     @classmethod
     def empty(cls) -> Tally:
-        return cls(Counter(), Counter())
+        return cls(Counter(), set(), Counter())
 
     @property
-    def not_hit(self) -> list[tuple[str, str]]:
-        """Where no crash has been tried yet, of what was done."""
-        return sorted(cell for cell in self.taken if not self.hit[cell])
+    def not_hit(self) -> list[Cell]:
+        """Where no crash has been tried yet, of what was done while it could cost something."""
+        return sorted(cell for cell in self.owing if not self.hit[cell])
+
+    @property
+    def harmless(self) -> list[Cell]:
+        """What was done, and never while a crash could cost something."""
+        return sorted(self.taken.keys() - self.owing)
 
     def add(self, other: Tally) -> None:
         self.taken += other.taken
+        self.owing |= other.owing
         self.hit += other.hit
         self.runs += other.runs
         self.crashes += other.crashes
@@ -139,11 +162,13 @@ class World:
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()
-        self.upkeep = self.random.choice([0.0, 0.02, 0.1])
+        self.upkeep_s = self.random.choice([1.0, 10.0])
+        self.publish_s = self.random.choice([1.0, 10.0, 1000.0])
         self._pace = self.random.choice([0.01, 0.03, 0.2])
         self._mishaps = Random(settings.seed)
         self._often = self._mishaps.choice([0.5, 2.0])
         self.happened: list[Mishap] = []
+        self._late: set[str] = set()
         self._step = 0
         self._turns: list[Turn] = []
         self._calm = False
@@ -226,7 +251,7 @@ class World:
         self._note(turn.process, f"ends: {error!r}", Path())
         match error:
             case None:
-                self._calm = self.is_quiet and len(turn.process.kept) == len(self.views)
+                self._calm = self.is_quiet and len(turn.process.lives.running) == len(self.views)
             case CrashedError():
                 pass
             case BusyError():
@@ -253,23 +278,35 @@ class World:
         if self._step > _MOST_STEPS:
             raise ViolationError("it does not come to an end")
         self._note(process, step, path)
-        cell = (process.doing, step)
-        self.tally.taken[cell] += 1
+        cell = ("wait" if step == "sleep" else process.doing, step)
+        self._note_cell(cell, process)
+        incident = self._due(process, cell)
+        if incident is not None:
+            self._late |= set() if self._may_happen else {cell[0]}
+            self.happened.append((self._step, incident))
         if step == "wait" or self.random.random() < self._pace:
             self.random.choice(list(self.databases.values())).happen(self.random)
         if len(self._turns) > 1 and (step == "sleep" or self.random.random() < 0.05):
             self._stand(process)
-        incident = self._due(process.doing)
         if incident is not None:
             self._happens(incident, process, cell)
 
-    def _due(self, doing: str) -> Incident | None:
-        """What happens now."""
+    def _note_cell(self, cell: Cell, process: Process) -> None:
+        self.tally.taken[cell] += 1
+        if cell not in self.tally.owing and self._is_owed(process):
+            self.tally.owing.add(cell)
+
+    def _due(self, process: Process, cell: Cell) -> Incident | None:
+        """What happens now; a crash is likely where a process seldom comes and it could cost."""
         given = self.settings.given
         if given is not None:
             return next((what for step, what in given if step == self._step), None)
-        likely = self._often * _LIKELY.get(doing, _UNLIKELY)
-        if self._mishaps.random() < likely and self._may_happen:
+        if not self._may_happen and not self._may_happen_late(cell[0]):
+            return None
+        if self._step > _MANY_STEPS and self.tally.taken[cell] <= _SELDOM:
+            if self._mishaps.random() < _OFTEN and self._is_owed(process):
+                return self._mishaps.choice([Incident.KILLED, Incident.POWER])
+        elif self._mishaps.random() < self._often * _likely(*cell):
             return self._mishaps.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()))[0]
         return None
 
@@ -278,12 +315,21 @@ class World:
         """Whether anything may still happen."""
         given = self.settings.given
         if given is not None:
-            return any(step > self._step for step, _ in given)
+            return self.settings.calm_from is None or self._step < self.settings.calm_from
         return len(self.happened) < self.settings.mishaps
 
-    def _happens(self, incident: Incident, process: Process, cell: tuple[str, str]) -> None:
+    def _may_happen_late(self, doing: str) -> bool:
+        """Once more, of what is mostly done when there is little else to do."""
+        return doing in _LATE and doing not in self._late
+
+    def as_given(self) -> Settings:
+        """The same deployment, with what has happened in it in the place of what was drawn."""
+        ended = self.happened[self.settings.mishaps - 1 : self.settings.mishaps]
+        calm_from = ended[0][0] if ended else None
+        return replace(self.settings, given=tuple(self.happened), calm_from=calm_from)
+
+    def _happens(self, incident: Incident, process: Process, cell: Cell) -> None:
         self._note(process, f"*** {incident}", Path())
-        self.happened.append((self._step, incident))
         match incident:
             case Incident.KILLED:
                 self._count(process, cell)
@@ -310,9 +356,13 @@ class World:
         if process.pid not in self.alive:
             raise CrashedError
 
-    def _count(self, process: Process, cell: tuple[str, str]) -> None:
-        """A crash counts where something was unsynced, unanswered or unacknowledged."""
-        if process.is_owed or self.disk.is_owed:
+    def _is_owed(self, process: Process) -> bool:
+        """Whether something is unsynced, unanswered or unacknowledged."""
+        return process.is_owed or self.disk.is_owed
+
+    def _count(self, process: Process, cell: Cell) -> None:
+        """A crash counts where it could cost something."""
+        if self._is_owed(process):
             self.tally.hit[cell] += 1
             self.tally.crashes += 1
 
@@ -389,7 +439,7 @@ def shrink(settings: Settings) -> Settings:
     world = World(settings)
     with suppress(ViolationError):
         world.run()
-    settings = replace(settings, given=tuple(world.happened))
+    settings = world.as_given()
     while True:
         smaller = next((s for s in _smaller(settings) if play(s)[1] is not None), None)
         if smaller is None:
@@ -399,6 +449,9 @@ def shrink(settings: Settings) -> Settings:
 
 def _smaller(settings: Settings) -> Iterator[Settings]:
     given = settings.given or ()
+    last = max((step for step, _ in given), default=0)
+    if settings.calm_from != last:
+        yield replace(settings, calm_from=last)
     for at in range(len(given)):
         yield replace(settings, given=given[:at] + given[at + 1 :])
     if settings.transactions > 1:

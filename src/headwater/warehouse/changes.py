@@ -16,7 +16,7 @@ relations is what has to survive. Rows are stored as Arrow, changes of one relat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +66,7 @@ class ChangeLog:
         self._epoch = 0
         self._begun = 0
         self._check: Callable[[], None] = lambda: None
+        self._guard: Callable[[], AbstractContextManager[object]] = nullcontext
         self.end = 0
         """The number of the last transaction that is durable."""
         self.position: Position | None = None
@@ -229,18 +230,26 @@ class ChangeLog:
 
     # Writing
 
-    def open(self, epoch: int, check: Callable[[], None] = lambda: None) -> None:
+    def open(
+        self,
+        epoch: int,
+        check: Callable[[], None] = lambda: None,
+        guard: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         """Begin to append, as the runner of this epoch.
 
+        Under `guard` nobody else can become the runner, and it raises once somebody has: a segment
+        that a replaced one began late would end those that the later one has built on.
         `check` raises once there is a later one. It is called when something has been written
         and before that counts: the later runner looked for the end of the log after it had
         become the runner, so it has seen everything that counts.
         """
         self._folder.make_folder()
         # What a runner wrote that was killed before it synced it can be read, and is not durable.
-        self._settle()
+        # One that was replaced may still write: what is synced is what was read before, or more.
         self.scan()
-        self._check = check
+        self._settle()
+        self._check, self._guard = check, guard
         self._epoch = epoch
         self._roll()
 
@@ -251,13 +260,14 @@ class ChangeLog:
 
         For a log that is damaged, or whose source cannot go on from it. `after` is how far the
         views have come, which a damaged log may not tell any more. No position is known then.
+        To be called where nobody else can become the runner.
         Wherever this is cut short, the log is as whole as it was before.
         """
         self._folder.make_folder()
         old, counting = self._segments(), self._counting()
         self.end = max([after, *(s.first - 1 for s in counting), *map(_highest, counting)])
         self.position = None
-        self._check = check
+        self._check, self._guard = check, nullcontext
         self._epoch = epoch
         self.end += any(self._is_in_the_way(segment) for segment in old)
         self._roll_with(Break(self.end + 1, None, reason, {}))
@@ -336,7 +346,8 @@ class ChangeLog:
         self._shut()
         self._begun = self.end + 1
         path = segment_path(self._folder, self._epoch, self._begun)
-        self._file = path.appending()
+        with self._guard():
+            self._file = path.appending()
         # It is there already if this runner has opened the log before, and may have failed.
         present = self._stored(_Segment(path, self._epoch, self._begun))
         self._size = max((stored.end for stored in present), default=0)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from headwater.warehouse.sealing import CHECK, UNSEALED
 from headwater.warehouse.vectors import (
     Ranges,
     VersionVector,
@@ -117,7 +118,7 @@ def commit_info(metadata: Mapping[str, Any], now: int) -> LogLine:
             "timestamp": now,
             "operation": "WRITE",
             "operationParameters": {},
-            APP: dict(metadata),
+            APP: {CHECK: UNSEALED, **metadata},
         }
     }
 

@@ -27,6 +27,7 @@ from headwater.storage.location import Location
 from headwater.warehouse.commits import LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
 from headwater.warehouse.own_files import read_own, read_own_bytes
+from headwater.warehouse.sealing import is_whole, sealed
 from headwater.warehouse.table_versions import TableVersion, from_checkpoint
 
 OLDEST = "_oldest_version"
@@ -192,11 +193,10 @@ class DeltaLog:
         entry is in place always finds this out.
         """
         target = self._entry(version)
-        content = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
         try:
             # Seen in place when its contents are there, the entry can get its name in this table
             # only: if another takes its place afterwards, there is nothing to be named.
-            if not target.put_if_absent(content.encode(), self.check_in_place):
+            if not target.put_if_absent(entry_of(actions), self.check_in_place):
                 return False
         except (FileNotFoundError, NotADirectoryError):
             self.check_in_place()
@@ -318,8 +318,16 @@ class DeltaLog:
                     file.remove()
 
 
+def entry_of(actions: Sequence[LogLine]) -> bytes:
+    """An entry that consists of these actions."""
+    content = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
+    return sealed(content.encode())
+
+
 def _parsed(content: bytes) -> Sequence[LogLine]:
     """The actions that an entry consists of; none if it is damaged."""
+    if not is_whole(content):
+        return ()
     try:
         found = [parse_json(line) for line in content.split(b"\n") if line.strip()]
     except ValueError:

@@ -20,7 +20,8 @@ from typing import Any
 from headwater.storage.location import Location
 from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.forms import NOTES, has_form
-from headwater.warehouse.own_files import read_own
+from headwater.warehouse.own_files import parsed_own, read_own_bytes
+from headwater.warehouse.sealing import CHECK, UNSEALED, is_whole, sealed
 from headwater.warehouse.vectors import VersionVector, vector_from_json, vector_to_json
 
 FORMAT = 1
@@ -50,7 +51,8 @@ def read_notes(internal: Location | Path) -> Mapping[str, VectorNote]:
 @lru_cache(maxsize=4)
 def _read(path: Location, _: object) -> Mapping[str, VectorNote]:
     """What a file says, which has another token whenever it is another."""
-    found = read_own(path)
+    content = read_own_bytes(path) or b""
+    found = parsed_own(content) if is_whole(content) else None
     if found is None or found.get("format") != FORMAT or not has_form(NOTES, found):
         return {}
     return {
@@ -69,8 +71,9 @@ def write_notes(internal: Location | Path, notes: Mapping[str, VectorNote]) -> N
         }
         for view, note in notes.items()
     }
-    content = json.dumps({"format": FORMAT, "views": told}, separators=(",", ":"))
-    (Location.of(internal) / _FILE).replace(content.encode())
+    content = {"format": FORMAT, CHECK: UNSEALED, "views": told}
+    written = json.dumps(content, separators=(",", ":")).encode()
+    (Location.of(internal) / _FILE).replace(sealed(written))
 
 
 def noted(internal: Location | Path, commit: ViewCommit) -> ViewCommit:

@@ -17,8 +17,13 @@ _MOST_BYTES = 256 << 20
 def read_own(path: Location) -> dict[str, Any] | None:
     """What a file says; None if it is missing or does not hold a JSON object."""
     content = read_own_bytes(path)
+    return None if content is None else parsed_own(content)
+
+
+def parsed_own(content: bytes) -> dict[str, Any] | None:
+    """The JSON object that a file holds; None if it does not."""
     try:
-        found = None if content is None else parse_json(content)
+        found = parse_json(content)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from headwater.errors import EngineError
 from headwater.storage.location import Location
 from headwater.warehouse.commits import LogLine, commit_of
-from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.delta_log import DeltaLog, entry_of, is_table
 from headwater.warehouse.table_versions import TableVersion
 
 
@@ -16,7 +15,7 @@ def write_table(folder: Location, actions: Sequence[LogLine]) -> None:
     """Make a table whose first version has its contents already."""
     first = folder / "_delta_log" / f"{0:020}.json"
     first.parent.make_folder()
-    first.write("\n".join(map(json.dumps, actions)).encode())
+    first.write(entry_of(actions))
 
 
 def whole(log: DeltaLog) -> TableVersion | None:

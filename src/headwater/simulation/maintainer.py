@@ -1,0 +1,154 @@
+"""A view that a simulated runner maintains: its maintenance, its places in its sources' orders, and
+what it has received.
+
+What a worker does in turns are steps here, taken one at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING
+
+from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.project.gaps import check_goes_on
+from headwater.protocol.effects import Ask
+from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.simulation.reading import Reading
+from headwater.sources.contract import Broken, Committed, as_it_is
+from headwater.sources.order import Answer, Await, Deliver, Inquire, Place
+from headwater.sources.subscription import Delivery
+from headwater.warehouse.notes import VectorNote
+from headwater.warehouse.view_table import ViewTable
+
+if TYPE_CHECKING:
+    from headwater.simulation.process import Process, Step
+
+
+class Maintainer:
+    """One view while it runs; raises what ends its maintenance."""
+
+    def __init__(self, process: Process, plan: Plan, table: ViewTable) -> None:
+        self.plan = plan
+        self.commits = 0
+        self._process = process
+        self._world = process.world
+        self._readings: Mapping[str, Reading] = process.readings
+        self._name = table.name
+        self._writer = table.writer(process.claim.runner)
+        self._inbox: deque[Delivery] = deque()
+        self._world.judge.look(table.name, self._writer.latest.number)
+        vector = self._writer.latest.vector
+        for source, at in vector.items():
+            if trouble := self._readings[source].trouble:
+                raise trouble
+            check_goes_on(table.name, source, at.number, self._readings[source].log)
+        self._places = {
+            source: self._readings[source].place(at.number, plan.relations(source))
+            for source, at in vector.items()
+        }
+        self._maintenance = Maintenance(plan, vector)
+
+    def close(self) -> None:
+        """Receive nothing more."""
+        for source, place in self._places.items():
+            self._readings[source].order.remove(place)
+
+    def reads(self, source: str) -> bool:
+        return source in self._places
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether a question has no answer yet."""
+        return any(self._maintenance.owes(source) for source in self._places)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was read is shown."""
+        return (
+            not self._inbox
+            and not any(place.has_work for place in self._places.values())
+            and self._maintenance.is_settled
+        )
+
+    def steps(self) -> Iterator[tuple[str, Step]]:
+        for source, place in self._places.items():
+            if place.has_work:
+                yield "deliver", partial(self._work, source, place)
+        if self._inbox:
+            yield "commit", self._take
+        elif self._maintenance.due < inf:
+            yield "commit", self._tick
+
+    def finish(self) -> None:
+        """Commit what is ready."""
+        self._write_all(self._maintenance.finish())
+
+    def note(self) -> VectorNote | None:
+        """How far the view has come without a change; None while it is to change."""
+        if self._inbox:
+            return None
+        for source, place in self._places.items():
+            passed = min(place.cursor - 1, self._readings[source].log.end)
+            self._maintenance.move_on(source, passed)
+        if not self._maintenance.is_settled:
+            return None
+        return VectorNote.of(self._writer.latest, self._maintenance.vector)
+
+    def _work(self, source: str, place: Place) -> None:
+        """One thing that a subscription does."""
+        reading, view = self._readings[source], self.plan.view
+        match place.next():
+            case Inquire(ask):
+                marker = self._process.marker()
+                place.replied(reading.database.answer(ask, marker, view.relations))
+            case Deliver():
+                item = reading.next_of(place)
+                delivery = Delivery(source, None, item.position, number=place.cursor)
+                match item:
+                    case Committed(transaction):
+                        event = relevant(view, transaction, delivery, as_it_is)
+                        self._inbox.append(replace(delivery, event=TransactionArrived(event)))
+                    case Broken():
+                        self._inbox.append(replace(delivery, broken=item))
+                place.delivered(item)
+                reading.order.trim()
+            case Answer(ask, reply):
+                answer = AnswerArrived(source, ask.label, reply.results)
+                self._inbox.append(Delivery(source, answer, None))
+                place.answered()
+            case Await():
+                pass
+
+    def _take(self) -> None:
+        now = self._world.disk.now
+        self._write_all(self._maintenance.tick(now, more=True))
+        for effect in self._maintenance.take(self._inbox.popleft(), now):
+            match effect:
+                case Ask(source=source):
+                    self._places[source].ask(effect)
+                case Commit():
+                    self._write_all([effect])
+
+    def _tick(self) -> None:
+        self._write_all(self._maintenance.tick(self._world.disk.now, more=False))
+
+    def _write_all(self, commits: Sequence[Commit]) -> None:
+        for commit in commits:
+            for source, number in commit.needed.items():
+                self._process.make_durable(source, number)
+            self._process.does("commit")
+            written = self._writer.commit(
+                commit.delta,
+                commit.vector,
+                added=commit.added,
+                algorithm=self.plan.algorithm,
+                level=self.plan.level,
+                kind=commit.kind,
+            )
+            self.commits += 1
+            self._maintenance.written(commit, self._world.disk.now)
+            self._world.judge.look(self._name, written.number)

@@ -1,0 +1,49 @@
+"""Many deployments, one after the other on each of several processors, until there were enough.
+
+Seeds are taken in order, so that a number of crashes is the same deployments on every machine, but
+for the last few that run beside the one that was enough.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+
+from headwater.simulation.world import Settings, Tally, play
+
+Outcome = tuple[int, Tally, str | None]
+"""A seed, what was done and hit in its deployment, and what is wrong with it, if anything is."""
+
+_AT_ONCE = 4
+"""How many deployments a process is given together."""
+
+
+def outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+    """The deployments of these seeds, in their order; whoever has enough closes it."""
+    if jobs == 1:
+        yield from map(_outcome, seeds)
+        return
+    left = iter(seeds)
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        waiting: list[Future[list[Outcome]]] = []
+        try:
+            while chunk := list(islice(left, _AT_ONCE)):
+                waiting.append(pool.submit(_outcomes, chunk))
+                if len(waiting) > 2 * jobs:
+                    yield from waiting.pop(0).result()
+            while waiting:
+                yield from waiting.pop(0).result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _outcomes(seeds: list[int]) -> list[Outcome]:
+    return [_outcome(seed) for seed in seeds]
+
+
+def _outcome(seed: int) -> Outcome:
+    logging.getLogger("headwater").setLevel(logging.ERROR)  # a checkpoint that was not written
+    return seed, *play(Settings.of(seed))
