@@ -163,7 +163,7 @@ def test_check_and_status_say_what_is_stored_and_how_large(small: Small) -> None
             "keyed_by": ["o.state"],
         }
     ]
-    assert [part["keyed_by"] for part in parts["everyone"]] == [["c.id"], ["c.id"]]
+    assert ["c.id" in part["keyed_by"] for part in parts["everyone"]] == [True, True]
     text = quick("check", *small.arguments).out
     sentences = " ".join(text.split())
     assert "greatest stores o.id, o.amount of every row of shop.orders" in sentences
