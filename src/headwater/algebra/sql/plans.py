@@ -69,10 +69,6 @@ class Branch:
     outputs: tuple[Expression, ...]
     guards: tuple[Guard, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        return any(_is_never(conjunct) for conjunct in self.condition)
-
 
 @dataclass(frozen=True)
 class Sum:
@@ -117,17 +113,14 @@ def select(plan: Plan, conjuncts: Iterable[Expression]) -> Plan:
 def _select(plan: Plan, conjunct: Expression) -> Plan:
     if not isinstance(plan, Sum):
         return Select(plan, conjunct)
-    branches = []
+    branches, empty = [], []
     for branch in plan.branches:
         meaning = substituted(conjunct, dict(zip(plan.schema.names, branch.outputs, strict=True)))
-        branches.append(replace(branch, condition=(*branch.condition, meaning)))
-    return _sum(plan.schema, branches)
-
-
-def _sum(schema: Schema, branches: Sequence[Branch]) -> Sum:
-    """The sum without branches that are plainly empty, but one at least."""
-    kept = [branch for branch in branches if not branch.is_empty] or branches[:1]
-    return Sum(schema, tuple(kept))
+        found = replace(branch, condition=(*branch.condition, meaning))
+        # Rows that an outer join pads with NULL meet no condition that compares the NULL.
+        never = _is_never(meaning) and not _is_never(conjunct)
+        (empty if never else branches).append(found)
+    return Sum(plan.schema, tuple(branches or empty[:1]))
 
 
 def _is_never(conjunct: Expression) -> bool:
@@ -173,7 +166,7 @@ def renamed(plan: Plan, names: Sequence[str]) -> Plan:
 def union_all(plans: Sequence[Plan]) -> Plan:
     if all(isinstance(plan, Sum) for plan in plans):
         branches = [b for plan in plans if isinstance(plan, Sum) for b in plan.branches]
-        return _sum(plans[0].schema, branches)
+        return Sum(plans[0].schema, tuple(branches))
     return UnionAll(tuple(top_of(plan) for plan in plans))
 
 
