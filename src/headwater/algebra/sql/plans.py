@@ -113,7 +113,8 @@ def select(plan: Plan, conjuncts: Iterable[Expression]) -> Plan:
 def _select(plan: Plan, conjunct: Expression) -> Plan:
     if not isinstance(plan, Sum):
         return Select(plan, conjunct)
-    branches, empty = [], []
+    branches: list[Branch] = []
+    empty: list[Branch] = []
     for branch in plan.branches:
         meaning = substituted(conjunct, dict(zip(plan.schema.names, branch.outputs, strict=True)))
         found = replace(branch, condition=(*branch.condition, meaning))
