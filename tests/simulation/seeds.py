@@ -11,7 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from headwater.simulation.world import Settings, play
+from headwater.simulation.mishaps import Settings
+from headwater.simulation.world import play
 from tests.simulation.faults import FAULTS
 
 _MOST = 10_000
@@ -31,16 +32,18 @@ SEEDS = {
     "what concerns a view is passed over": 0,
     "a replaced runner commits": 56,
     "a replaced runner acknowledges": 0,
-    "states taken together": 12,
+    "states taken together": 5,
     "watermark that jumps": 35,
     "vector before its change": 0,
     "noted before it is settled": 0,
     "entries put before they are synced": 0,
     "names that are not synced": 7,
     "a replaced runner begins a segment": 161,
+    "folders of a killed runner": 188,
+    "merged transactions of no concern": 151,
     "folded files go first": 18,
     "a replaced runner begins a log anew": 374,
-    "a log begun anew forgets first": 5,
+    "a log begun anew forgets first": 10,
     "gaps passed": 0,
 }
 
