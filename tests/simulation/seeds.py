@@ -11,7 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from headwater.simulation.world import Settings, play
+from headwater.simulation.mishaps import Settings
+from headwater.simulation.world import play
 from tests.simulation.faults import FAULTS
 
 _MOST = 10_000
@@ -20,24 +21,26 @@ SEEDS = {
     "epoch from the lease file alone": 0,
     "acknowledged when read": 50,
     "written and not synced": 0,
-    "unsynced records of a killed runner": 7,
+    "unsynced records of a killed runner": 5,
     "checkpoint unsynced": 8,
     "columns of running views alone": 26,
-    "holes read over": 7,
+    "holes read over": 5,
     "answer inside a unit": 7,
-    "answers that lack what was received": 129,
+    "answers that lack what was received": 219,
     "answers by count": 0,
     "answers where their view stands": 0,
     "what concerns a view is passed over": 0,
     "a replaced runner commits": 56,
     "a replaced runner acknowledges": 0,
-    "states taken together": 12,
-    "watermark that jumps": 63,
+    "states taken together": 5,
+    "watermark that jumps": 35,
     "vector before its change": 0,
     "noted before it is settled": 0,
     "entries put before they are synced": 0,
     "names that are not synced": 7,
     "a replaced runner begins a segment": 161,
+    "folders of a killed runner": 188,
+    "merged transactions of no concern": 151,
     "folded files go first": 18,
     "a replaced runner begins a log anew": 374,
     "a log begun anew forgets first": 10,

@@ -5,7 +5,8 @@ from random import Random
 import pytest
 
 from headwater.simulation.damage import REFUSED, damaged, shown
-from headwater.simulation.world import Settings, World
+from headwater.simulation.mishaps import Settings
+from headwater.simulation.world import World
 
 
 @pytest.mark.parametrize("seed", [2, 3, 16])

@@ -4,7 +4,9 @@ import os
 
 import pytest
 
-from headwater.simulation.world import Settings, Tally, play, shrink
+from headwater.simulation.mishaps import Settings, Tally
+from headwater.simulation.shrinking import shrink
+from headwater.simulation.world import World, play
 from tests.simulation.faults import FAULTS
 from tests.simulation.seeds import SEEDS
 
@@ -46,6 +48,16 @@ def test_the_same_seed_is_the_same_deployment() -> None:
     traces: list[list[str]] = [[], []]
     for trace in traces:
         play(Settings.of(3), trace)
+    assert traces[0] == traces[1]
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_what_has_happened_in_a_deployment_can_be_given_to_it(seed: int) -> None:
+    """Processes stand while others go on: what happens to them happens at their own step."""
+    traces: list[list[str]] = [[], []]
+    world = World(Settings.of(seed), traces[0])
+    world.run()
+    World(world.mishaps.as_given(), traces[1]).run()
     assert traces[0] == traces[1]
 
 

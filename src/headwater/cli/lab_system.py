@@ -17,7 +17,7 @@ from headwater.terminal.output import (
 )
 
 if TYPE_CHECKING:
-    from headwater.simulation.world import Tally
+    from headwater.simulation.mishaps import Tally
 
 _MOST_WRONG = 5
 """So many deployments that go wrong are enough to stop."""
@@ -45,7 +45,7 @@ def system(
     goes wrong is made smaller, and can be repeated by its seed.
     """
     from headwater.simulation.many import outcomes  # needs Arrow and Delta
-    from headwater.simulation.world import Tally
+    from headwater.simulation.mishaps import Tally
 
     wanted = parse_seeds(seeds)
     total, wrong, told = Tally.empty(), dict[int, str](), 0
@@ -69,7 +69,9 @@ def system(
 
 def _smallest(seed: int, wrong: str, trace: bool) -> dict[str, Any]:
     """A deployment that goes wrong, with as little as is needed for it."""
-    from headwater.simulation.world import Settings, play, shrink
+    from headwater.simulation.mishaps import Settings
+    from headwater.simulation.shrinking import shrink
+    from headwater.simulation.world import play
 
     smaller = shrink(Settings.of(seed))
     steps: list[str] = []

@@ -12,7 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
 
-from headwater.simulation.world import Settings, Tally, play
+from headwater.simulation.mishaps import Settings, Tally
+from headwater.simulation.world import play
 
 Outcome = tuple[int, Tally, str | None]
 """A seed, what was done and hit in its deployment, and what is wrong with it, if anything is."""

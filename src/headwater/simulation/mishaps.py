@@ -1,0 +1,181 @@
+"""What goes wrong in a deployment: how big it is, what is drawn from its seed, and what it hit.
+
+What happened is data, so that a deployment can be repeated with less. Where something could be
+lost and a process seldom comes, a crash is likely; elsewhere it is as likely as what the process
+does there matters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+from typing import TypeAlias
+
+Cell: TypeAlias = tuple[str, str]
+"""What a process was doing, and the step that it was about to take."""
+
+
+class Incident(StrEnum):
+    """What may happen while a process is at work."""
+
+    KILLED = "killed"
+    POWER = "power lost"
+    PAUSED = "paused"
+    LATER = "clock jumps"
+    FULL = "disk full"
+    RESTORED = "source put back"
+
+
+_WEIGHTS = {
+    Incident.KILLED: 8,
+    Incident.POWER: 14,
+    Incident.PAUSED: 8,
+    Incident.LATER: 4,
+    Incident.FULL: 2,
+    Incident.RESTORED: 1,
+}
+_LIKELY = {
+    "start": 0.002,
+    "load": 0.01,
+    "reload": 0.06,
+    "repair": 0.15,
+    "take up": 0.1,
+    "change log": 0.1,
+    "acknowledge": 0.2,
+    "commit": 0.25,
+    "note": 0.15,
+    "lease": 0.1,
+    "fold": 0.25,
+    "merge": 0.25,
+    "clean up": 0.25,
+    "release": 0.25,
+    "stop": 0.15,
+}
+"""How likely something happens at a step of what a process does: everywhere, and not only where
+most of the steps are."""
+_LIKELY_AT = {
+    ("start", "folder"): 0.02,
+    ("load", "folder"): 0.02,
+    ("load", "wait"): 0.1,
+    ("reload", "wait"): 0.4,
+}
+"""The same for steps that are seldom taken when something could be lost."""
+_LATE = frozenset({"fold", "merge", "clean up", "release", "stop"})
+"""What is mostly done when there is little else to do: of each something may happen once more."""
+_UNLIKELY = 0.02
+_OFTEN = 0.5
+
+Mishap: TypeAlias = tuple[int, Incident]
+"""At which step something happened."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How big a deployment is, and how much happens to it."""
+
+    seed: int
+    transactions: int
+    views: int
+    mishaps: int
+    """At most so many."""
+    given: tuple[Mishap, ...] | None = None
+    """What is to happen, instead of what is drawn."""
+    calm_from: int | None = None
+    """From which step on nothing may happen, where that is given; None: it always may."""
+
+    @property
+    def tops(self) -> bool:
+        """Whether there are views with a top: in one of ten deployments."""
+        return self.seed % 10 == 2
+
+    @classmethod
+    def of(cls, seed: int) -> Settings:
+        random = Random(seed)
+        return cls(seed, random.randint(2, 20), random.randint(1, 3), random.randint(1, 40))
+
+
+class Mishaps:
+    """What happens at which step of a deployment: drawn, or given."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._random = Random(settings.seed)
+        self._often = self._random.choice([0.5, 2.0])
+        self._happened: list[Mishap] = []
+        self._late: set[str] = set()
+
+    def due(self, step: int, cell: Cell, worth: Callable[[], bool] | None) -> Incident | None:
+        """What happens at a step; `worth` tells of one that is seldom taken whether a crash there
+        could cost something."""
+        if self._settings.given is not None:
+            return next((what for at, what in self._settings.given if at == step), None)
+        over = self.are_over(step)
+        if over and (cell[0] not in _LATE or cell[0] in self._late):
+            return None
+        incident = self._drawn(cell) if worth is None else self._drawn_where_seldom(worth)
+        if incident is not None:
+            self._late |= {cell[0]} if over else set()
+            self._happened.append((step, incident))
+        return incident
+
+    def _drawn(self, cell: Cell) -> Incident | None:
+        likely = _LIKELY_AT.get(cell) or _LIKELY.get(cell[0], _UNLIKELY)
+        if self._random.random() >= self._often * likely:
+            return None
+        return self._random.choices(list(_WEIGHTS), weights=list(_WEIGHTS.values()))[0]
+
+    def _drawn_where_seldom(self, worth: Callable[[], bool]) -> Incident | None:
+        if self._random.random() >= _OFTEN or not worth():
+            return None
+        return self._random.choice([Incident.KILLED, Incident.POWER])
+
+    def are_over(self, step: int) -> bool:
+        """Whether there have been as many as may be, but for what is mostly done afterwards."""
+        if self._settings.given is not None:
+            return self._settings.calm_from is not None and step >= self._settings.calm_from
+        return len(self._happened) >= self._settings.mishaps
+
+    def as_given(self) -> Settings:
+        """The same deployment, with what has happened in it in the place of what was drawn."""
+        most = self._settings.mishaps
+        last = self._happened[most - 1 : most]
+        calm_from = last[0][0] if last else None
+        return replace(self._settings, given=tuple(self._happened), calm_from=calm_from)
+
+
+@dataclass
+class Tally:
+    """What was done and hit: by what a process was doing, and the step that it was at."""
+
+    taken: Counter[Cell]
+    owing: set[Cell]
+    """Where something was unsynced, unanswered or unacknowledged, so that a crash could cost it."""
+    hit: Counter[Cell]
+    runs: int = 0
+    crashes: int = 0
+    commits: int = 0
+
+    @classmethod
+    def empty(cls) -> Tally:
+        return cls(Counter(), set(), Counter())
+
+    @property
+    def not_hit(self) -> list[Cell]:
+        """Where no crash has been tried yet, of what was done while it could cost something."""
+        return sorted(cell for cell in self.owing if not self.hit[cell])
+
+    @property
+    def harmless(self) -> list[Cell]:
+        """What was done, and never while a crash could cost something."""
+        return sorted(self.taken.keys() - self.owing)
+
+    def add(self, other: Tally) -> None:
+        self.taken += other.taken
+        self.owing |= other.owing
+        self.hit += other.hit
+        self.runs += other.runs
+        self.crashes += other.crashes
+        self.commits += other.commits
