@@ -37,8 +37,8 @@ BAD_SCENARIOS: list[tuple[Json, str]] = [
         "mine.json: view: line 1, column 8: there is no column Q in r1.",
     ),
     (
-        edited(GOOD, ("view",), "SELECT r1.W\nFROM r1\nGROUP BY r1.W"),
-        "mine.json: view: line 3, column 1: GROUP BY is not supported.",
+        edited(GOOD, ("view",), "SELECT r1.W\nFROM r1\nSORT BY r1.W"),
+        "mine.json: view: line 3, column 1: SORT BY is not supported.",
     ),
     (
         edited(GOOD, ("transactions", 0, "updates", 0), {"relation": "r1", "delete": [7, 7]}),

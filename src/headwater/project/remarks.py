@@ -15,6 +15,7 @@ from headwater.algebra.schema import Column
 from headwater.algebra.sql.view import has_star
 from headwater.algebra.values import TEXT
 from headwater.algebra.views import Join, View
+from headwater.project.told_apart import told_apart
 from headwater.sources.contract import Constant
 
 _EQUALITIES = ("=", "<>", "<=>")
@@ -24,6 +25,11 @@ _Pair = tuple[ColumnRef, Expression]
 def cautions_of(view: View) -> tuple[str, ...]:
     """What somebody should know about a view, each once."""
     told = [*_left_out(view), *(text for join in view.joins for text in _told(join))]
+    told += [
+        f"tells values of {_shown(column)} apart: {column.equality}."
+        for column in told_apart(view)
+        if column.equality
+    ]
     return tuple(dict.fromkeys(f"View {view.name} {text}" for text in told))
 
 
@@ -80,8 +86,12 @@ def _told(join: Join) -> Iterator[str]:
         yield from _compared(columns[column.name], other, columns)
 
 
+def _shown(column: Column) -> str:
+    return f"{column.name} ({column.printed or column.type})"
+
+
 def _compared(column: Column, other: Expression, columns: Mapping[str, Column]) -> Iterator[str]:
-    shown = f"{column.name} ({column.printed or column.type})"
+    shown = _shown(column)
     if column.equality:
         yield f"compares {shown}: {column.equality}."
     if not isinstance(other, ColumnRef):

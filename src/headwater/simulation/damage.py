@@ -76,7 +76,7 @@ def _state(warehouse: Warehouse, name: str) -> object:
 
 def _plain(warehouse: Warehouse, name: str) -> object:
     view = warehouse.view(name)
-    plain, schema = view.plain.snapshot(), view.schema
+    plain, schema = view.plain.snapshot(), view.at().shown_schema
     found = read_arrow(plain.folder, plain.files, arrow_schema(schema))
     return plain.number, plain_from_arrow(found, schema)
 

@@ -1,0 +1,44 @@
+"""What `check` tells of views that tell values apart beyond joins."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.algebra.schema import Column, Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import INT, TEXT
+from headwater.project.remarks import cautions_of
+
+DOCS = Relation(
+    "shop.docs",
+    "shop",
+    Schema(
+        (
+            Column("id", INT),
+            Column("body", TEXT, printed="jsonb", equality="1.0 and 1.00 are equal there"),
+        )
+    ),
+    ("id",),
+)
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT body, COUNT(*) AS n FROM docs GROUP BY body",
+        "SELECT DISTINCT body FROM docs",
+        "SELECT body FROM docs UNION SELECT body FROM docs",
+        "SELECT body FROM docs EXCEPT ALL SELECT body FROM docs WHERE id = 1",
+        "SELECT COUNT(DISTINCT body) AS n FROM docs",
+        "SELECT id, RANK() OVER (PARTITION BY body ORDER BY id) AS n FROM docs",
+        "SELECT x.b, COUNT(*) AS n FROM (SELECT body AS b FROM docs) x GROUP BY x.b",
+    ],
+)
+def test_values_that_are_told_apart_are_told_of(select: str) -> None:
+    told = "tells values of docs.body (jsonb) apart: 1.0 and 1.00 are equal there."
+    assert any(told in caution for caution in cautions_of(parse_view(select, [DOCS])))
+
+
+def test_values_that_are_only_counted_are_not_told_of() -> None:
+    view = parse_view("SELECT id, COUNT(body) AS n FROM docs GROUP BY id", [DOCS])
+    assert cautions_of(view) == ()
