@@ -404,6 +404,22 @@ REFUSED = {
     "a value tied by more than equalities": (
         "SELECT (SELECT MAX(v.customer) FROM visits v WHERE v.customer > o.id) FROM orders o",
         "more than equalities", 1, 52),
+    "a window tied by more than equalities": (
+        "SELECT id FROM orders o WHERE id IN "
+        "(SELECT MAX(v.customer) OVER () FROM visits v WHERE v.customer > o.id)",
+        "more than equalities", 1, 89),
+    "an outer column in an aggregate": (
+        "SELECT (SELECT MAX(v.customer + o.id) FROM visits v) FROM orders o", "outside", 1, 16),
+    "an outer column in a window": (
+        "SELECT id FROM orders o WHERE EXISTS "
+        "(SELECT RANK() OVER (ORDER BY v.customer + o.id) FROM visits v)", "outside", 1, 46),
+    "an outer column in QUALIFY": (
+        "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM visits v "
+        "QUALIFY RANK() OVER (ORDER BY v.customer) = o.id)", "outside", 1, 46),
+    "DISTINCT ON in another order": (
+        "SELECT DISTINCT ON (id) id, day FROM orders ORDER BY day", "does not begin", 1, 54),
+    "DISTINCT ON a column that there is not": (
+        "SELECT DISTINCT ON (2) id FROM orders", "no column 2", 1, 21),
 }  # fmt: skip
 
 
