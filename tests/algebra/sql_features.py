@@ -37,6 +37,7 @@ FEATURES = (
         "SELECT r.a, s.c FROM r JOIN s ON r.a = s.a WHERE b > 1",
         "SELECT x.a, y.a AS other FROM r x JOIN r y ON x.b = y.b AND x.a < y.a",
         "SELECT r.a, c, d FROM r JOIN s USING (a) JOIN u USING (c)",
+        "SELECT k, x.a, b FROM s AS x (k, a) JOIN r ON r.a = k WHERE x.a > 0",
     ),
     _feature(
         "Joins",

@@ -293,7 +293,7 @@ REFUSED = {
     "a sample": ("SELECT id FROM orders TABLESAMPLE (5 ROWS)", "SAMPLE", 1, 16),
     "a version": ("SELECT id FROM orders VERSION AS OF 3", "VERSION", 1, 16),
     "a table function": ("SELECT id FROM range(3)", "RANGE", 1, 16),
-    "columns of an alias": ("SELECT x FROM orders AS o(x, y)", "column names", 1, 25),
+    "columns of an alias": ("SELECT x FROM orders AS o(x, y)", "names are given", 1, 25),
     "an alias with a dot": ("SELECT id FROM orders AS `a.b`", "dot", 1, 16),
     # subqueries
     "a subquery in WHERE": (
@@ -440,6 +440,12 @@ def test_a_name_in_two_cases_means_the_column_that_is_spelled_alike() -> None:
     odd = Relation("odd", "shop", Schema.of([("a", INT), ("A", FLOAT)]))
     view = parse_view("SELECT A AS x, a AS y FROM odd", [odd])
     assert [str(kind) for kind in view.schema.types] == ["float", "int"]
+
+
+def test_an_alias_names_no_columns_of_a_table_that_has_more_than_can_be_read() -> None:
+    partly = Relation("partly", "shop", Schema.of([("a", INT)]), unusable=(("b", "it is odd"),))
+    with pytest.raises(SqlError, match="columns that cannot be used"):
+        parse_view("SELECT x FROM partly AS p (x)", [partly])
 
 
 def test_two_relations_of_one_name_are_told_apart_by_source() -> None:
