@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -367,6 +368,42 @@ def features() -> str:
     )
 
 
+def others() -> str:
+    """How many views of other systems use a feature there, and how many are accepted here."""
+    from tests.algebra.other_views import DRAWN, OTHER_VIEWS
+
+    def row(name: str, feature: str | None) -> list[str]:
+        cells = []
+        for system in (*DRAWN, None):
+            there = [
+                v
+                for v in OTHER_VIEWS
+                if feature in (None, v.feature) and system in (None, v.system)
+            ]
+            here = sum(not v.refused for v in there)
+            cells.append(f"{here} of {len(there)}" if there else "")
+        return [name, *cells]
+
+    uses = Counter(view.feature for view in OTHER_VIEWS)
+    rows = [row(feature, feature) for feature, _ in uses.most_common()]
+    return table(["accepted here", *DRAWN, "all"], [*rows, row("**all**", None)])
+
+
+def others_refused() -> str:
+    """Why views of other systems are refused."""
+    from tests.algebra.other_views import OTHER_VIEWS
+
+    refused = [view for view in OTHER_VIEWS if view.refused]
+    reasons = Counter(view.refused for view in refused)
+    share = f"{100 * len(refused) / len(OTHER_VIEWS):.1f}%"
+    rows = []
+    for reason, count in reasons.most_common():
+        systems = dict.fromkeys(view.system for view in refused if view.refused == reason)
+        rows.append([reason, str(count), ", ".join(systems)])
+    rows.append(["**all**", f"{len(refused)} of {len(OTHER_VIEWS)} ({share})", ""])
+    return table(["refused here because it is or has", "views", "from"], rows)
+
+
 QUICK: dict[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "parameters": parameters,
@@ -377,6 +414,8 @@ QUICK: dict[str, Callable[[], str]] = {
     "postgres-types": postgres_types,
     "functions": functions,
     "features": features,
+    "others": others,
+    "others-refused": others_refused,
     "sqlite-types": sqlite_types,
     **{
         f"settings-{name}": partial(settings, model)

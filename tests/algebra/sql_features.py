@@ -37,6 +37,7 @@ FEATURES = (
         "SELECT r.a, s.c FROM r JOIN s ON r.a = s.a WHERE b > 1",
         "SELECT x.a, y.a AS other FROM r x JOIN r y ON x.b = y.b AND x.a < y.a",
         "SELECT r.a, c, d FROM r JOIN s USING (a) JOIN u USING (c)",
+        "SELECT k, x.a, b FROM s AS x (k, a) JOIN r ON r.a = k WHERE x.a > 0",
     ),
     _feature(
         "Joins",
@@ -109,6 +110,16 @@ FEATURES = (
     ),
     _feature(
         "Sets",
+        "DISTINCT ON",
+        "SELECT DISTINCT ON (b) b, a FROM r ORDER BY b, a DESC",
+        "SELECT DISTINCT ON (k) b + 1 AS k, -a AS a FROM r ORDER BY k, a",
+        "SELECT DISTINCT ON (b) a, t FROM r ORDER BY b DESC, a LIMIT 1",
+        "SELECT DISTINCT ON (1) t, b, MAX(a) AS m FROM r GROUP BY t, b ORDER BY 1, m DESC, b",
+        "SELECT b, a FROM (SELECT DISTINCT ON (b, t) * FROM r ORDER BY t, b, a) ORDER BY b, a "
+        "LIMIT 2",
+    ),
+    _feature(
+        "Sets",
         "UNION, INTERSECT, EXCEPT, with and without ALL",
         "SELECT b FROM r UNION ALL SELECT c FROM s",
         "SELECT b FROM r UNION SELECT c FROM s",
@@ -156,6 +167,15 @@ FEATURES = (
         "(SELECT MAX(x.c) FROM s x WHERE x.a = r.a)",
         "SELECT t, SUM(b) AS s FROM r GROUP BY t HAVING SUM(b) > (SELECT AVG(c) FROM s)",
         "SELECT a, (SELECT 2 * SUM(c) + COUNT(*) FROM s WHERE s.a = r.a AND c > 0) AS n FROM r",
+        "SELECT t, SUM(b + (SELECT MAX(c) FROM s)) AS n FROM r GROUP BY t",
+        "SELECT t, SUM(b - COALESCE((SELECT MAX(c) FROM s WHERE s.a = r.a), 0)) AS n FROM r "
+        "GROUP BY t",
+        "SELECT t, COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)) AS n FROM r "
+        "GROUP BY t HAVING COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a)) > 0",
+        "SELECT (SELECT MAX(c) FROM s WHERE s.a = r.a) AS k, COUNT(*) AS n FROM r GROUP BY k",
+        "SELECT a FROM r WHERE b IN (SELECT MAX(c) OVER () FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a "
+        "QUALIFY ROW_NUMBER() OVER (ORDER BY c DESC) = 2)",
     ),
     _feature(
         "Subqueries",

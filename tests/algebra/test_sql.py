@@ -293,7 +293,7 @@ REFUSED = {
     "a sample": ("SELECT id FROM orders TABLESAMPLE (5 ROWS)", "SAMPLE", 1, 16),
     "a version": ("SELECT id FROM orders VERSION AS OF 3", "VERSION", 1, 16),
     "a table function": ("SELECT id FROM range(3)", "RANGE", 1, 16),
-    "columns of an alias": ("SELECT x FROM orders AS o(x, y)", "column names", 1, 25),
+    "columns of an alias": ("SELECT x FROM orders AS o(x, y)", "names are given", 1, 25),
     "an alias with a dot": ("SELECT id FROM orders AS `a.b`", "dot", 1, 16),
     # subqueries
     "a subquery in WHERE": (
@@ -404,6 +404,22 @@ REFUSED = {
     "a value tied by more than equalities": (
         "SELECT (SELECT MAX(v.customer) FROM visits v WHERE v.customer > o.id) FROM orders o",
         "more than equalities", 1, 52),
+    "a window tied by more than equalities": (
+        "SELECT id FROM orders o WHERE id IN "
+        "(SELECT MAX(v.customer) OVER () FROM visits v WHERE v.customer > o.id)",
+        "more than equalities", 1, 89),
+    "an outer column in an aggregate": (
+        "SELECT (SELECT MAX(v.customer + o.id) FROM visits v) FROM orders o", "outside", 1, 16),
+    "an outer column in a window": (
+        "SELECT id FROM orders o WHERE EXISTS "
+        "(SELECT RANK() OVER (ORDER BY v.customer + o.id) FROM visits v)", "outside", 1, 46),
+    "an outer column in QUALIFY": (
+        "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM visits v "
+        "QUALIFY RANK() OVER (ORDER BY v.customer) = o.id)", "outside", 1, 46),
+    "DISTINCT ON in another order": (
+        "SELECT DISTINCT ON (id) id, day FROM orders ORDER BY day", "does not begin", 1, 54),
+    "DISTINCT ON a column that there is not": (
+        "SELECT DISTINCT ON (2) id FROM orders", "no column 2", 1, 21),
 }  # fmt: skip
 
 
@@ -424,6 +440,12 @@ def test_a_name_in_two_cases_means_the_column_that_is_spelled_alike() -> None:
     odd = Relation("odd", "shop", Schema.of([("a", INT), ("A", FLOAT)]))
     view = parse_view("SELECT A AS x, a AS y FROM odd", [odd])
     assert [str(kind) for kind in view.schema.types] == ["float", "int"]
+
+
+def test_an_alias_names_no_columns_of_a_table_that_has_more_than_can_be_read() -> None:
+    partly = Relation("partly", "shop", Schema.of([("a", INT)]), unusable=(("b", "it is odd"),))
+    with pytest.raises(SqlError, match="columns that cannot be used"):
+        parse_view("SELECT x FROM partly AS p (x)", [partly])
 
 
 def test_two_relations_of_one_name_are_told_apart_by_source() -> None:

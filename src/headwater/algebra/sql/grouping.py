@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
 from sqlglot import exp
 
 from headwater.algebra.aggregates import Aggregate
-from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import (
     aggregates_in,
@@ -43,9 +43,20 @@ class Groups:
     sets: tuple[frozenset[int], ...] | None
     """For GROUPING SETS, ROLLUP and CUBE: the numbers of the keys of each set."""
     aggregates: dict[Aggregate, ColumnRef]
+    read: list[tuple[exp.Expr, ColumnRef]] = field(default_factory=list)
+    """Keys and aggregates with subqueries: read once, before the rows are grouped."""
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """The columns of rows that keys and aggregates look at."""
+        inputs = [e for a in self.aggregates for e in _expressions(a)]
+        return frozenset().union(*map(columns_of, (*self.keys, *inputs)))
 
     def special(self, node: Any) -> Expression | None:
         """What a node means on a group."""
+        for known, ref in self.read:
+            if node.unnest() == known:
+                return ref
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._grouping(node)
         if isinstance(node, exp.Window | exp.Query):
@@ -146,14 +157,18 @@ def read_groups(
     """The groups that GROUP BY makes, and the aggregates that `items` and `others` use."""
     clause = select.args.get("group") or exp.Group()
     keys: dict[Expression, ColumnRef] = {}
+    read: list[tuple[exp.Expr, ColumnRef]] = []
 
     def number(node: exp.Expr) -> int:
-        meaning = _key(node, translator, items, text)
+        node = _meant(node, translator, items, text)
+        meaning = translator.expression(node)
         ref = keys.setdefault(meaning, ColumnRef(f"key {len(keys) + 1}", meaning.type))
+        if node.find(exp.Query):
+            read.append((node.unnest(), ref))
         return list(keys.values()).index(ref)
 
     sets = _sets(clause, number, items)
-    groups = Groups(text, translator, keys, sets, {})
+    groups = Groups(text, translator, keys, sets, {}, read)
     for node in (*items, *others):
         for found in aggregates_in(node):
             _register(found, groups)
@@ -161,6 +176,8 @@ def read_groups(
 
 
 def _register(node: exp.Expr, groups: Groups) -> None:
+    if any(node == known for known, _ in groups.read):
+        return
     try:
         found = read_aggregate(node, groups.translator)
     except RefusalError as error:
@@ -168,13 +185,15 @@ def _register(node: exp.Expr, groups: Groups) -> None:
     except ValueError as error:
         raise groups.text.error(node, f"{error}.", "Change the expression.") from None
     ref = ColumnRef(f"aggregate {len(groups.aggregates) + 1}", found.type)
-    groups.aggregates.setdefault(found, ref)
+    ref = groups.aggregates.setdefault(found, ref)
+    if node.find(exp.Query):
+        groups.read.append((node, ref))
 
 
-def _key(
+def _meant(
     node: exp.Expr, translator: Translator, items: Sequence[exp.Expr], text: SqlText
-) -> Expression:
-    """What a key of GROUP BY means: an expression, or a number or an alias of the select list."""
+) -> exp.Expr:
+    """What a key of GROUP BY stands for: itself, or what a number or an alias of SELECT names."""
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
         if not 1 <= int(node.name) <= len(items):
             raise text.error(
@@ -188,7 +207,7 @@ def _key(
             node = aliases[node.name.lower()].unalias()
     if any(own_parts(node, is_aggregate)):
         raise text.error(node, "GROUP BY has an aggregate.", "Group by columns.")
-    return translator.expression(node)
+    return node
 
 
 def _sets(

@@ -176,7 +176,7 @@ class Scope:
 
     def _no_column(self, name: str, qualifier: str, columns: Sequence[Visible]) -> RefusalError:
         tables = qualifier or ", ".join(t.alias for t in self.tables)
-        known = [c.name if qualifier else c.column.name for c in columns]
+        known = [c.name if qualifier or not c.alias else f"{c.alias}.{c.name}" for c in columns]
         text = f" {TEXT_HINT}" if isinstance(name, QuotedName) else ""
         for table in self.tables:
             for column, reason in table.unusable:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import aggregates_in, is_aggregate
+from headwater.algebra.sql.distinct_on import is_distinct, numbered
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.grouping import Groups, read_groups
 from headwater.algebra.sql.names import OUTER, Scope, Visible
@@ -22,6 +23,7 @@ from headwater.algebra.sql.subqueries import RowsInReach
 from headwater.algebra.sql.text import RefusalError, SqlText
 from headwater.algebra.sql.windowing import Windows
 from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT
 
 _PARTS = frozenset(
     [
@@ -124,6 +126,11 @@ class _Select:
         qualify = node.args.get("qualify")
         kept = self._qualified(qualify.this, translator) if qualify else ()
         self._check_items(items)
+        if (number := numbered(node, self.aliases, self.text)) is not None:
+            first = self.windows.column(number, self._with_aliases(translator))
+            kept += (call("=", first, Literal(1, INT)),)
+        self._check_own(self.windows.looked_at, "a window function")
+        self.windows.within(self._tied(c)[0] for c in correlated)
         order = [p.this for p in (node.args.get("order") or exp.Order()).expressions]
         ordered = self._order_keys(order, items, translator)
         hidden = {f"#order {at}": e for at, (_, e) in enumerate(ordered)}
@@ -134,7 +141,7 @@ class _Select:
         columns.update(self._correlated_columns(correlated))
         schema = Schema.of((name, e.type) for name, e in columns.items())
         plan = project(plan, schema, tuple(columns.values()))
-        if node.args.get("distinct"):
+        if is_distinct(self.node):
             plan = distinct(plan)
         reading = Reading(
             plan,
@@ -192,6 +199,7 @@ class _Select:
             raise self.text.error(node, "* has no meaning with GROUP BY.", "List the columns.")
         groups = read_groups(node, self.plain, node.expressions, others, self.text)
         self.groups = groups
+        self._check_own(groups.looked_at, "GROUP BY or an aggregate")
         pairs = [self._tied(conjunct) for conjunct in self.rows.correlated]
         hidden = tuple(dict.fromkeys(inner for inner, _, _ in pairs))
         if groups.sets is not None and hidden:
@@ -218,7 +226,7 @@ class _Select:
         if pair is None:
             raise self.text.error(
                 self.node.args["where"],
-                "a subquery with aggregates is tied to the query around it by more than "
+                "a subquery with aggregates or windows is tied to the query around it by more than "
                 "equalities.",
                 "Compare its columns with those outside by = only.",
             )
@@ -260,7 +268,9 @@ class _Select:
             self.rows.plan = select(self.rows.plan, [conjunct])
 
     def _qualified(self, node: exp.Expr, translator: Translator) -> tuple[Expression, ...]:
-        return self._with_aliases(translator).condition(node, "QUALIFY")
+        found = self._with_aliases(translator).condition(node, "QUALIFY")
+        self._check_own(self._used(found, ()), "QUALIFY")
+        return found
 
     def _order_keys(
         self, nodes: Sequence[exp.Expr], items: Sequence[Item], translator: Translator
@@ -275,7 +285,7 @@ class _Select:
                 continue
             meaning = self._with_aliases(translator).expression(node)
             same = [i for i in items if i.expression == meaning]
-            if self.node.args.get("distinct") and not same:
+            if is_distinct(self.node) and not same:
                 raise self.text.error(
                     node, "ORDER BY names no column of SELECT DISTINCT.", "Select it, too."
                 )
@@ -323,6 +333,14 @@ class _Select:
         scope = Scope((), columns)
         left_out = [scope.column(self.text.name(c)) for c in star.args.get("except_") or ()]
         return tuple(column for column in columns if column not in left_out)
+
+    def _check_own(self, names: frozenset[str], what: str) -> None:
+        if any(name.startswith(OUTER) for name in names):
+            raise self.text.error(
+                self.node,
+                f"{what} names a column from outside the subquery.",
+                "Use such columns in its WHERE only.",
+            )
 
     def _check_items(self, items: Sequence[Item]) -> None:
         for item in items:

@@ -147,12 +147,28 @@ class FromReader:
             return self._derived(view, node.alias or name.name, node)
         assert relation is not None
         alias = node.args.get("alias")
-        if alias and alias.args.get("columns"):
-            raise self.text.error(alias, "column names after a table's alias are not supported.")
         occurrence = Occurrence(node.alias or _plain_name(relation, name), relation)
         self._check_alias(occurrence.alias, node)
-        shown = Table.of(occurrence, "" if alias else relation.source)
+        shown = self._called(Table.of(occurrence, "" if alias else relation.source), alias)
         return Source(table(occurrence), Scope.of(shown))
+
+    def _called(self, shown: Table, alias: exp.TableAlias | None) -> Table:
+        """The table with the names that its alias gives to its columns, if it gives any."""
+        if alias is None or not alias.args.get("columns"):
+            return shown
+        names = [self.text.name(column) for column in alias.args["columns"]]
+        if shown.unusable:
+            raise self.text.error(
+                alias, "the table has columns that cannot be used.", "Name columns with AS."
+            )
+        if len(names) != len(shown.columns):
+            raise self.text.error(
+                alias,
+                f"{len(names)} names are given, and the table has {len(shown.columns)} columns.",
+                "Name each column.",
+            )
+        pairs = zip(shown.columns, names, strict=True)
+        return replace(shown, columns=tuple(replace(c, name=name) for c, name in pairs))
 
     def _meant(self, name: TableName, node: exp.Expr) -> tuple[Relation | None, Reading | None]:
         """The relation or the view that a name means."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate
-from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import read_aggregate
@@ -45,6 +46,19 @@ class Windows:
         self.named = named
         self.functions: dict[WindowFunction, ColumnRef] = {}
         self.inputs: dict[Expression, str] = {}
+        self.keys: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> frozenset[str]:
+        """The columns that the functions look at."""
+        return frozenset().union(
+            *(f.columns for f in self.functions), *map(columns_of, self.inputs)
+        )
+
+    def within(self, keys: Iterable[Expression]) -> None:
+        """Each window only over rows with equal keys: those that one row outside has."""
+        if self.functions:
+            self.keys = tuple(self._input(key) for key in keys)
 
     def column(self, node: exp.Window, t: Translator) -> ColumnRef:
         """The column that a window function becomes; `t` says what its inputs mean."""
@@ -57,10 +71,14 @@ class Windows:
         if not self.functions:
             return rows
         rows = extended(rows, {name: e for e, name in self.inputs.items()})
-        looked_at = used.union(*(f.columns for f in self.functions))
+        functions = tuple(
+            replace(f, partition=tuple(dict.fromkeys((*f.partition, *self.keys))))
+            for f in self.functions
+        )
+        looked_at = used.union(*(f.columns for f in functions))
         rows = only(rows, [name for name in rows.schema.names if name in looked_at])
         added = Schema.of((ref.name, ref.type) for ref in self.functions.values())
-        return Windowed(top_of(rows), tuple(self.functions), rows.schema + added)
+        return Windowed(top_of(rows), functions, rows.schema + added)
 
     def _input(self, expression: Expression) -> str:
         if isinstance(expression, ColumnRef):
