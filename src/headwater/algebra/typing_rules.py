@@ -231,6 +231,8 @@ def _coalesce(operator: str, arguments: Sequence[Expression]) -> Expression:
     if len(arguments) < _LEAST_ARGUMENTS.get(operator, 1):
         raise ValueError(f"{operator.upper()} needs more arguments")
     kind = common_type([argument.type for argument in arguments])
+    if kind.is_nested and operator in _LEAST_ARGUMENTS:
+        raise ValueError(f"values of type {kind} have no order, so {operator.upper()} has none")
     return Call(operator, tuple(cast(argument, kind) for argument in arguments), kind)
 
 
