@@ -25,7 +25,7 @@ SEEDS = {
     "checkpoint unsynced": 8,
     "columns of running views alone": 26,
     "holes read over": 5,
-    "answer inside a unit": 7,
+    "answer inside a unit": 10,
     "answers that lack what was received": 219,
     "answers by count": 0,
     "answers where their view stands": 0,
