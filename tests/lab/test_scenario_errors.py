@@ -76,7 +76,7 @@ MISTAKES: list[tuple[tuple[str | int, ...], Any, str]] = [
     (("view",), "SELECT r1.C FROM r1", "view: line 1, column 8: there is no column C in r1."),
     (("view",), "SELECT A\nFROM r1, r2", "view: line 1, column 8: column A is ambiguous"),
     (("view",), "SELECT r1.A\nFROM r3", "view: line 2, column 6: there is no relation r3."),
-    (("view",), "SELECT DISTINCT A FROM r1", "view: line 1, column 8: DISTINCT is not supported."),
+    (("view",), "SELECT A FROM r1 SORT BY A", "view: line 1, column 18: SORT BY is not supported."),
     (("view",), "DELETE FROM r1", "view: line 1, column 1: DELETE ... is not a SELECT."),
     # Rows
     ((*R1, "rows", 1), 5, "relations.r1.rows[1]: a row is a list of values, not a number"),
