@@ -60,6 +60,20 @@ def test_no_view_is_told_of_a_collation_that_makes_no_difference(
     assert told(harness, condition, "n INT", f"v {declared}") == ()
 
 
+@pytest.mark.parametrize("condition", ["a.v = b.w", "b.w = a.v", "a.v = CAST(b.x AS STRING)"])
+def test_a_view_is_told_that_sqlite_makes_numbers_of_texts_first(
+    harness: SqliteHarness, condition: str
+) -> None:
+    (caution,) = told(harness, condition, "n INT", "v NUMERIC", "w TEXT", "x REAL")
+    assert "compares a.v (NUMERIC) with b." in caution
+    assert "'5.0' equals 5" in caution
+
+
+@pytest.mark.parametrize("condition", ["a.v = b.v", "a.w = b.w", "a.w = CAST(b.x AS STRING)"])
+def test_no_view_is_told_of_columns_of_one_affinity(harness: SqliteHarness, condition: str) -> None:
+    assert told(harness, condition, "n INT", "v NUMERIC", "w TEXT", "x REAL") == ()
+
+
 def test_a_collation_is_that_of_a_column_itself_however_it_is_written() -> None:
     made = """CREATE TABLE "a (COLLATE x," (
         "collate", b$c TEXT DEFAULT ', COLLATE x', -- COLLATE x,

@@ -48,12 +48,13 @@ def as_written(column: str) -> tuple[str, str]:
 
 def own_column(name: str, declared: str, meaning: Meaning) -> Column:
     printed = (declared or "no type") if meaning.is_printed else ""
-    return Column(name, meaning.type, printed, meaning.equality)
+    return Column(name, meaning.type, printed, meaning.equality, affinity=meaning.compared_as)
 
 
 def text_column(own: Column) -> Column:
     """A column taken as a text; a CAST leaves it its collation."""
-    return Column(own.name + _AS_TEXT, TEXT, equality=own.equality, text_of=own.name)
+    name, equality = own.name + _AS_TEXT, own.equality
+    return Column(name, TEXT, equality=equality, text_of=own.name, affinity="text")
 
 
 @dataclass(frozen=True)

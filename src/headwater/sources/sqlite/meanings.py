@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from headwater.algebra.values import (
     BOOL,
@@ -72,6 +73,13 @@ class Meaning:
     """How our equality of its values differs from SQLite's, in words."""
     is_kept: bool = False
     """Whether SQLite itself keeps the column free of values of other types."""
+
+    @property
+    def compared_as(self) -> Literal["", "numeric", "text"]:
+        """What SQLite tries to make of the other side before it compares; the first wins."""
+        if self.affinity in ("INTEGER", "REAL", "NUMERIC"):
+            return "numeric"
+        return "text" if self.affinity == "TEXT" else ""
 
 
 def affinity_of(declared: str, strict: bool = False) -> str:
