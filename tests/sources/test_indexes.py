@@ -141,3 +141,10 @@ def test_a_text_needs_an_index_in_binary_order(sqlite: SqliteHarness) -> None:
 def test_no_index_helps_a_comparison_that_sqlite_does_not_make(sqlite: SqliteHarness) -> None:
     sqlite.create_table("lines", LINES)
     assert missing(sqlite, "price") == []
+
+
+def test_a_column_that_is_taken_as_a_text_asks_for_no_index(sqlite: SqliteHarness) -> None:
+    execute(sqlite, "CREATE TABLE lines (k REAL, name TEXT)")
+    assert missing(sqlite, "k (as text)") == []
+    (statement,) = missing(sqlite, "k (as text)", "name")
+    assert statement.endswith('("name" COLLATE BINARY)')

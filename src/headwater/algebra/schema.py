@@ -18,8 +18,10 @@ class Column:
     Where values are texts here and something else at their source, `printed` is the source's own
     name for their type: then their order means nothing. `equality` says in words how equality of
     the values differs from the source's; between a column that is `padded` and one that is
-    `varying` spaces at the end do not count there. A column that is another one as a text, whatever
-    is stored there, has that one's name in `text_of`: it stands for CASTs, and cannot be named.
+    `varying` spaces at the end do not count there. Compared with a column of numeric `affinity`, a
+    text of a column of text affinity is made a number there. A column that is another one as a
+    text, whatever is stored there, has that one's name in `text_of`: it stands for CASTs, and
+    cannot be named.
     All these make no difference to a schema.
     """
 
@@ -29,6 +31,7 @@ class Column:
     equality: str = field(default="", compare=False)
     spaces: Literal["", "padded", "varying"] = field(default="", compare=False)
     text_of: str = field(default="", compare=False)
+    affinity: Literal["", "numeric", "text"] = field(default="", compare=False)
 
 
 @cached_hash

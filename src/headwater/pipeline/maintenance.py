@@ -108,14 +108,16 @@ def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lif
 
 
 def _check_columns(view: View, relation: str, delta: Rows, delivery: Delivery) -> None:
-    """What was logged before a column was needed does not have it."""
-    needed = next(r.schema.names for r in view.relations if r.name == relation)
-    lacking = [name for name in needed if name not in delta.schema.positions]
-    if lacking:
+    """What was logged before a column was needed, or when it was gone, does not have it."""
+    schema = next(r.schema for r in view.relations if r.name == relation)
+    absent = [c for c in schema.columns if c.name not in delta.schema.positions]
+    if absent:
+        lacking = ", ".join(dict.fromkeys(c.text_of or c.name for c in absent))
         raise HeadwaterError(
-            f"View {view.name} needs {', '.join(lacking)} of {relation}, which transaction "
+            f"View {view.name} needs {lacking} of {relation}, which transaction "
             f"{delivery.number} of {delivery.source} was logged without.",
-            f"Load it anew: headwater reload {view.name}.",
+            f"Load it anew: headwater reload {view.name}. If {relation} has no {lacking} any more "
+            "(it was renamed or dropped), change the view first.",
         )
 
 

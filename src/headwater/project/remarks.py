@@ -102,6 +102,11 @@ def _compared(column: Column, other: Expression, columns: Mapping[str, Column]) 
             f"compares {shown} with {against.name} ({against.printed}): here texts count, "
             "and the database may convert one of both first."
         )
+    if (column.affinity, against.affinity) == ("numeric", "text"):
+        yield (
+            f"compares {shown} with {against.name} (text): SQLite makes a number of a text that "
+            "looks like one first ('5.0' equals 5), and here texts count."
+        )
     if (column.spaces, against.spaces) == ("padded", "varying"):
         yield (
             f"compares {column.name} (character) with {against.name} (character varying): spaces "

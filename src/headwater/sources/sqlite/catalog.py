@@ -19,7 +19,14 @@ from headwater.sources.sqlite.described import (
 )
 from headwater.sources.sqlite.meanings import meaning_of
 from headwater.sources.sqlite.names import is_ours
-from headwater.sources.sqlite.uniques import IndexedTerm, Unique, compares, index_terms, quoted
+from headwater.sources.sqlite.uniques import (
+    IndexedTerm,
+    Unique,
+    collations,
+    compares,
+    index_terms,
+    quoted,
+)
 
 _ROWIDS = ("rowid", "_rowid_", "oid")
 
@@ -127,13 +134,25 @@ class _Column:
     default: str | None
     key: int
     generated: bool
+    collation: str
 
 
 def _columns(connection: Connection, name: str) -> list[_Column]:
     rows = connection.execute("SELECT * FROM pragma_table_xinfo(?, 'main')", (name,)).fetchall()
+    made = connection.execute(
+        "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?", (name,)
+    ).fetchone()
+    given = dict(enumerate(collations(str(made[0])) if made is not None else ()))
     return [
-        _Column(str(column), str(declared), default if filled else None, int(key), hidden in (2, 3))
-        for _, column, declared, filled, default, key, hidden in rows
+        _Column(
+            str(column),
+            str(declared),
+            default if filled else None,
+            int(key),
+            hidden in (2, 3),
+            given.get(at, "BINARY"),
+        )
+        for at, (_, column, declared, filled, default, key, hidden) in enumerate(rows)
         if hidden != 1
     ]
 
@@ -141,12 +160,11 @@ def _columns(connection: Connection, name: str) -> list[_Column]:
 def _schema(described: Sequence[_Column], wanted: Collection[str], strict: bool) -> Schema:
     """The wanted columns, those that are wanted as texts behind the others."""
     own = [
-        own_column(c.name, c.declared, meaning_of(c.declared, strict))
+        own_column(c.name, c.declared, meaning_of(c.declared, strict, c.collation))
         for c in described
-        if c.name in wanted
     ]
-    texts = (text_column(column.name) for column in described)
-    return Schema((*own, *(column for column in texts if column.name in wanted)))
+    texts = map(text_column, own)
+    return Schema(tuple(column for column in (*own, *texts) if column.name in wanted))
 
 
 def _left(described: Sequence[_Column]) -> tuple[tuple[str, str], ...]:

@@ -48,11 +48,13 @@ def as_written(column: str) -> tuple[str, str]:
 
 def own_column(name: str, declared: str, meaning: Meaning) -> Column:
     printed = (declared or "no type") if meaning.is_printed else ""
-    return Column(name, meaning.type, printed, meaning.equality)
+    return Column(name, meaning.type, printed, meaning.equality, affinity=meaning.compared_as)
 
 
-def text_column(name: str) -> Column:
-    return Column(name + _AS_TEXT, TEXT, text_of=name)
+def text_column(own: Column) -> Column:
+    """A column taken as a text; a CAST leaves it its collation."""
+    name, equality = own.name + _AS_TEXT, own.equality
+    return Column(name, TEXT, equality=equality, text_of=own.name, affinity="text")
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,9 @@ class Table:
     @cached_property
     def offered(self) -> Relation:
         """The relation with each column as a text besides, where another value may be in it."""
-        texts = (text_column(c) for c in self.columns if self._is_offered_as_text(c))
-        schema = Schema((*self.relation.schema.columns, *texts))
+        own = self.relation.schema.columns
+        texts = (text_column(c) for c in own if self._is_offered_as_text(c.name))
+        schema = Schema((*own, *texts))
         return replace(self.relation, schema=schema)
 
     def _is_offered_as_text(self, column: str) -> bool:

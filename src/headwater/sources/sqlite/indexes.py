@@ -26,8 +26,9 @@ def missing_indexes(
     served = _served(connection, table)
     schema = table.relation.schema
     for probe in dict.fromkeys(probes):
-        types = {column: schema.columns[schema.positions[column]].type for column in probe}
-        useful = [c for c in probe if pushes("=", types[c]) and not is_reserved(c)]
+        own = [column for column in probe if not is_reserved(column)]  # no index knows a cast
+        types = {column: schema.columns[schema.positions[column]].type for column in own}
+        useful = [column for column in own if pushes("=", types[column])]
         if useful and served.isdisjoint(useful):
             listed = ", ".join(
                 quoted(column) + (" COLLATE BINARY" if types[column] == TEXT else "")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from headwater.algebra.values import (
     BOOL,
@@ -56,6 +57,7 @@ _BY_AFFINITY = {"TEXT": TEXT, "REAL": FLOAT, "BLOB": BYTES}
 _INTEGER = re.compile(r"\b(TINY|SMALL|MEDIUM|BIG|LONG|U)?INT(EGER)?\d*\b")
 _SIZED = re.compile(r"(?P<name>[^()]*?)\s*\(\s*(?P<a>\d+)\s*(,\s*(?P<b>\d+)\s*)?\)(?P<rest>[^()]*)")
 _ALIKE = "a number, a text and a blob that are written alike differ there and are equal here"
+_COLLATED = "there its collation {} says which texts are equal, and here every character counts"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,13 @@ class Meaning:
     is_kept: bool = False
     """Whether SQLite itself keeps the column free of values of other types."""
 
+    @property
+    def compared_as(self) -> Literal["", "numeric", "text"]:
+        """What SQLite tries to make of the other side before it compares; the first wins."""
+        if self.affinity in ("INTEGER", "REAL", "NUMERIC"):
+            return "numeric"
+        return "text" if self.affinity == "TEXT" else ""
+
 
 def affinity_of(declared: str, strict: bool = False) -> str:
     """The affinity of a column; in a STRICT table the type ANY has none."""
@@ -81,13 +90,15 @@ def affinity_of(declared: str, strict: bool = False) -> str:
     return next((affinity for part, affinity in AFFINITIES if part in name), "NUMERIC")
 
 
-def meaning_of(declared: str, strict: bool = False) -> Meaning:
+def meaning_of(declared: str, strict: bool = False, collation: str = "BINARY") -> Meaning:
     """What a column of a declared type is here."""
     affinity = affinity_of(declared, strict)
     kind = _own_type(declared, affinity)
+    looser = _COLLATED.format(collation) if kind in (None, TEXT) and collation != "BINARY" else ""
     if kind is None:
-        return Meaning(TEXT, affinity, True, _ALIKE if affinity == "NONE" else "")
-    return Meaning(kind, affinity, is_kept=strict)
+        alike = _ALIKE if affinity == "NONE" else ""
+        return Meaning(TEXT, affinity, True, "; ".join(filter(None, (alike, looser))))
+    return Meaning(kind, affinity, equality=looser, is_kept=strict)
 
 
 def _own_type(declared: str, affinity: str) -> Type | None:

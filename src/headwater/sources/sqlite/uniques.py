@@ -8,7 +8,7 @@ SQLite itself on the row in question.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.algebra.values import Json
@@ -100,24 +100,46 @@ def tokens(text: str) -> list[str]:
 
 def index_terms(statement: str) -> tuple[list[str], str]:
     """The terms of a CREATE INDEX as they were written, and its WHERE, or an empty text."""
+    listed, behind = _listed(statement)
+    terms = ["".join(term) for term in listed]
+    rest = "".join(t for t in behind if not t.startswith(("--", "/*"))).strip()
+    where = rest[len("WHERE") :].strip() if rest.upper().startswith("WHERE") else ""
+    return [re.sub(r"\s+(ASC|DESC)\s*$", "", term, flags=re.I).strip() for term in terms], where
+
+
+def collations(statement: str) -> list[str]:
+    """The collations that a CREATE TABLE gives its columns, in their order; constraints follow.
+
+    What is in brackets (a CHECK, a DEFAULT) is not about the column itself.
+    """
+    return [_collation(definition) for definition in _listed(statement)[0]]
+
+
+def _collation(definition: Sequence[str]) -> str:
+    found, depth = "BINARY", 0
+    words = [t for t in definition if not t.isspace() and not t.startswith(("--", "/*"))]
+    for at, word in enumerate(words):
+        depth += (word == "(") - (word == ")")
+        if at and depth == 0 and word.upper() == "COLLATE" and at + 1 < len(words):
+            found = unquoted(words[at + 1]).strip("'")
+    return found.upper()
+
+
+def _listed(statement: str) -> tuple[list[list[str]], list[str]]:
+    """The tokens of each part of the first list in brackets, and those behind it."""
     depth = 0
-    terms: list[str] = []
+    listed: list[list[str]] = [[]]
     parts = tokens(statement)
     start = parts.index("(")
-    current: list[str] = []
     for at, token in enumerate(parts[start:], start):
         depth += (token == "(") - (token == ")")
         if depth == 0:
             break
         if depth == 1 and token == ",":
-            terms.append("".join(current))
-            current = []
+            listed.append([])
         elif at > start:
-            current.append(token)
-    terms.append("".join(current))
-    rest = "".join(t for t in parts[at + 1 :] if not t.startswith(("--", "/*"))).strip()
-    where = rest[len("WHERE") :].strip() if rest.upper().startswith("WHERE") else ""
-    return [re.sub(r"\s+(ASC|DESC)\s*$", "", term, flags=re.I).strip() for term in terms], where
+            listed[-1].append(token)
+    return listed, parts[at + 1 :]
 
 
 def compares(expression: str) -> bool:
