@@ -235,7 +235,12 @@ def _table(
             described.append(_column(column, types, column[0] in texts))
         except ValueError as error:
             left_out.append((column[0], str(error)))
-    if left_out and not described:
+    if not columns:
+        raise SourceError(
+            f"{label} has no columns that can be read, so its rows could not be told apart.",
+            "Give it a column, or leave it out of the view.",
+        )
+    if not described:
         raise SourceError(f"{label}: none of its columns can be used; {': '.join(left_out[0])}")
     return Table(
         oid,
