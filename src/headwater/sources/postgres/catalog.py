@@ -51,13 +51,15 @@ WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped
 ORDER BY attrelid, attnum
 """
 _KEYS = """
-SELECT i.indrelid::int8, i.indisprimary, pg_catalog.array_agg(a.attname::text ORDER BY k.n)
+SELECT i.indrelid::int8, i.indisprimary, i.indimmediate,
+       pg_catalog.array_agg(a.attname::text ORDER BY k.n)
 FROM pg_catalog.pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, n),
      pg_catalog.pg_attribute a
 WHERE i.indrelid = ANY(%s::oid[]) AND i.indisunique AND i.indisvalid
   AND i.indpred IS NULL AND i.indexprs IS NULL AND k.n <= i.indnkeyatts
   AND a.attrelid = i.indrelid AND a.attnum = k.attnum
-GROUP BY i.indexrelid, i.indrelid, i.indisprimary HAVING pg_catalog.bool_and(a.attnotnull)
+GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indimmediate
+HAVING pg_catalog.bool_and(a.attnotnull)
 """
 """What the database itself keeps free of NULLs and unique."""
 _FIRST_COLUMNS = """
@@ -125,15 +127,17 @@ def read_tables(
                 raise _missing(access, connection, name)
             oid = found[at][0]
             own = [row[1:] for row in columns if row[0] == oid]
-            kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
-            key = next((names for primary, names in kept if primary), ())
+            kept = [tuple(names) for of, _, _, names in unique if of == oid]
+            key = next((names for of, primary, _, names in unique if of == oid and primary), ())
             texts = (as_text or {}).get(name, (as_text or {}).get(relation, ()))
             table = _table(access, found[at], own, key, types, partitioned, texts)
+            if table.partitions is not None and (oid, True, True) not in [r[:3] for r in unique]:
+                raise _without_identity(access, table)
             _check_texts(access, table, [c[0] for c in own], texts)
             table = replace(table, called=relation)
             declared = keys.get(name, keys.get(relation))
             if declared is not None:
-                _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
+                _check_key(access, table, [c[0] for c in own], declared, kept)
                 table = replace(table, key=tuple(declared))
             if twice := [t for n, t in tables.items() if t.oid == oid and n != relation]:
                 raise SameTableError(
@@ -320,6 +324,18 @@ def _check_key(
             + "; ".join(statement.as_string(None) for statement in statements)
             + ";",
         )
+
+
+def _without_identity(access: Access, table: Table) -> SourceError:
+    """A new partition is published with its root, and has no identity but the primary key's."""
+    return SourceError(
+        f"Source {access.source}: {table.label} is a partitioned table without a primary key (or "
+        "with one that is deferrable): the server would refuse the application's UPDATE and DELETE "
+        "in every partition that is made later, because it would be published without a replica "
+        "identity.",
+        "Give it a primary key; or name its partitions instead, and put them together with UNION "
+        "ALL in the view.",
+    )
 
 
 def search_path(connection: Connection) -> list[str]:
