@@ -179,9 +179,7 @@ def test_without_a_primary_key_it_is_refused_since_updates_of_a_new_partition_wo
     writer = harness.writer()
     writer.execute(f"CREATE TABLE k (at int{key}) PARTITION BY RANGE (at)")
     writer.execute("CREATE TABLE k0 PARTITION OF k FOR VALUES FROM (0) TO (10)")
-    with pytest.raises(
-        SourceError, match=r"public\.k is .* without a primary key"
-    ):
+    with pytest.raises(SourceError, match=r"public\.k is .* without a primary key"):
         harness.source(["k"]).setup()
     source = harness.source(["k", "k0"])
     source.setup()

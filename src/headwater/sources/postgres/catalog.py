@@ -13,7 +13,7 @@ from headwater.algebra.values import TEXT
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import read_definitions
-from headwater.sources.postgres.meanings import FIRST_OWN, Definition, base_of, meaning_of
+from headwater.sources.postgres.meanings import FIRST_OWN, LOOSE, Definition, base_of, meaning_of
 from headwater.sources.postgres.meanings import as_text as as_text_meaning
 from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
@@ -45,7 +45,9 @@ SELECT attrelid::int8, attname, atttypid::int8, atttypmod,
        pg_catalog.format_type(atttypid, atttypmod), attcollation::int8,
        (SELECT coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '?')
         FROM pg_catalog.pg_attrdef d
-        WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum)
+        WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum),
+       EXISTS (SELECT FROM pg_catalog.pg_collation l
+               WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
 FROM pg_catalog.pg_attribute a
 WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped
 ORDER BY attrelid, attnum
@@ -260,7 +262,7 @@ def _table(
 
 def _column(row: Sequence[Any], types: Mapping[int, Definition], is_text: bool) -> TableColumn:
     """A column; ValueError says why it cannot be used."""
-    name, oid, modifier, shown, collation, generated = row
+    name, oid, modifier, shown, collation, generated, is_loose = row
     if generated is not None:
         raise ValueError(
             "it is generated, and generated columns are not in the log. It is computed as "
@@ -273,8 +275,9 @@ def _column(row: Sequence[Any], types: Mapping[int, Definition], is_text: bool) 
     except ValueError as error:
         raise ValueError(f"its type is {shown}, and {error}.") from None
     base = base_of(oid, types)
+    equality = meaning.equality or (LOOSE if is_loose else "")
     return TableColumn(
-        name, oid, modifier, shown, collation, meaning.type, meaning.form, meaning.equality, base
+        name, oid, modifier, shown, collation, meaning.type, meaning.form, equality, base
     )
 
 
