@@ -157,12 +157,13 @@ def test_secrets_stay_secret(harness: PostgresHarness) -> None:
 
 def test_tables_that_cannot_be_used_are_refused_with_a_remedy(harness: PostgresHarness) -> None:
     writer = harness.writer()
-    writer.execute("CREATE TABLE odd (r regclass)")
+    writer.execute("CREATE TABLE odd (r regclass); CREATE TABLE zero ()")
     writer.execute("CREATE VIEW seen AS SELECT 1 AS n")
     writer.execute("CREATE UNLOGGED TABLE fleeting (n int)")
     writer.execute("CREATE SCHEMA s; CREATE TABLE s.a (n int); CREATE TABLE order_lines (n int)")
     for names, told in [
         (["odd"], "none of its columns can be used; r: its type is regclass"),
+        (["zero"], r"public\.zero has no columns that can be read"),
         (["seen"], "is a view"),
         (["fleeting"], "SET LOGGED"),
         (["seen", "public.seen"], "is a view"),

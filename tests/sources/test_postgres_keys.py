@@ -56,3 +56,19 @@ def test_a_declared_key_that_the_database_does_not_keep_is_refused(
         source.relations()
     writer.execute(caught.value.hint.partition("run: ")[2])
     assert source.relations()["a"].key == ("id",)
+
+
+def test_a_collation_that_takes_different_texts_for_equal_is_told(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    # Such a collation comes from ICU, which not every server has; here one is only called so.
+    writer.execute("CREATE COLLATION loose (provider = libc, locale = 'C')")
+    writer.execute("UPDATE pg_collation SET collisdeterministic = false WHERE collname = 'loose'")
+    writer.execute("CREATE DOMAIN called AS text COLLATE loose")
+    writer.execute(
+        "CREATE TABLE t (a text COLLATE loose, b text[] COLLATE loose, c called, d text)"
+    )
+    schema = harness.source(["t"]).relations()["t"].schema
+    told = [column.name for column in schema.columns if "its collation" in column.equality]
+    assert told == ["a", "b", "c"]

@@ -172,6 +172,24 @@ def test_a_partition_that_is_not_logged_or_elsewhere_is_refused_by_name(
         harness.source(["e"]).relations()
 
 
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (at) DEFERRABLE"], ids=["none", "deferrable"])
+def test_without_a_primary_key_it_is_refused_since_updates_of_a_new_partition_would_fail(
+    harness: PostgresHarness, key: str
+) -> None:
+    writer = harness.writer()
+    writer.execute(f"CREATE TABLE k (at int{key}) PARTITION BY RANGE (at)")
+    writer.execute("CREATE TABLE k0 PARTITION OF k FOR VALUES FROM (0) TO (10)")
+    with pytest.raises(SourceError, match=r"public\.k is .* without a primary key"):
+        harness.source(["k"]).setup()
+    source = harness.source(["k", "k0"])
+    source.setup()
+    assert set(source.relations()) == {"k0"}
+    writer.execute("CREATE TABLE k1 PARTITION OF k FOR VALUES FROM (10) TO (20)")
+    writer.execute("INSERT INTO k VALUES (5), (15)")
+    writer.execute("UPDATE k SET at = at + 1")
+    assert "UNION ALL" in str(source.problems()[0])
+
+
 def test_triggers_do_not_follow_a_partitioned_table(harness: PostgresHarness) -> None:
     with pytest.raises(SourceError, match="partitioned table, which triggers do not follow"):
         harness.source(["e"], changes="triggers").relations()

@@ -439,7 +439,7 @@ def test_a_value_becomes_text_without_the_cast_that_its_types_owner_has_made(sho
 def test_what_is_planned_with_a_partition_is_looked_at_too(newest: Shop) -> None:
     newest.sql(
         "shopkeeper",
-        "CREATE TABLE p (id int, at int) PARTITION BY RANGE (at)",
+        "CREATE TABLE p (id int, at int PRIMARY KEY) PARTITION BY RANGE (at)",
         "CREATE TABLE p0 PARTITION OF p FOR VALUES FROM (0) TO (10)",
         "GRANT SELECT ON p, p0 TO onlooker",
     )

@@ -13,7 +13,7 @@ from headwater.algebra.values import TEXT
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import read_definitions
-from headwater.sources.postgres.meanings import FIRST_OWN, Definition, base_of, meaning_of
+from headwater.sources.postgres.meanings import FIRST_OWN, LOOSE, Definition, base_of, meaning_of
 from headwater.sources.postgres.meanings import as_text as as_text_meaning
 from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import foreign_expression, runs_foreign
@@ -45,19 +45,23 @@ SELECT attrelid::int8, attname, atttypid::int8, atttypmod,
        pg_catalog.format_type(atttypid, atttypmod), attcollation::int8,
        (SELECT coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), '?')
         FROM pg_catalog.pg_attrdef d
-        WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum)
+        WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum),
+       EXISTS (SELECT FROM pg_catalog.pg_collation l
+               WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
 FROM pg_catalog.pg_attribute a
 WHERE attrelid = ANY(%s::oid[]) AND attnum > 0 AND NOT attisdropped
 ORDER BY attrelid, attnum
 """
 _KEYS = """
-SELECT i.indrelid::int8, i.indisprimary, pg_catalog.array_agg(a.attname::text ORDER BY k.n)
+SELECT i.indrelid::int8, i.indisprimary, i.indimmediate,
+       pg_catalog.array_agg(a.attname::text ORDER BY k.n)
 FROM pg_catalog.pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, n),
      pg_catalog.pg_attribute a
 WHERE i.indrelid = ANY(%s::oid[]) AND i.indisunique AND i.indisvalid
   AND i.indpred IS NULL AND i.indexprs IS NULL AND k.n <= i.indnkeyatts
   AND a.attrelid = i.indrelid AND a.attnum = k.attnum
-GROUP BY i.indexrelid, i.indrelid, i.indisprimary HAVING pg_catalog.bool_and(a.attnotnull)
+GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indimmediate
+HAVING pg_catalog.bool_and(a.attnotnull)
 """
 """What the database itself keeps free of NULLs and unique."""
 _FIRST_COLUMNS = """
@@ -125,15 +129,17 @@ def read_tables(
                 raise _missing(access, connection, name)
             oid = found[at][0]
             own = [row[1:] for row in columns if row[0] == oid]
-            kept = [(primary, tuple(names)) for of, primary, names in unique if of == oid]
-            key = next((names for primary, names in kept if primary), ())
+            kept = [tuple(names) for of, _, _, names in unique if of == oid]
+            key = next((names for of, primary, _, names in unique if of == oid and primary), ())
             texts = (as_text or {}).get(name, (as_text or {}).get(relation, ()))
             table = _table(access, found[at], own, key, types, partitioned, texts)
+            if table.partitions is not None and (oid, True, True) not in [r[:3] for r in unique]:
+                raise _without_identity(access, table)
             _check_texts(access, table, [c[0] for c in own], texts)
             table = replace(table, called=relation)
             declared = keys.get(name, keys.get(relation))
             if declared is not None:
-                _check_key(access, table, [c[0] for c in own], declared, [k for _, k in kept])
+                _check_key(access, table, [c[0] for c in own], declared, kept)
                 table = replace(table, key=tuple(declared))
             if twice := [t for n, t in tables.items() if t.oid == oid and n != relation]:
                 raise SameTableError(
@@ -235,7 +241,12 @@ def _table(
             described.append(_column(column, types, column[0] in texts))
         except ValueError as error:
             left_out.append((column[0], str(error)))
-    if left_out and not described:
+    if not columns:
+        raise SourceError(
+            f"{label} has no columns that can be read, so its rows could not be told apart.",
+            "Give it a column, or leave it out of the view.",
+        )
+    if not described:
         raise SourceError(f"{label}: none of its columns can be used; {': '.join(left_out[0])}")
     return Table(
         oid,
@@ -251,7 +262,7 @@ def _table(
 
 def _column(row: Sequence[Any], types: Mapping[int, Definition], is_text: bool) -> TableColumn:
     """A column; ValueError says why it cannot be used."""
-    name, oid, modifier, shown, collation, generated = row
+    name, oid, modifier, shown, collation, generated, is_loose = row
     if generated is not None:
         raise ValueError(
             "it is generated, and generated columns are not in the log. It is computed as "
@@ -264,8 +275,9 @@ def _column(row: Sequence[Any], types: Mapping[int, Definition], is_text: bool) 
     except ValueError as error:
         raise ValueError(f"its type is {shown}, and {error}.") from None
     base = base_of(oid, types)
+    equality = meaning.equality or (LOOSE if is_loose else "")
     return TableColumn(
-        name, oid, modifier, shown, collation, meaning.type, meaning.form, meaning.equality, base
+        name, oid, modifier, shown, collation, meaning.type, meaning.form, equality, base
     )
 
 
@@ -315,6 +327,18 @@ def _check_key(
             + "; ".join(statement.as_string(None) for statement in statements)
             + ";",
         )
+
+
+def _without_identity(access: Access, table: Table) -> SourceError:
+    """A new partition is published with its root, and has no identity but the primary key's."""
+    return SourceError(
+        f"Source {access.source}: {table.label} is a partitioned table without a primary key (or "
+        "with one that is deferrable): the server would refuse the application's UPDATE and DELETE "
+        "in every partition that is made later, because it would be published without a replica "
+        "identity.",
+        "Give it a primary key; or name its partitions instead, and put them together with UNION "
+        "ALL in the view.",
+    )
 
 
 def search_path(connection: Connection) -> list[str]:

@@ -108,6 +108,8 @@ _UNITS = "intervals in it of equal length are equal there and differ here if pri
 _PADDED = "spaces at the end of texts in it count here and not there"
 _CASE = "upper and lower case are equal there and differ here"
 _OWN_WAY = "the database compares it in a way of its own, and here its text counts"
+LOOSE = "texts that its collation takes for equal are equal there and differ here"
+"""Of a column whose collation is not deterministic."""
 
 KNOWN: Mapping[int, Known] = {
     16: _own(1000, "boolean", BOOL),
