@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headwater.errors import SourceError
+from headwater.errors import SeveralError, SourceError
 from tests.cli.commands import headwater, quick
 from tests.sources.postgres_harness import PostgresHarness
 
@@ -314,6 +314,21 @@ def test_setup_sets_up_what_can_be_used_and_tells_the_rest(
     assert done.code == 0
     assert "is set up for customers" in done.out
     assert "warning: Source app: public.paid is a view" in done.err
+
+
+def test_setup_tells_all_tables_that_views_cannot_use_and_sets_up_the_others(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    tables = ("paid", "sessions", "customers")
+    views = [f"CREATE MATERIALIZED VIEW {t}_v AS SELECT t.id FROM app.{t} t" for t in tables]
+    project = make_project(tmp_path / "p", views)
+    with pytest.raises(SeveralError) as caught:
+        quick("setup", "app", "-p", str(project))
+    assert "public.paid is a view" in str(caught.value)
+    assert "public.sessions is unlogged" in str(caught.value)
+    assert "public.customers" not in str(caught.value)
+    shown = "SELECT tablename FROM pg_publication_tables"
+    assert database.writer().connection.execute(shown).fetchall() == [("customers",)]
 
 
 def test_setup_says_that_no_view_names_a_table_yet(

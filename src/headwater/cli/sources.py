@@ -97,25 +97,27 @@ def setup(
     as_json: JsonOption = False,
 ) -> None:
     """Make what Headwater needs at a source: its log, publication or triggers."""
+    from headwater.errors import SeveralError
     from headwater.project.needs import source_to_set_up
 
-    chosen = source_to_set_up(project, source)
+    chosen, refused = source_to_set_up(project, source)
     statements = list(chosen.setup_statements())
     if not show:
         chosen.setup()
-    problems = [str(problem) for problem in chosen.problems()]
+    problems = chosen.problems()
     if as_json:
-        print_json(
-            {"source": source, "statements": statements, "ran": not show, "problems": problems}
-        )
-        return
-    if show:
+        told = [str(problem) for problem in problems]
+        print_json({"source": source, "statements": statements, "ran": not show, "problems": told})
+    elif show:
         print_statements(statements)
     else:
         found = ", ".join(chosen.relations())
         console().print(f"✓ {source} is set up for {found}")
-    for problem in problems:
-        print_error(f"warning: {problem}")
+    if refused:
+        raise SeveralError([*refused, *problems])
+    if not as_json:
+        for problem in problems:
+            print_error(f"warning: {problem}")
 
 
 def print_statements(statements: Sequence[str]) -> None:

@@ -76,18 +76,25 @@ def narrowed_sources(project: Project, warehouse: Warehouse) -> dict[str, Source
     }
 
 
-def source_to_set_up(folder: str | Path, name: str) -> Source:
-    """A source with the columns that views need; with all of them if that cannot be told."""
+def source_to_set_up(folder: str | Path, name: str) -> tuple[Source, list[SourceError]]:
+    """A source with the columns that views need; with all of them if that cannot be told.
+
+    With it why views cannot be followed that name tables of it: the others are nobody's concern.
+    """
     source = open_source(folder, name)
     try:
         project = Project.open(folder)
         found = narrowed_sources(project, Warehouse(project.warehouse))[name]
     except HeadwaterError:
-        return source
+        return source, []
+    refused = []
     for view, needs in project.needs.items():
-        if name in needs:
-            project.check_usable(view)
-    return found
+        try:
+            if name in needs:
+                project.check_usable(view)
+        except SourceError as error:
+            refused.append(error)
+    return found, refused
 
 
 def _loaded(warehouse: Warehouse) -> list[View]:
