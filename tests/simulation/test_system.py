@@ -1,9 +1,11 @@
 """Deployments that are crashed, paused and replaced: nothing is lost, nothing is wrong."""
 
+import logging
 import os
 
 import pytest
 
+from headwater.simulation.many import outcomes
 from headwater.simulation.mishaps import Settings, Tally
 from headwater.simulation.shrinking import shrink
 from headwater.simulation.world import World, play
@@ -67,3 +69,10 @@ def test_what_goes_wrong_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> Non
     smaller = shrink(settings)
     assert play(smaller)[1] is not None
     assert len(smaller.given or ()) < settings.mishaps
+
+
+def test_deployments_leave_what_is_logged_as_it_was() -> None:
+    logger = logging.getLogger("headwater")
+    level = logger.level
+    assert len(list(outcomes([0], jobs=1))) == 1
+    assert logger.level == level

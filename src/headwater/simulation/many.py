@@ -46,5 +46,10 @@ def _outcomes(seeds: list[int]) -> list[Outcome]:
 
 
 def _outcome(seed: int) -> Outcome:
-    logging.getLogger("headwater").setLevel(logging.ERROR)  # a checkpoint that was not written
-    return seed, *play(Settings.of(seed))
+    logger = logging.getLogger("headwater")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # a checkpoint that was not written is worth no words here
+    try:
+        return seed, *play(Settings.of(seed))
+    finally:
+        logger.setLevel(level)
