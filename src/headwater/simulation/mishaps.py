@@ -48,8 +48,8 @@ _LIKELY = {
     "commit": 0.25,
     "note": 0.15,
     "lease": 0.1,
-    "fold": 0.25,
-    "merge": 0.25,
+    "fold": 0.1,
+    "merge": 0.1,
     "clean up": 0.25,
     "release": 0.25,
     "stop": 0.15,
@@ -61,6 +61,10 @@ _LIKELY_AT = {
     ("load", "folder"): 0.02,
     ("load", "wait"): 0.1,
     ("reload", "wait"): 0.4,
+    ("fold", "link"): 0.3,
+    ("fold", "remove"): 0.5,
+    ("merge", "link"): 0.5,
+    ("clean up", "rename"): 0.4,
 }
 """The same for steps that are seldom taken when something could be lost."""
 _LATE = frozenset({"fold", "merge", "clean up", "release", "stop"})
