@@ -114,7 +114,10 @@ class Mishaps:
         over = self.are_over(step)
         if over and (cell[0] not in _LATE or cell[0] in self._late):
             return None
-        incident = self._drawn(cell) if worth is None else self._drawn_where_seldom(worth)
+        if worth is None or cell[0] in _LATE:
+            incident = self._drawn(cell)
+        else:
+            incident = self._drawn_where_seldom(worth)
         if incident is not None:
             self._late |= {cell[0]} if over else set()
             self._happened.append((step, incident))
