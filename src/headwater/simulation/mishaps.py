@@ -48,8 +48,8 @@ _LIKELY = {
     "commit": 0.25,
     "note": 0.15,
     "lease": 0.1,
-    "fold": 0.25,
-    "merge": 0.25,
+    "fold": 0.1,
+    "merge": 0.1,
     "clean up": 0.25,
     "release": 0.25,
     "stop": 0.15,
@@ -61,6 +61,10 @@ _LIKELY_AT = {
     ("load", "folder"): 0.02,
     ("load", "wait"): 0.1,
     ("reload", "wait"): 0.4,
+    ("fold", "link"): 0.3,
+    ("fold", "remove"): 0.5,
+    ("merge", "link"): 0.5,
+    ("clean up", "rename"): 0.4,
 }
 """The same for steps that are seldom taken when something could be lost."""
 _LATE = frozenset({"fold", "merge", "clean up", "release", "stop"})
@@ -115,7 +119,10 @@ class Mishaps:
         over = self.are_over(step)
         if over and (cell[0] not in _LATE or cell[0] in self._late):
             return None
-        incident = self._drawn(cell) if worth is None else self._drawn_where_seldom(worth)
+        if worth is None or cell[0] in _LATE:
+            incident = self._drawn(cell)
+        else:
+            incident = self._drawn_where_seldom(worth)
         if incident is not None:
             self._late |= {cell[0]} if over else set()
             self._happened.append((step, incident))
