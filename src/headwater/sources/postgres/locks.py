@@ -134,4 +134,5 @@ def still_named(tables: Sequence[Table]) -> str:
         )
         for table in tables
     )
-    return sql.SQL("SELECT {}").format(sql.SQL(" AND ").join(named)).as_string(None)
+    asked = sql.SQL(" AND ").join([sql.SQL("true"), *named])
+    return sql.SQL("SELECT {}; ").format(asked).as_string(None)

@@ -116,6 +116,7 @@ class PostgresWrapper:
             connection.execute(_PLANNING)
         self._tables = tables
         self._baseline = baseline
+        self._statements: dict[frozenset[str], tuple[bytes, bytes]] = {}
 
     def ask(self, queries: Sequence[Query]) -> Reply:
         try:
@@ -129,23 +130,29 @@ class PostgresWrapper:
 
     def _ask(self, queries: Sequence[Query]) -> Reply:
         marker = f"{self._slot}/{uuid.uuid4().hex}"
-        tables = self._asked(queries)
-        seen, _, found = self._simple(self._begin(tables).encode()).partition(" ")
+        begin, still = self._around(self._asked(queries))
+        seen, _, found = self._simple(begin)[-1].partition(" ")
         if found != self._baseline.begin:
             self._look_again()
         snapshot = XidSnapshot.parse(seen)
         results = tuple(answer_query(query, self.run, pushes, self._lift) for query in queries)
-        if tables and self._simple(still_named(tables).encode()) != "t":
+        named, *_, planned = self._simple(still + self._mark(marker) + _END)
+        if named != "t":
             raise _altered(self._access)
-        if self._simple(self._mark(marker) + _END) != self._baseline.planned:
+        if planned != self._baseline.planned:
             self._look_again()
         return Reply(results, snapshot, marker)
 
-    def _begin(self, tables: Sequence[Table]) -> str:
-        locks = lock_statement(tables)
-        if self._log is None:
-            return _BEGIN.format("READ ONLY", locks)
-        return _BEGIN.format("READ WRITE", locks + self._log.lock)
+    def _around(self, names: frozenset[str]) -> tuple[bytes, bytes]:
+        """What is run before a question about some tables, and what is asked behind it."""
+        if names not in self._statements:
+            tables = [self._tables[name] for name in sorted(names)]
+            access, locks = "READ ONLY", lock_statement(tables)
+            if self._log is not None:
+                access, locks = "READ WRITE", locks + self._log.lock
+            begin = _BEGIN.format(access, locks)
+            self._statements[names] = begin.encode(), still_named(tables).encode()
+        return self._statements[names]
 
     def _look_again(self) -> NoReturn:
         """Say what has come; if nothing of others has, the question is asked anew."""
@@ -154,7 +161,7 @@ class PostgresWrapper:
             self._log.check(self._connection)
         raise _altered(self._access)
 
-    def _asked(self, queries: Iterable[Query]) -> list[Table]:
+    def _asked(self, queries: Iterable[Query]) -> frozenset[str]:
         """The tables that questions are about, as far as they are there."""
         names = {
             term.occurrence(at).relation.short_name
@@ -162,7 +169,7 @@ class PostgresWrapper:
             for term in query
             for at in term.base
         }
-        return [self._tables[name] for name in sorted(names) if name in self._tables]
+        return frozenset(names & self._tables.keys())
 
     def run(self, fetch: Fetch) -> Rows:
         """Execute one statement inside the question's transaction."""
@@ -228,14 +235,19 @@ class PostgresWrapper:
             )
         return self._tables[relation]
 
-    def _simple(self, statements: bytes) -> str:
-        """Run statements without parameters; the value that the last but COMMIT returned."""
+    def _simple(self, statements: bytes) -> list[str]:
+        """Run statements without parameters; the first value of each that returns one."""
+        pgconn, found = self._connection.pgconn, []
         with self._access.errors(_DOING):
-            result = self._connection.pgconn.exec_(statements)
-        self._expect(result)
-        if result.status == pq.ExecStatus.TUPLES_OK:
-            return (result.get_value(0, 0) or b"").decode()
-        return ""
+            pgconn.send_query(statements)
+            results = []
+            while (result := pgconn.get_result()) is not None:
+                results.append(result)
+        for result in results:
+            self._expect(result)
+            if result.status == pq.ExecStatus.TUPLES_OK:
+                found.append((result.get_value(0, 0) or b"").decode())
+        return found
 
     def _expect(self, result: pq.abc.PGresult) -> None:
         """SourceError if the server refused."""
