@@ -248,8 +248,8 @@ def parts_of(top: Top) -> tuple[Part, ...]:
 
 
 def evaluate_top(top: Top, stored: Rows) -> Rows:
-    """What a top makes of the stored rows; their counts must be positive where it has a meaning."""
-    return _evaluated(top, stored, {})
+    """What a top makes of the stored rows; what has a count below zero is not there for it."""
+    return _evaluated(top, stored.positive(), {})
 
 
 def _evaluated(top: Top, stored: Rows, known: dict[Top, Rows]) -> Rows:

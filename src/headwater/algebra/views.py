@@ -158,8 +158,7 @@ class View:
 
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
-        stored = stored.positive()
-        return stored if self.top is None else evaluate_top(self.top, stored)
+        return stored.positive() if self.top is None else evaluate_top(self.top, stored)
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:

@@ -72,7 +72,7 @@ def _base(state: ViewState, spark: SparkSession | None) -> Rows:
     """What was stored at the last fold."""
     if spark is None:
         return state.stored_rows()
-    return Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=False)
+    return Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=True)
 
 
 def _plain(state: ViewState, spark: SparkSession | None) -> Rows:

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.errors import ExpressionError
+from headwater.frames.arrow import COUNT
 from headwater.frames.expressions import spark_schema
+from headwater.warehouse.columns import FILE, HASH
 from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.failing import before_error
-from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
-from headwater.warehouse.netting import Patch
+from headwater.warehouse.files import delete, read_spark, write_contents, write_counted, write_spark
+from headwater.warehouse.netting import Patch, summed, suspects, with_hash
 from headwater.warehouse.replacing import settle
 from headwater.warehouse.showing import counted, shown_patch, whole
 from headwater.warehouse.states import ViewState
@@ -173,16 +175,39 @@ def _put_stored(view: ViewTable, state: ViewState, rewritten: Rewritten) -> list
 
 def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded | None:
     """Files with the tail in them; None if some count is below zero."""
-    patch = state.patch(spark)
-    below_zero, names = patch.touched(state.stored_frame_with_files(spark))
-    if below_zero:
-        return None
     if state.top is None:
+        patch = state.patch(spark)
+        below_zero, names = patch.touched(state.plain_frame_with_files(spark))
+        if below_zero:
+            return None
         return _Folded(_patched(view, state.plain, state.schema, patch, names, spark))
     if not state.tail_files:
         return _Folded(((), ()))
-    shown = _shown_on_spark(view, state, state.top, spark)
-    return _Folded(shown, _patched(view, state.stored, state.schema, patch, names, spark))
+    stored = _stored_on_spark(view, state, spark)
+    if stored is None:
+        return None
+    return _Folded(_shown_on_spark(view, state, state.top, spark), stored)
+
+
+def _stored_on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritten | None:
+    """Files of the stored parts in which the rows of the tail stand with their new counts."""
+    tail = state.net_tail(spark).cache()
+    try:
+        hashes = with_hash(tail, state.schema).select(HASH)
+        touched = suspects(state.stored_frame_with_files(spark), hashes, state.schema)
+        names = frozenset(row[0] for row in touched.select(FILE).distinct().collect())
+        after = summed(touched.drop(FILE).unionAll(tail), state.schema)
+        if not after.where(f"{COUNT} < 0").isEmpty():
+            return None
+        old = _files_to_rewrite(state.stored, names)
+        counted_schema = spark_schema(state.schema, COUNT)
+        kept = read_spark(spark, state.stored.folder, old, counted_schema)
+        changed = summed(kept.unionAll(tail), state.schema).coalesce(
+            max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE))
+        )
+        return old, write_spark(changed, state.stored.folder, view.staging, None)
+    finally:
+        tail.unpersist()
 
 
 def _shown_on_spark(view: ViewTable, state: ViewState, top: Top, spark: SparkSession) -> Rewritten:
@@ -225,7 +250,7 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
         return _Folded((state.plain.files, new))
     shown = evaluate_top(state.top, rows)
     new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
-    stored = write_contents(rows, state.schema, view.stored.folder, view.staging)
+    stored = write_counted(rows, state.schema, view.stored.folder, view.staging)
     return _Folded((state.plain.files, new), (state.stored.files, stored))
 
 

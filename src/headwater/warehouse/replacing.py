@@ -35,7 +35,7 @@ from headwater.warehouse.commits import (
     metadata_of,
 )
 from headwater.warehouse.delta_log import OvertakenError
-from headwater.warehouse.files import write_contents
+from headwater.warehouse.files import write_contents, write_counted
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.remaking import number_above, remade, whole
 from headwater.warehouse.stored import first_stored, names_stored, put_stored, stored_version
@@ -110,12 +110,12 @@ def _written(view: ViewTable, load: ViewLoad) -> tuple[list[DataFile], int | Non
 def _written_stored(view: ViewTable, load: ViewLoad, keeps: bool) -> int:
     schema = load.definition.schema
     if keeps:
-        files = write_contents(load.contents, schema, view.stored.folder, view.staging)
+        files = write_counted(load.contents, schema, view.stored.folder, view.staging)
         return put_stored(view.stored, view.name, schema, files)
     aside = _aside(view)
     try:
         aside.make_folder(durable=False)
-        files = write_contents(load.contents, schema, aside, view.staging)
+        files = write_counted(load.contents, schema, aside, view.staging)
         view.log.check_in_place()
         actions = first_stored(view.name, schema, files)
         view.stored = remade(view.stored, aside, actions, view.staging)

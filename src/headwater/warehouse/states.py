@@ -15,7 +15,7 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
-from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
+from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
@@ -26,6 +26,7 @@ from headwater.warehouse.files import check_files, missing, read_arrow, read_spa
 from headwater.warehouse.netting import (
     Patch,
     applied_by_key,
+    local_frame,
     patch_of_frame,
     patch_of_rows,
     summed,
@@ -112,8 +113,8 @@ class ViewState:
 
     def rows(self) -> Rows:
         """What a reader sees: the rows with positive counts, under the top if there is one."""
-        stored = self.signed_rows().positive()
-        return stored if self.top is None else evaluate_top(self.top, stored)
+        stored = self.signed_rows()
+        return stored.positive() if self.top is None else evaluate_top(self.top, stored)
 
     def signed_rows(self) -> Rows:
         """All stored rows, those with negative counts too."""
@@ -121,8 +122,10 @@ class ViewState:
 
     def stored_rows(self) -> Rows:
         """What is stored at the base."""
-        found = read_arrow(self.stored.folder, self.stored.files, arrow_schema(self.schema))
-        return plain_from_arrow(found, self.schema)
+        if self.top is None:
+            return self.plain_rows()
+        found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
+        return from_arrow(found, self.schema)
 
     def plain_rows(self) -> Rows:
         """What the plain table holds."""
@@ -166,17 +169,19 @@ class ViewState:
 
     def signed(self, spark: SparkSession) -> DataFrame:
         """Each stored row once with its count, negative ones too."""
-        from pyspark.sql import functions as f
-
-        stored = self.stored_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
-        return summed(stored.unionAll(self.tail_frame(spark)), self.schema)
+        return summed(self.stored_frame(spark).unionAll(self.tail_frame(spark)), self.schema)
 
     def plain_frame(self, spark: SparkSession) -> DataFrame:
         schema = spark_schema(self.shown_schema)
         return read_spark(spark, self.plain.folder, self.plain.files, schema)
 
     def stored_frame(self, spark: SparkSession) -> DataFrame:
-        schema = spark_schema(self.schema)
+        """What is stored at the base, with counts."""
+        from pyspark.sql import functions as f
+
+        if self.top is None:
+            return self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
+        schema = spark_schema(self.schema, COUNT)
         return read_spark(spark, self.stored.folder, self.stored.files, schema)
 
     def plain_frame_with_files(self, spark: SparkSession) -> DataFrame:
@@ -187,11 +192,17 @@ class ViewState:
         return _with_files(self.stored_frame(spark), self.stored)
 
     def patch(self, spark: SparkSession) -> Patch:
-        """What the tail does to the stored rows."""
-        stored = self.stored_frame_with_files(spark)
+        """What the tail does to the plain rows of a view without a top."""
+        plain = self.plain_frame_with_files(spark)
         if self.tail_size <= SMALL_TAIL:
-            return patch_of_rows(spark, stored, self.tail_rows())
-        return patch_of_frame(stored, self.tail_frame(spark), self.schema)
+            return patch_of_rows(spark, plain, self.tail_rows())
+        return patch_of_frame(plain, self.tail_frame(spark), self.schema)
+
+    def net_tail(self, spark: SparkSession) -> DataFrame:
+        """Each row of the tail once with its count."""
+        if self.tail_size <= SMALL_TAIL:
+            return local_frame(spark, self.tail_rows())
+        return summed(self.tail_frame(spark), self.schema)
 
     def tail(self, spark: SparkSession) -> Rows:
         """The sum of the tail, in memory if it is short."""
