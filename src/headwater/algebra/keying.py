@@ -21,6 +21,7 @@ from headwater.algebra.tops import (
     Project,
     Restrict,
     Select,
+    Summed,
     Top,
     UnionAll,
     Windowed,
@@ -103,7 +104,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             )
         case Distinct():
             return _keyed(top.input, known).only(top.schema.names)
-        case Grouped(keys=keys):
+        case Grouped(keys=keys) | Summed(keys=keys):
             below = _keyed(top.input, known).only(keys)
             return _Keyed(
                 below.all,

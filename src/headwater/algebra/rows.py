@@ -26,10 +26,12 @@ from headwater.algebra.expressions import (
 from headwater.algebra.grouping import grouped, key_reader
 from headwater.algebra.order import Order, in_order
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import SummedAggregate, summed
 from headwater.algebra.values import Row, Value, show, sort_key, width
 from headwater.algebra.windows import WindowFunction, windowed
 
 Equality: TypeAlias = tuple[Expression, Expression]
+Spread: TypeAlias = Callable[[Row], Iterable[tuple[Row, int]]]
 
 
 class Rows:
@@ -160,6 +162,14 @@ class Rows:
             counts[output(row)] += count
         return Rows(schema, counts)
 
+    def spread(self, schema: Schema, spread: Spread) -> Rows:
+        """Each row as several others, each counting so many times what it counts."""
+        counts: dict[Row, int] = defaultdict(int)
+        for row, count in self.items():
+            for other, weight in spread(row):
+                counts[other] += count * weight
+        return Rows(schema, counts)
+
     def only(self, schema: Schema) -> Rows:
         """Only these of the columns; rows that have become equal are added up."""
         if schema == self.schema:
@@ -279,6 +289,18 @@ class Rows:
     ) -> Rows:
         """A row for each key with its aggregates; with `always` one also if there are no rows."""
         counts = grouped(self.items(), self.schema, keys, aggregates, always=always)
+        return _without_zeros(schema, dict.fromkeys(counts, 1))
+
+    def summed(
+        self,
+        schema: Schema,
+        keys: Sequence[str],
+        aggregates: Sequence[SummedAggregate],
+        *,
+        always: bool = False,
+    ) -> Rows:
+        """The same where these rows are sums (`algebra.sums`)."""
+        counts = summed(self.items(), self.schema, keys, aggregates, always=always)
         return _without_zeros(schema, dict.fromkeys(counts, 1))
 
     def first(self, order: Sequence[Order], limit: int | None, offset: int = 0) -> Rows:

@@ -27,6 +27,7 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import SummedAggregate
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT
 from headwater.algebra.windows import WindowFunction
@@ -44,6 +45,8 @@ class Part:
     schema: Schema
     number: int | None = None
     """Which part, or None where there is only one."""
+    signed: bool = False
+    """Whether counts below zero mean something: those of sums do."""
 
 
 @cached_hash
@@ -157,6 +160,18 @@ class Grouped:
 
 @cached_hash
 @dataclass(frozen=True)
+class Summed:
+    """The same of groups whose sums are stored and not their rows (see `sums`)."""
+
+    input: Top
+    keys: tuple[str, ...]
+    aggregates: tuple[SummedAggregate, ...]
+    schema: Schema
+    always: bool = False
+
+
+@cached_hash
+@dataclass(frozen=True)
 class First:
     """The first rows in an order, which all columns complete."""
 
@@ -190,6 +205,7 @@ Top: TypeAlias = (
     | Restrict
     | Less
     | Grouped
+    | Summed
     | First
     | Windowed
 )
@@ -203,6 +219,7 @@ _NODES = (
     Restrict,
     Less,
     Grouped,
+    Summed,
     First,
     Windowed,
 )
@@ -248,8 +265,8 @@ def parts_of(top: Top) -> tuple[Part, ...]:
 
 
 def evaluate_top(top: Top, stored: Rows) -> Rows:
-    """What a top makes of the stored rows; what has a count below zero is not there for it."""
-    return _evaluated(top, stored.positive(), {})
+    """What a top makes of the stored rows; one with a count below zero is there for sums only."""
+    return _evaluated(top, stored, {})
 
 
 def _evaluated(top: Top, stored: Rows, known: dict[Top, Rows]) -> Rows:
@@ -264,7 +281,7 @@ def _evaluated(top: Top, stored: Rows, known: dict[Top, Rows]) -> Rows:
 def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
     match top:
         case Part():
-            return _part(top, stored)
+            return _part(top, stored if top.signed else stored.positive())
         case Select(condition=condition):
             return inputs[0].select(condition)
         case Project(outputs=outputs, schema=schema):
@@ -281,6 +298,8 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
             return inputs[0].less(inputs[1])
         case Grouped(keys=keys, aggregates=aggregates, schema=schema, always=always):
             return inputs[0].aggregated(schema, keys, aggregates, always=always)
+        case Summed(keys=keys, aggregates=sums, schema=schema, always=always):
+            return inputs[0].summed(schema, keys, sums, always=always)
         case First(order=order, limit=limit, offset=offset):
             return inputs[0].first(order, limit, offset)
         case Windowed(functions=functions, schema=schema):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from headwater.algebra.compact import Compact, compacted
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
@@ -147,10 +148,29 @@ class View:
     name: str
     joins: tuple[Join, ...]
     schema: Schema
-    """The columns that are stored."""
+    """The columns of the sum: what managers maintain."""
     sql: str = ""
     top: Top | None = None
     """What is shown, as a function of what is stored; None if that is the same."""
+
+    @cached_property
+    def compact(self) -> Compact | None:
+        """How its rows are condensed before they are stored; None if they are not."""
+        return compacted(self.top, self.schema)
+
+    @property
+    def stored_schema(self) -> Schema:
+        """The columns of what a warehouse stores."""
+        return self.schema if self.compact is None else self.compact.schema
+
+    @property
+    def stored_top(self) -> Top | None:
+        """What is shown, as a function of what a warehouse stores."""
+        return self.top if self.compact is None else self.compact.top
+
+    def stored(self, rows: Rows) -> Rows:
+        """What a warehouse stores for rows that a manager finds."""
+        return rows if self.compact is None else self.compact.condensed(rows)
 
     @property
     def shown_schema(self) -> Schema:

@@ -46,7 +46,7 @@ def compare(
     shown, number_of_rows = _shown(state, spark)
     found = _difference(view.shown(expected), shown)
     if state.top is not None:
-        found = found or _difference(expected, _stored(state, spark), "what is stored")
+        found = found or _difference(view.stored(expected), _stored(state, spark), "what is stored")
         base = evaluate_top(state.top, _base(state, spark))
         found = found or _difference(base, _plain(state, spark), "the plain table")
     if not found.missing and (below := -state.below_zero(_no_session if spark is None else spark)):

@@ -29,6 +29,10 @@ def other_layout(view: str) -> str:
     return f"What is stored for view {view} has another form in this release than it was loaded in."
 
 
+_FORM = 2
+"""Of stored parts: 2 since each row stands once, with its count, and sums for their groups."""
+
+
 def layout_of(view: View) -> str:
     """What tells how a view with a top is stored: which parts, and what their columns mean.
 
@@ -40,7 +44,8 @@ def layout_of(view: View) -> str:
         [list(map(show_expression, (*join.condition, *join.outputs))), join.schema.to_json()]
         for join in view.joins
     ]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    sums = repr(view.compact.parts) if view.compact is not None else ""
+    return hashlib.sha256(repr((_FORM, parts, sums)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class StoredDefinition:
     def of(cls, view: View) -> StoredDefinition:
         used = view.used_columns
         relations = tuple(StoredRelation(r, tuple(used[r.name])) for r in view.relations)
-        return cls(view.name, normalised(view.sql), view.schema, relations, layout_of(view))
+        return cls(view.name, normalised(view.sql), view.stored_schema, relations, layout_of(view))
 
     @cached_property
     def view(self) -> View:

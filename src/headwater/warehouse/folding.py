@@ -197,7 +197,7 @@ def _stored_on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> 
         touched = suspects(state.stored_frame_with_files(spark), hashes, state.schema)
         names = frozenset(row[0] for row in touched.select(FILE).distinct().collect())
         after = summed(touched.drop(FILE).unionAll(tail), state.schema)
-        if not after.where(f"{COUNT} < 0").isEmpty():
+        if not after.where(state.is_lacking).isEmpty():
             return None
         old = _files_to_rewrite(state.stored, names)
         counted_schema = spark_schema(state.schema, COUNT)
@@ -243,7 +243,7 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     if not state.tail_files:
         return _Folded(((), ()))
     rows = state.signed_rows()
-    if rows.negative():
+    if state.lacking(rows):
         return None
     if state.top is None:
         new = write_contents(rows, state.schema, view.plain.folder, view.staging)

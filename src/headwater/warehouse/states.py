@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute
 
+from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import SUM
 from headwater.algebra.tops import Top, evaluate_top
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
@@ -149,11 +153,23 @@ class ViewState:
         if not self.tail_files:
             return Rows.empty(self.schema)
         if self.is_small:
-            return self.signed_rows().negative()
-        if self.tail_size <= SMALL_TAIL and not self.tail_rows().negative():
+            return self.lacking(self.signed_rows())
+        if self.tail_size <= SMALL_TAIL and not self.lacking(self.tail_rows()):
             return Rows.empty(self.schema)
         frame = self.signed(spark() if callable(spark) else spark)
-        return from_arrow(frame.where(f"{COUNT} < 0").toArrow(), self.schema)
+        return from_arrow(frame.where(self.is_lacking).toArrow(), self.schema)
+
+    def lacking(self, stored: Rows) -> Rows:
+        """The rows that should not be counted below zero; a sum may be."""
+        found = stored.negative()
+        if SUM not in self.schema.positions:
+            return found
+        return found.select(call("is null", ColumnRef(SUM, INT)))
+
+    @property
+    def is_lacking(self) -> str:
+        """The same as a condition for Spark."""
+        return f"{COUNT} < 0" + (f" AND {SUM} IS NULL" if SUM in self.schema.positions else "")
 
     # Through Spark
 

@@ -21,6 +21,7 @@ from headwater.algebra.tops import (
     Project,
     Restrict,
     Select,
+    Summed,
     Top,
     UnionAll,
     Windowed,
@@ -101,6 +102,8 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             return replace(
                 top, input=pruned(top.input, looked_at), aggregates=chosen, schema=kept_schema
             )
+        case Summed():
+            return top
         case Less(left=left, right=right):
             return Less(pruned(left), pruned(right))
         case Distinct() | First() | Windowed():
