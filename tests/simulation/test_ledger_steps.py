@@ -12,12 +12,15 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
 from headwater.errors import FencedError
+from headwater.pipeline.repair import begin_anew
 from headwater.protocol.transactions import Transaction, Update
 from headwater.simulation.disk import Disk, Mount
+from headwater.simulation.process import SimulatedHost
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import SEGMENT_START, Change, batch_of
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.lease import LeaseClaim
 from headwater.warehouse.segments import segment_path
 
 
@@ -142,3 +145,18 @@ def test_a_replaced_runner_that_goes_on_late_ends_nothing_that_a_later_one_built
         second.open(2, guard=partial(guard, 2))
     assert third.end == 2
     assert [record.number for record in third.read(0)] == [1, 2]
+
+
+def test_a_replaced_runner_begins_no_log_anew() -> None:
+    disk, alive = Disk(), {1, 2}
+    own = Location(Path("/w/_headwater"), LocalStorage(system=Mount(disk, lambda step, path: None)))
+    replaced, present = (LeaseClaim(own, SimulatedHost(pid, alive)) for pid in (1, 2))
+    replaced.acquire()
+    alive.remove(1)
+    present.acquire()
+    log = log_on(disk)
+    log.open(present.epoch)
+    log.append([change(1), change(2)])
+    with pytest.raises(FencedError):
+        begin_anew(log_on(disk), replaced, "it was repaired.", 2)
+    assert [record.number for record in log_on(disk).read(0)] == [1, 2]

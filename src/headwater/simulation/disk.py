@@ -327,7 +327,10 @@ class Mount:
 
     @contextmanager
     def lend(self, folder: Path) -> Iterator[Path]:
-        """A copy on this machine for a real program; what it writes comes back unsynced."""
+        """A copy on this machine for a real program; what it writes comes back unsynced.
+
+        The program gives a file its name when it is whole, as delta-rs does, and syncs nothing.
+        """
         with tempfile.TemporaryDirectory() as name:
             copied = Path(name, "lent")
             self._copy(self._disk.folder(folder), copied)
@@ -335,11 +338,15 @@ class Mount:
             yield copied
             for path in sorted(copied.rglob("*")):
                 if path.is_file() and path.read_bytes() != before.get(path):
-                    target = folder / path.relative_to(copied)
-                    if self._disk.find(target) is not None:
-                        self.unlink(target)
-                    self.create(target, path.read_bytes(), synced=False)
+                    self._take_back(folder / path.relative_to(copied), path.read_bytes())
             shutil.rmtree(copied)
+
+    def _take_back(self, path: Path, content: bytes) -> None:
+        for step in ("create", "write"):
+            self._step(step, path)
+        file = File()
+        file.become(content, self._disk.now)
+        self._disk.name((path, file))
 
     def _copy(self, folder: Folder, target: Path) -> None:
         target.mkdir()

@@ -65,6 +65,8 @@ _LIKELY_AT = {
     ("fold", "remove"): 0.5,
     ("merge", "link"): 0.5,
     ("clean up", "rename"): 0.4,
+    ("clean up", "link"): 1.0,
+    ("load", "link"): 1.0,
 }
 """The same for steps that are seldom taken when something could be lost."""
 _LATE = frozenset({"fold", "merge", "clean up", "release", "stop"})

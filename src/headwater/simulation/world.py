@@ -23,6 +23,9 @@ from headwater.storage.local import LocalStorage
 from headwater.warehouse.lease import LeaseClaim
 
 _MOST_STEPS = 10_000
+_LONG = 6_000
+"""After so many steps nobody takes the place of a runner that only stands still for a moment, or
+runners might replace each other for ever."""
 _MANY_STEPS = 200
 _SELDOM = 3
 """What was done no more often, after many steps, is where a crash is worth most."""
@@ -100,7 +103,8 @@ class World:
 
     def _turn(self) -> None:
         """Let some process go on until it stands still or ends."""
-        if not self._turns or (len(self._turns) == 1 and self._turns[0].stands):
+        alone = len(self._turns) == 1 and self._turns[0].stands and self._step < _LONG
+        if not self._turns or alone:
             self._begin()
         turn = self.random.choice(self._turns)
         self._running = turn
