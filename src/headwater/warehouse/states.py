@@ -57,6 +57,9 @@ class ViewState:
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
     top: Top | None = None
+    is_published: bool = True
+    """Whether `plain` is what the top shows of `stored`. The plain table of a group's member may
+    have still to follow what is stored: then that alone tells what is shown."""
 
     @property
     def shown_schema(self) -> Schema:
@@ -156,7 +159,7 @@ class ViewState:
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        if not self.tail_files or self.number <= self.base.number:
+        if self.is_published and (not self.tail_files or self.number <= self.base.number):
             return self.plain_frame(spark)
         if self.top is not None:
             return shown_frame(self, self.top, spark)
