@@ -140,7 +140,7 @@ def _verify(
                 wrong, number_of_rows = compare(view, state, expected, spark)
     seconds = time.monotonic() - began
     return Verification(
-        wrong.member or name,
+        wrong.member if wrong and wrong.member else name,
         state.commit.number,
         vector,
         number_of_rows,
