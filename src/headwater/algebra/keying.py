@@ -13,6 +13,7 @@ from typing import TypeAlias
 from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.tops import (
     Distinct,
+    Exploded,
     First,
     Grouped,
     Less,
@@ -90,7 +91,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             }
             every = {frozenset({(number, column)}) for column in known[number]}
             return _Keyed(frozenset(every), shown)
-        case Select():
+        case Select() | Exploded():
             return _keyed(top.input, known)
         case Project(outputs=outputs, schema=schema):
             below = _keyed(top.input, known)

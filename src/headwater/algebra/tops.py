@@ -195,6 +195,22 @@ class Windowed:
     schema: Schema
 
 
+@cached_hash
+@dataclass(frozen=True)
+class Exploded:
+    """Each row once for each element of its array in `column`, which comes behind its columns.
+
+    Behind that is the element's number, if `first` says what the first one has.
+    """
+
+    input: Top
+    column: str
+    schema: Schema
+    first: int | None = None
+    outer: bool = False
+    """Whether a row whose array is NULL or empty is there once, with NULLs."""
+
+
 Top: TypeAlias = (
     Part
     | Select
@@ -208,6 +224,7 @@ Top: TypeAlias = (
     | Summed
     | First
     | Windowed
+    | Exploded
 )
 _NODES = (
     Part,
@@ -222,6 +239,7 @@ _NODES = (
     Summed,
     First,
     Windowed,
+    Exploded,
 )
 
 
@@ -304,6 +322,8 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
             return inputs[0].first(order, limit, offset)
         case Windowed(functions=functions, schema=schema):
             return inputs[0].windowed(schema, functions)
+        case Exploded(column=column, schema=schema, first=number, outer=outer):
+            return inputs[0].exploded(schema, column, first=number, outer=outer)
 
 
 def _part(part: Part, stored: Rows) -> Rows:

@@ -13,6 +13,7 @@ from headwater.algebra.expressions import ColumnRef, columns_of
 from headwater.algebra.sql.plans import Leaf, refs
 from headwater.algebra.tops import (
     Distinct,
+    Exploded,
     First,
     Grouped,
     Less,
@@ -104,6 +105,10 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             )
         case Summed():
             return top
+        case Exploded(input=below, column=column, schema=schema):
+            own = schema.names[len(below.schema) :]
+            kept_below = pruned(below, needed - set(own) | {column})
+            return replace(top, input=kept_below, schema=kept_below.schema + schema.only(own))
         case Less(left=left, right=right):
             return Less(pruned(left), pruned(right))
         case Distinct() | First() | Windowed():
