@@ -287,7 +287,23 @@ REFUSED = {
         "SELECT id, day FROM orders\nUNION ALL SELECT id,\n  price FROM orders", "CAST", 3, 3),
     "an unknown column after UNION ALL": (
         "SELECT id FROM orders\nUNION ALL\nSELECT idd FROM orders", "no column idd", 3, 8),
-    "LATERAL VIEW": ("SELECT id FROM orders LATERAL VIEW explode(x) y", "LATERAL VIEW", 1, 23),
+    "a LATERAL VIEW of no array": (
+        "SELECT id FROM orders LATERAL VIEW explode(id) y", "made of an array, not of int", 1, 36),
+    "EXPLODE with an aggregate": (
+        "SELECT EXPLODE(ARRAY(1)) AS x, COUNT(*) AS n FROM orders", "in a select list", 1, 8),
+    "two of EXPLODE": (
+        "SELECT EXPLODE(ARRAY(1)) AS x, EXPLODE(ARRAY(2)) AS y FROM orders", "stand alone", 1, 32),
+    "too few names": (
+        "SELECT id FROM orders, LATERAL POSEXPLODE(ARRAY(id)) AS x(y)", "1 names are given", 1, 32),
+    "an element of something else": ("SELECT id[0] AS x FROM orders", "ITEM takes", 1, 8),
+    "a column that is called array": (
+        "SELECT o.array[0] AS x FROM orders o", "array[...] is ambiguous", 1, 10),
+    "a field of a number": ("SELECT orders.id.x AS x FROM orders", "int has no field x", 1, 8),
+    "an array of nothing": ("SELECT ARRAY(NULL) AS x FROM orders", "an element with a type", 1, 8),
+    "elements of another type": (
+        "SELECT ARRAY_CONTAINS(ARRAY(id), 'x') AS x FROM orders", "cannot be compared", 1, 8),
+    "an order of arrays": (
+        "SELECT ARRAY_MAX(ARRAY(ARRAY(id))) AS x FROM orders", "have no order", 1, 8),
     # joins
     "LATERAL": ("SELECT id FROM orders, LATERAL (SELECT 1)", "LATERAL", 1, 24),
     "a sample": ("SELECT id FROM orders TABLESAMPLE (5 ROWS)", "SAMPLE", 1, 16),

@@ -331,6 +331,26 @@ def test_setup_tells_all_tables_that_views_cannot_use_and_sets_up_the_others(
     assert database.writer().connection.execute(shown).fetchall() == [("customers",)]
 
 
+def test_a_view_over_a_table_that_cannot_be_used_stops_and_others_of_the_source_run(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    tables = ("paid", "paid", "customers")
+    views = [
+        f"CREATE MATERIALIZED VIEW v{at} AS SELECT t.id FROM app.{table} t"
+        for at, table in enumerate(tables)
+    ]
+    settings = SETTINGS + "setup = 'by run'\n"
+    project = make_project(tmp_path / "p", views, settings)
+    execute(database, FILLED)
+    done = headwater("run", "--once", "--json", "-p", str(project))
+    assert done.code == 1
+    assert done.err.count("public.paid is a view") == 1
+    stopped = json.loads(done.out.splitlines()[-1])["views"]
+    assert [stopped[f"v{at}"]["state"] for at in range(3)] == ["stopped", "stopped", "running"]
+    assert "public.paid is a view" in stopped["v0"]["message"]
+    assert len(rows(project, "SELECT id FROM v2")) == 2
+
+
 def test_setup_says_that_no_view_names_a_table_yet(
     database: PostgresHarness, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.tops import (
     Distinct,
+    Exploded,
     First,
     Grouped,
     Less,
@@ -21,6 +22,7 @@ from headwater.algebra.tops import (
     Project,
     Restrict,
     Select,
+    Summed,
     Top,
     UnionAll,
     Windowed,
@@ -89,7 +91,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             }
             every = {frozenset({(number, column)}) for column in known[number]}
             return _Keyed(frozenset(every), shown)
-        case Select():
+        case Select() | Exploded():
             return _keyed(top.input, known)
         case Project(outputs=outputs, schema=schema):
             below = _keyed(top.input, known)
@@ -103,7 +105,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             )
         case Distinct():
             return _keyed(top.input, known).only(top.schema.names)
-        case Grouped(keys=keys):
+        case Grouped(keys=keys) | Summed(keys=keys):
             below = _keyed(top.input, known).only(keys)
             return _Keyed(
                 below.all,

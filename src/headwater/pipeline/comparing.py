@@ -50,7 +50,7 @@ def compare(
     shown, number_of_rows = _shown(state, spark)
     found = _difference(view.shown(expected), shown)
     if state.top is not None:
-        found = found or _difference(expected, _stored(state, spark), "what is stored")
+        found = found or _difference(view.stored(expected), _stored(state, spark), "what is stored")
         base = evaluate_top(state.top, _base(state, spark))
         found = found or _difference(base, _plain(state, spark), "the plain table")
     if not found.missing and (below := -state.below_zero(_no_session if spark is None else spark)):
@@ -71,9 +71,9 @@ def compare_group(
         total += number_of_rows
         wrong = _difference(group.of_member(member).shown(expected), rows)
         found = found or replace(wrong, member=member.name)
-    stored, _ = compare(group, state, expected, spark)
-    found = found or replace(stored, place="what is stored")
-    for member in group.members:
+    stored = _stored(state, spark)
+    found = found or _difference(group.stored(expected), stored, "what is stored")
+    for member in group.stored_members:
         shown = states[member.name]
         if shown.is_published:
             base = evaluate_top(member.top, _base(shown, spark))
@@ -100,7 +100,7 @@ def _base(state: ViewState, spark: SparkSession | None) -> Rows:
     """What was stored at the last fold."""
     if spark is None:
         return state.stored_rows()
-    return Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=False)
+    return Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=True)
 
 
 def _plain(state: ViewState, spark: SparkSession | None) -> Rows:

@@ -84,12 +84,14 @@ class FollowedSources:
         repair_source(narrow, ChangeLog(self._warehouse.changes, source), self._lease, after)
 
     def _is_altered(self, source: str, view: View) -> bool:
-        """Whether a view's columns are of other types than when the source was last described."""
+        """Whether a view's columns, or a table, are others than when the source was described."""
         described = self._described[source]
         return any(
             relation.source == source
-            and relation.name in described
-            and not set(relation.schema.columns) <= set(described[relation.name].schema.columns)
+            and not (
+                relation.name in described
+                and set(relation.schema.columns) <= set(described[relation.name].schema.columns)
+            )
             for relation in view.relations
         )
 

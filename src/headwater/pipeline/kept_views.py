@@ -13,7 +13,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
+from headwater.errors import (
+    FencedError,
+    HeadwaterError,
+    InputError,
+    LostConnectionError,
+    SourceError,
+    one_of,
+)
 from headwater.frames.engine import Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
@@ -129,16 +136,23 @@ class KeptViews:
         """Refuse what the user wrote before anything is done.
 
         A view whose file is as it was when it was loaded is not at fault: its tables may have
-        been altered. It stops by itself, and the others go on.
+        been altered. It stops by itself, and so does one over a table that cannot be used; the
+        others go on, if there are any.
         """
+        unusable = []
         for view in self.all.values():
             try:
                 self._plan(view)
             except LostConnectionError:
                 continue
-            except HeadwaterError:
-                if not is_as_loaded(self.project, self._warehouse, view.name):
+            except HeadwaterError as error:
+                if is_as_loaded(self.project, self._warehouse, view.name):
+                    continue
+                if not isinstance(error, SourceError):
                     raise
+                unusable.append(error)
+        if unusable and len(unusable) == len(self.all):
+            raise one_of(unusable)
 
     def look_after(self) -> None:
         """See what the views have come to, and bring up what is due."""

@@ -197,7 +197,7 @@ class _Attempt:
                     ViewLoad(
                         plan.definition,
                         vector,
-                        _for_spark(contents),
+                        _for_spark(view.stored(contents)),
                         plan.algorithm,
                         plan.level,
                         self.claim.runner,

@@ -5,10 +5,13 @@ For `check`, which looks at no table of the warehouse: how large the parts are i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.algebra.expressions import Expression, Literal, show_expression
+from headwater.algebra.compact import Compact
+from headwater.algebra.expressions import Expression, Literal, show_expression, substituted
 from headwater.algebra.keying import keying
+from headwater.algebra.sums import Slot
 from headwater.algebra.tops import PART
 from headwater.algebra.values import Json
 from headwater.algebra.views import Join, View
@@ -24,6 +27,8 @@ class StoredPart:
     """Whether it has a row for each row of one table, whatever is in it."""
     keyed_by: tuple[str, ...]
     """By which of its columns the top is computed key by key; none if it is computed whole."""
+    sums: tuple[str, ...] | None = None
+    """What is added up for each value of the columns, if not the rows are stored."""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -31,9 +36,13 @@ class StoredPart:
             "relations": list(self.relations),
             "copy": self.is_copy,
             "keyed_by": list(self.keyed_by),
+            "sums": None if self.sums is None else list(self.sums),
         }
 
     def __str__(self) -> str:
+        if self.sums is not None:
+            sums = ", ".join(dict.fromkeys(("the number of rows", *self.sums)))
+            return f"{sums} for each {', '.join(self.columns) or 'view'}, {self._joined}"
         of = f"of every row of {self.relations[0]}" if self.is_copy else self._joined
         return f"{', '.join(self.columns) or 'that there is a row'} {of}"
 
@@ -47,7 +56,7 @@ def stored_parts(view: View) -> tuple[StoredPart, ...]:
     if view.top is None and not view.members:
         return ()
     by = (keying(view.top) if view.top is not None else None) or {}
-    return tuple(_part(join, by.get(_number(join), ())) for join in view.joins)
+    return tuple(_part(join, by.get(_number(join), ()), view.compact) for join in view.joins)
 
 
 def describe_parts(view: View) -> str:
@@ -66,13 +75,36 @@ def describe_parts(view: View) -> str:
     return f"{view.name} stores {stored}; {how}."
 
 
-def _part(join: Join, key: tuple[str, ...]) -> StoredPart:
+def _part(join: Join, key: tuple[str, ...], compact: Compact | None) -> StoredPart:
     named = dict(zip(join.schema.names, join.outputs, strict=True))
+    summed = compact.parts.get(_number(join)) if compact is not None else None
+    if summed is not None:
+        keys = tuple(_words(substituted(one, named)) for one in summed.keys)
+        sums = tuple(_sum(slot, named) for slot in summed.slots)
+        relations = tuple(occurrence.relation.name for occurrence in join.occurrences)
+        return StoredPart(keys, relations, False, tuple(_words(named[n]) for n in key), sums)
     shown = [_words(output) for name, output in named.items() if not _is_filling(name, output)]
     relations = tuple(occurrence.relation.name for occurrence in join.occurrences)
     is_copy = len(relations) == 1 and not join.condition
     keyed_by = tuple(_words(named[name]) for name in key)
     return StoredPart(tuple(dict.fromkeys(shown)), relations, is_copy, keyed_by)
+
+
+_MEASURES = {
+    "number": "the number of {}",
+    "true": "the number of true {}",
+    "total": "the sum of {}",
+    "square": "the sum of the squares of {}",
+}
+
+
+def _sum(slot: Slot, named: Mapping[str, Expression]) -> str:
+    argument, condition = (
+        _words(substituted(one, named)) if one is not None else ""
+        for one in (slot.argument, slot.condition)
+    )
+    words = _MEASURES[slot.measure].format(argument or "rows")
+    return f"{words} where {condition}" if condition else words
 
 
 def _words(output: Expression) -> str:

@@ -12,6 +12,7 @@ from headwater.algebra.expressions import columns_of
 from headwater.algebra.schema import Column
 from headwater.algebra.tops import (
     Distinct,
+    Exploded,
     Grouped,
     Less,
     Part,
@@ -67,6 +68,9 @@ def _origins(top: Top, names: Iterable[str]) -> Iterator[tuple[int | None, str]]
         case Product(left=left, right=right):
             yield from _origins(left, wanted & set(left.schema.names))
             yield from _origins(right, wanted & set(right.schema.names))
+        case Exploded(input=below, column=column):
+            own = wanted & set(below.schema.names)
+            yield from _origins(below, own if own == wanted else own | {column})
         case Grouped(input=below, keys=keys):
             yield from _origins(below, [keys[at] for at in places if at < len(keys)])
         case _:

@@ -29,6 +29,10 @@ def other_layout(view: str) -> str:
     return f"What is stored for view {view} has another form in this release than it was loaded in."
 
 
+_FORM = 2
+"""Of stored parts: 2 since each row stands once, with its count, and sums for their groups."""
+
+
 def layout_of(view: View) -> str:
     """What tells how a view with a top is stored: which parts, and what their columns mean.
 
@@ -40,7 +44,8 @@ def layout_of(view: View) -> str:
         [list(map(show_expression, (*join.condition, *join.outputs))), join.schema.to_json()]
         for join in view.joins
     ]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    sums = repr(view.compact.parts) if view.compact is not None else ""
+    return hashlib.sha256(repr((_FORM, parts, sums)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ class StoredDefinition:
             StoredMember(member.name, normalised(member.sql), member.relations)
             for member in view.members
         )
-        return cls(view.name, select, view.schema, relations, layout_of(view), members)
+        return cls(view.name, select, view.stored_schema, relations, layout_of(view), members)
 
     @property
     def selects(self) -> tuple[str, ...]:

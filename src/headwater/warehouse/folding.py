@@ -17,16 +17,19 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.errors import ExpressionError
+from headwater.frames.arrow import COUNT
 from headwater.frames.expressions import spark_schema
+from headwater.warehouse.columns import FILE, HASH
 from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.failing import before_error
-from headwater.warehouse.files import delete, read_spark, write_contents, write_spark
-from headwater.warehouse.netting import Patch
+from headwater.warehouse.files import delete, read_spark, write_contents, write_counted, write_spark
+from headwater.warehouse.netting import Patch, summed, suspects, with_hash
 from headwater.warehouse.replacing import settle
 from headwater.warehouse.showing import counted, shown_patch, whole
 from headwater.warehouse.states import ViewState
@@ -111,7 +114,7 @@ def _foldable(view: ViewTable) -> ViewState:
     between is not what is stored at any vector.
     """
     state = view.at()
-    if (state.top is None and not view.members) or not state.commit.is_early:
+    if (state.top is None and not state.of_group) or not state.commit.is_early:
         return state
     whole = (commit for commit in view.commits() if not commit.is_early)
     return replace(state, commit=next(whole, state.commit))
@@ -183,18 +186,42 @@ def _put_stored(view: ViewTable, state: ViewState, rewritten: Rewritten) -> list
 
 def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded | None:
     """Files with the tail in them; None if some count is below zero."""
-    patch = state.patch(spark)
-    below_zero, names = patch.touched(state.stored_frame_with_files(spark))
-    if below_zero:
-        return None
+    if state.of_group:
+        table = _stored_on_spark(view, state, spark) if state.tail_files else ((), ())
+        return _Folded(table, members=_members_on_spark(view, state, spark)) if table else None
     if state.top is None:
-        members = _members_on_spark(view, state, spark)
-        plain = _patched(view, state.plain, state.schema, patch, names, spark)
-        return _Folded(plain, members=members)
+        patch = state.patch(spark)
+        below_zero, names = patch.touched(state.plain_frame_with_files(spark))
+        if below_zero:
+            return None
+        return _Folded(_patched(view, state.plain, state.schema, patch, names, spark))
     if not state.tail_files:
         return _Folded(((), ()))
-    shown = _shown_on_spark(view, state, state.top, spark)
-    return _Folded(shown, _patched(view, state.stored, state.schema, patch, names, spark))
+    stored = _stored_on_spark(view, state, spark)
+    if stored is None:
+        return None
+    return _Folded(_shown_on_spark(view, state, state.top, spark), stored)
+
+
+def _stored_on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritten | None:
+    """Files of the stored parts in which the rows of the tail stand with their new counts."""
+    tail = state.net_tail(spark).cache()
+    try:
+        hashes = with_hash(tail, state.schema).select(HASH)
+        touched = suspects(state.stored_frame_with_files(spark), hashes, state.schema)
+        names = frozenset(row[0] for row in touched.select(FILE).distinct().collect())
+        after = summed(touched.drop(FILE).unionAll(tail), state.schema)
+        if not after.where(state.is_lacking).isEmpty():
+            return None
+        old = _files_to_rewrite(state.stored, names)
+        counted_schema = spark_schema(state.schema, COUNT)
+        kept = read_spark(spark, state.stored.folder, old, counted_schema)
+        changed = summed(kept.unionAll(tail), state.schema).coalesce(
+            max(1, math.ceil(sum(file.size for file in old) / FILE_SIZE))
+        )
+        return old, write_spark(changed, state.stored.folder, view.staging, None)
+    finally:
+        tail.unpersist()
 
 
 def _shown_on_spark(view: ViewTable, state: ViewState, top: Top, spark: SparkSession) -> Rewritten:
@@ -246,21 +273,28 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     if not state.tail_files:
         return _Folded(((), ()))
     rows = state.signed_rows()
-    if rows.negative():
+    if state.lacking(rows):
         return None
+    if state.of_group:
+        return _group_in_memory(view, state, rows)
     if state.top is None:
-        shown_rows = [(member, evaluate_top(member.top, rows)) for member in view.members]
         new = write_contents(rows, state.schema, view.plain.folder, view.staging)
-        members = []
-        for member, each in shown_rows:
-            if (before := member.of(state)).is_published:
-                files = write_contents(each, each.schema, member.plain.folder, view.staging)
-                members.append((member, before.plain, (before.plain.files, files)))
-        return _Folded((state.plain.files, new), members=members)
+        return _Folded((state.plain.files, new))
     shown = evaluate_top(state.top, rows)
     new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
-    stored = write_contents(rows, state.schema, view.stored.folder, view.staging)
+    stored = write_counted(rows, state.schema, view.stored.folder, view.staging)
     return _Folded((state.plain.files, new), (state.stored.files, stored))
+
+
+def _group_in_memory(group: ViewTable, state: ViewState, rows: Rows) -> _Folded:
+    shown = [(member, evaluate_top(member.top, rows)) for member in group.members]
+    table = write_counted(rows, state.schema, group.plain.folder, group.staging)
+    members = []
+    for member, each in shown:
+        if (before := member.of(state)).is_published:
+            files = write_contents(each, each.schema, member.plain.folder, group.staging)
+            members.append((member, before.plain, (before.plain.files, files)))
+    return _Folded((state.plain.files, table), members=members)
 
 
 def _worth_folding(view: ViewTable, state: ViewState) -> bool:

@@ -64,8 +64,13 @@ class GroupTable(ViewTable):
     def members(self) -> tuple[MemberTable, ...]:
         return tuple(
             MemberTable(self, member, self._plain_tables / member.name)
-            for member in self.definition.view.members
+            for member in self.definition.view.stored_members
         )
+
+    def _state(
+        self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
+    ) -> ViewState:
+        return replace(super()._state(commit, plain, log, base), of_group=True)
 
     def member(self, name: str) -> MemberTable:
         return next(member for member in self.members if member.name == name)
@@ -135,6 +140,7 @@ class MemberTable(ViewTable):
             stored=state.plain,
             key=(),
             top=self._top_in(state),
+            of_group=False,
             is_published=plain is not None,
         )
 
@@ -145,7 +151,7 @@ class MemberTable(ViewTable):
         return self.of(self.group.at(number))
 
     def _top_in(self, state: ViewState) -> Top:
-        for member in definition_of(state.log).view.members:
+        for member in definition_of(state.log).view.stored_members:
             if member.name == self.name:
                 return member.top
         raise InputError(

@@ -14,7 +14,7 @@ from deltalake import Schema as DeltaSchema
 
 from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
-from headwater.frames.arrow import arrow_schema
+from headwater.frames.arrow import arrow_schema, signed_schema
 from headwater.reading import parse_json
 from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
 from headwater.warehouse.commits import LogLine
@@ -38,7 +38,7 @@ def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -
 def stored_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     """The actions that make a table of stored parts, or give one other columns."""
     text = f"What Headwater stores of the view {view}; what it shows is in the plain table."
-    return table_actions(view, arrow_schema(schema), text, before)
+    return table_actions(view, signed_schema(schema), text, before)
 
 
 def member_table(

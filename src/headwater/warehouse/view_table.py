@@ -383,7 +383,7 @@ class ViewTable:
         self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
     ) -> ViewState:
         stored = self.stored_in(plain)
-        top = None if stored is plain else definition_of(log).view.top
+        top = None if stored is plain else definition_of(log).view.stored_top
         return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
 
     def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:

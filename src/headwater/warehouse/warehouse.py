@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
@@ -17,19 +15,17 @@ from headwater.warehouse.change_feed import feed_folder, is_feed
 from headwater.warehouse.columns import check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.files import write_contents
+from headwater.warehouse.files import write_counted
 from headwater.warehouse.groups import GroupTable
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
 from headwater.warehouse.stored import first_stored, names_stored
-from headwater.warehouse.table_versions import DataFile
-from headwater.warehouse.tables import plain_table
 from headwater.warehouse.view_table import ViewTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 MODES = {"private": 0o700, "group": 0o750, "public": 0o755}
 """Who may read the views: the user that runs Headwater, its group, or everybody."""
@@ -349,21 +345,18 @@ class Warehouse:
         names: list[LogLine] = []
         if load.shown is not None:
             schema = load.definition.schema
-            stored = self._write_files(aside / "stored", load.contents, schema)
+            folder = aside / "stored"
+            folder.make_folder(durable=False)
+            stored = write_counted(load.contents, schema, folder, self._staging)
             write_table(aside / "stored", first_stored(load.name, schema, stored))
             names = [names_stored(0)]
-        schema = load.plain.schema
-        files = self._write_files(aside / "plain", load.plain.contents, schema)
+        folder = aside / "plain"
+        folder.make_folder(durable=False)
+        files = load.write_plain(folder, self._staging)
         commit = load.commit(1, FoldedBase(0, 1), sum(file.rows for file in files), 0)
-        table = [*plain_table(load.name, schema), *(file.add() for file in files)]
+        table = [*load.plain_table(), *(file.add() for file in files)]
         write_table(aside / "plain", [*commit.actions(), *names, *table])
         return commit
-
-    def _write_files(
-        self, folder: Location, contents: Rows | DataFrame, schema: Schema
-    ) -> list[DataFile]:
-        folder.make_folder(durable=False)
-        return write_contents(contents, schema, folder, self._staging)
 
     # Folders
 

@@ -39,10 +39,12 @@ _BY_NODE: dict[type, str] = {
     exp.Median: "median",
     exp.Mode: "mode",
     exp.GroupConcat: "string_agg",
+    exp.ArrayAgg: "array_agg",
+    exp.ArrayUniqueAgg: "array_agg",
 }
 _BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
 _TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
-_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg"})
+_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg", "array_agg"})
 
 
 def is_aggregate(node: Any) -> bool:
@@ -129,7 +131,7 @@ def _typed(
     return aggregate(
         name,
         *arguments,
-        distinct=distinct,
+        distinct=distinct or isinstance(node, exp.ArrayUniqueAgg),
         condition=condition,
         order=[_sorting(part, t) for part in order] if name != "mode" else (),
     )

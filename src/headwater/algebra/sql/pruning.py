@@ -13,6 +13,7 @@ from headwater.algebra.expressions import ColumnRef, columns_of
 from headwater.algebra.sql.plans import Leaf, refs
 from headwater.algebra.tops import (
     Distinct,
+    Exploded,
     First,
     Grouped,
     Less,
@@ -21,6 +22,7 @@ from headwater.algebra.tops import (
     Project,
     Restrict,
     Select,
+    Summed,
     Top,
     UnionAll,
     Windowed,
@@ -101,6 +103,12 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             return replace(
                 top, input=pruned(top.input, looked_at), aggregates=chosen, schema=kept_schema
             )
+        case Summed():
+            return top
+        case Exploded(input=below, column=column, schema=schema):
+            own = schema.names[len(below.schema) :]
+            kept_below = pruned(below, needed - set(own) | {column})
+            return replace(top, input=kept_below, schema=kept_below.schema + schema.only(own))
         case Less(left=left, right=right):
             return Less(pruned(left), pruned(right))
         case Distinct() | First() | Windowed():

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from headwater.algebra.expressions import ColumnRef, Expression, columns_of
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.exploding import Made, made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.names import OUTER, Scope, Table, Visible, find_relation
 from headwater.algebra.sql.plans import (
@@ -22,6 +23,7 @@ from headwater.algebra.sql.plans import (
     renamed,
     table,
 )
+from headwater.algebra.sql.plans import select as select_rows
 from headwater.algebra.sql.query import Environment, Reading, named, read_query
 from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
 from headwater.algebra.typing_rules import call
@@ -86,15 +88,66 @@ class FromReader:
         groups = [self._item(select.args["from_"].this)]
         for clause in select.args.get("joins") or ():
             self._check_join(clause)
+            if (made := _made(clause.this)) is not None:
+                groups = [self._beside(_crossed(groups), made, clause)]
+                continue
             item = self._item(clause.this)
             if self.text.follows_comma(clause.this) and not clause.args.get("on"):
                 groups.append(item)
             else:
                 groups[-1] = self._joined(groups[-1], item, clause)
-        first, *others = groups
-        for other in others:
-            first = Source(join(first.plan, other.plan), first.scope + other.scope)
-        return replace(first, scope=replace(first.scope, outer=self.around.outer))
+        found = _crossed(groups)
+        for lateral in select.args.get("laterals") or ():
+            if (made := _made(lateral)) is None:
+                _refuse(lateral, self.text)
+            found = self._with_made(found, made, lateral, outer=bool(lateral.args.get("outer")))
+        return replace(found, scope=replace(found.scope, outer=self.around.outer))
+
+    # Rows made of arrays
+
+    def _beside(self, left: Source, made: Made, clause: exp.Join) -> Source:
+        """Each row with the rows that are made of it; ON may say which of them."""
+        is_outer = clause.side == "LEFT"
+        on = clause.args.get("on")
+        if clause.args.get("using") or clause.method or clause.side not in ("", "LEFT"):
+            _refuse(clause.this, self.text)
+        found = self._with_made(left, made, clause.this, outer=is_outer)
+        if not on:
+            return found
+        inside = replace(found.scope, outer=self.around.outer)
+        conjuncts = Translator(self.text, inside).condition(on, "ON")
+        self._check_within(conjuncts, on)
+        if is_outer and conjuncts:
+            raise self.text.error(
+                on, "LEFT JOIN with rows made of an array has a condition.", "Write ON TRUE."
+            )
+        return replace(found, plan=select_rows(found.plan, conjuncts))
+
+    def _with_made(self, left: Source, made: Made, node: exp.Expr, *, outer: bool) -> Source:
+        alias = node.args.get("alias") or exp.TableAlias()
+        given = [self.text.name(column) for column in alias.args.get("columns") or ()]
+        if isinstance(node, exp.Unnest | exp.Lateral) and _number_name(node):
+            given.append(_number_name(node))
+        table_name = self.text.name(alias) or f"rows_{len(self.aliases) + 1}"
+        self._check_alias(table_name, node)
+        if not given and isinstance(node, exp.Unnest) and alias.this:
+            given = [table_name, *made.defaults[1:]]
+        names = given or list(made.defaults)
+        if len(names) != len(made.columns):
+            raise self.text.error(
+                node,
+                f"{len(names)} names are given, and there are {len(made.columns)} columns.",
+                "Name each column.",
+            )
+        inside = Translator(self.text, replace(left.scope, outer=self.around.outer))
+        try:
+            plan, columns = with_made(left.plan, made, inside, table_name, outer=outer)
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        visible = tuple(
+            Visible(name, column, table_name) for name, column in zip(names, columns, strict=True)
+        )
+        return Source(plan, left.scope + Scope.of(Table(table_name, visible)))
 
     # Items
 
@@ -208,9 +261,14 @@ class FromReader:
 
     # Joins
 
+    def _check_within(self, conjuncts: Sequence[Expression], on: exp.Expr) -> None:
+        for conjunct in conjuncts:
+            if any(name.startswith(OUTER) for name in columns_of(conjunct)):
+                raise self.text.error(
+                    on, "ON names a column from outside the subquery.", "Write it in WHERE."
+                )
+
     def _check_join(self, clause: exp.Join) -> None:
-        if isinstance(clause.this, exp.Lateral):
-            _refuse(clause.this, self.text)
         others = [part for part, value in clause.args.items() if value and part not in _JOIN_PARTS]
         if clause.method not in ("", "NATURAL") or clause.kind not in _KINDS or others:
             words = [clause.method, clause.side, clause.kind, *(part.upper() for part in others)]
@@ -253,11 +311,8 @@ class FromReader:
         scope, on = left.scope + right.scope, clause.args.get("on")
         inside = replace(scope, outer=self.around.outer)
         found = Translator(self.text, inside).condition(on, "ON") if on else ()
-        for conjunct in found:
-            if on and any(name.startswith(OUTER) for name in columns_of(conjunct)):
-                raise self.text.error(
-                    on, "ON names a column from outside the subquery.", "Write it in WHERE."
-                )
+        if on:
+            self._check_within(found, on)
         if clause.side and not on:
             raise self.text.error_at(
                 self.text.join_start(clause.this),
@@ -265,6 +320,26 @@ class FromReader:
                 "Write ON or USING.",
             )
         return scope, found, ()
+
+
+def _made(node: exp.Expr) -> Made | None:
+    """What an item of FROM makes rows of, if it does."""
+    return made_of(node.this if isinstance(node, exp.Lateral | exp.Table) else node)
+
+
+def _number_name(node: exp.Expr) -> str:
+    """What WITH ORDINALITY calls its column, which sqlglot keeps apart."""
+    inner = node.this if isinstance(node, exp.Lateral) else node
+    offset = inner.args.get("offset") if isinstance(inner, exp.Unnest) else None
+    return offset.name if isinstance(offset, exp.Identifier) else ""
+
+
+def _crossed(groups: Sequence[Source]) -> Source:
+    """All pairs of rows of several items."""
+    first, *others = groups
+    for other in others:
+        first = Source(join(first.plan, other.plan), first.scope + other.scope)
+    return first
 
 
 _KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")

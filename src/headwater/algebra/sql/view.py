@@ -13,6 +13,7 @@ from functools import lru_cache
 from sqlglot import TokenType, exp
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.exploding import made_of
 from headwater.algebra.sql.layout import laid_out, laid_out_together
 from headwater.algebra.sql.plans import Plan, Sum, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
@@ -109,7 +110,7 @@ def tables_of(sql: str) -> tuple[TableName, ...]:
 
 def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[TableName]:
     """The tables that a query reads, without those that a WITH around them names."""
-    if isinstance(node, exp.Table):
+    if isinstance(node, exp.Table) and made_of(node.this) is None:
         found = table_name(node, text)
         if found.source or found.name.lower() not in known:
             yield found

@@ -115,6 +115,7 @@ class PostgresWrapper:
         with access.errors(_DOING):
             connection.execute(_PLANNING)
         self._tables = tables
+        self._refused = {n: capture.tables.unusable[n] for n in capture.tables.refused}
         self._baseline = baseline
         self._statements: dict[frozenset[str], tuple[bytes, bytes]] = {}
 
@@ -228,6 +229,8 @@ class PostgresWrapper:
 
     def _table(self, relation: str) -> Table:
         if relation not in self._tables:
+            if relation in self._refused:
+                raise self._refused[relation]
             raise SourceError(
                 f"Source {self._access.source}: {relation} is not one of its relations, or its "
                 "table is gone.",
