@@ -1,5 +1,6 @@
 """Groups of views: members are read at one commit, and their plain tables follow one by one."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -199,6 +200,28 @@ def test_a_plain_table_that_is_lost_is_made_anew(warehouse: Warehouse) -> None:
     assert warehouse.view("totals").rows() == shown(START)["totals"]
     table.follow(no_spark)
     assert published(table) == shown(START)
+
+
+def test_a_plain_table_of_another_past_is_not_taken_for_this_one(warehouse: Warehouse) -> None:
+    """What is Headwater's own was put back from a backup, and the plain tables were not."""
+    table = load(warehouse)
+    with table.writer("r") as writer:
+        writer.commit(stored(group_of(SELECTS), CHANGES[0]), vector(1))
+    table.fold(no_spark, "r")
+    kept = {name: warehouse.path / f"kept_{name}" for name in SELECTS}
+    for name, folder in kept.items():
+        shutil.copytree(warehouse.path / name, folder)
+    warehouse.drop("book")
+    load(warehouse)
+    for name, folder in kept.items():
+        shutil.rmtree(warehouse.path / name)
+        folder.rename(warehouse.path / name)
+    table = warehouse.group("book")
+    with table.writer("r") as writer:
+        writer.commit(stored(group_of(SELECTS), CHANGES[1]), vector(2))
+    table.fold(no_spark, "r")
+    assert table.plain.snapshot().number == 3
+    assert published(table) == table.states() == shown(START + CHANGES[1])
 
 
 def test_members_stay_together_where_one_fails(warehouse: Warehouse, spark: SparkSession) -> None:

@@ -228,7 +228,8 @@ class Warehouse:
         if self.has_view(load.name) and self.is_group(load.name) == load.is_group:
             return self._replaced(load)
         if self.has_view(load.name):
-            self.drop(load.name)  # was a view and is a group now, or the other way round
+            with load.guard():
+                self.drop(load.name)  # was a view and is a group now, or the other way round
         try:
             return self.create(load)
         except ExistsError:
