@@ -6,6 +6,9 @@ alias of its own, and columns are named `alias.column`.
 
 A view beyond joins has a *top* (`tops`): the sum of joins is what is stored for it, and what it
 shows is a function of that. Algorithms maintain what is stored and never look at the top.
+
+A *group* is one view with several tops, one for each of its members: what is stored for all of
+them is one sum of joins, so that they move together.
 """
 
 from __future__ import annotations
@@ -142,6 +145,17 @@ def equated_columns(conjunct: Expression) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A view of a group: what it shows of the rows that are stored for all of them."""
+
+    name: str
+    sql: str
+    relations: tuple[str, ...]
+    """The names of the relations that its SELECT reads."""
+    top: Top
+
+
+@dataclass(frozen=True)
 class View:
     """A named sum of joins with one schema, and what is shown of it."""
 
@@ -152,6 +166,8 @@ class View:
     sql: str = ""
     top: Top | None = None
     """What is shown, as a function of what is stored; None if that is the same."""
+    members: tuple[Member, ...] = ()
+    """The views of a group, which has no top of its own; none if it is no group."""
 
     @cached_property
     def compact(self) -> Compact | None:
@@ -179,6 +195,10 @@ class View:
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
         return stored.positive() if self.top is None else evaluate_top(self.top, stored)
+
+    def of_member(self, member: Member) -> View:
+        """A view of this group as one by itself, over the rows that are stored for all."""
+        return replace(self, name=member.name, sql=member.sql, top=member.top, members=())
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:

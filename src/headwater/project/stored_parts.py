@@ -53,9 +53,9 @@ class StoredPart:
 
 def stored_parts(view: View) -> tuple[StoredPart, ...]:
     """The parts of a view with a top; none if what is stored is what is shown."""
-    if view.top is None:
+    if view.top is None and not view.members:
         return ()
-    by = keying(view.top) or {}
+    by = (keying(view.top) if view.top is not None else None) or {}
     return tuple(_part(join, by.get(_number(join), ()), view.compact) for join in view.joins)
 
 
@@ -65,6 +65,9 @@ def describe_parts(view: View) -> str:
     if not parts:
         return ""
     stored = "; ".join(map(str, parts))
+    if view.members:
+        names = ", ".join(member.name for member in view.members)
+        return f"Group {view.name} stores {stored}; {names} are shown of that."
     if parts[0].keyed_by:
         how = f"what is shown is computed by {', '.join(parts[0].keyed_by)}"
     else:

@@ -2,7 +2,8 @@
 
 On Spark only the files that rows go from are written anew; a small view is written anew whole, in
 memory, where a session need not be at hand. Of a view with a top the stored parts take the tail in,
-and the plain table what they show then.
+and the plain table what they show then. Of a group its own table does, and the plain tables of its
+members what they show then: each in a commit of its own, behind the one that decides.
 
 Two commits, in this order: the plain table takes the tail's sum in, then the log lets the folded
 files go. Killed in between, nothing is lost or double, since readers go by commit numbers. Stored
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headwater.frames.session import Spark
+    from headwater.warehouse.groups import MemberTable
     from headwater.warehouse.view_table import ViewTable
 
 CHECKPOINT_EVERY = 50
@@ -66,6 +68,8 @@ class _Folded:
 
     plain: Rewritten
     stored: Rewritten | None = None
+    members: Sequence[tuple[MemberTable, TableVersion, Rewritten]] = ()
+    """Of a group, what it does to the plain tables of its members, as they are now."""
 
 
 def fold(view: ViewTable, spark: Spark, runner: str) -> ViewCommit | Unfolded | None:
@@ -86,9 +90,11 @@ def _fold_before_error(
     """Fold up to the last state before the top began to fail."""
 
     def look(state: ViewState) -> object:
-        if callable(spark):
-            return state.rows() if state.is_small else state.dataframe(spark())
-        return state.dataframe(spark)
+        shown = [member.of(state) for member in view.members] or [state]
+        if callable(spark) and state.is_small:
+            return [each.rows() for each in shown]
+        session = spark() if callable(spark) else spark
+        return [each.dataframe(session) for each in shown]
 
     state = before_error(view, failing, look)
     if not state.commit.is_early:
@@ -107,7 +113,7 @@ def _foldable(view: ViewTable) -> ViewState:
     between is not what is stored at any vector.
     """
     state = view.at()
-    if state.top is None or not state.commit.is_early:
+    if (state.top is None and not view.members) or not state.commit.is_early:
         return state
     whole = (commit for commit in view.commits() if not commit.is_early)
     return replace(state, commit=next(whole, state.commit))
@@ -158,10 +164,14 @@ def _fold_into_plain(
             if version % CHECKPOINT_EVERY == 0:
                 for table in view.bases(state.plain):
                     table.try_checkpoint()
+            for member, plain, rewritten in folded.members:
+                member.publish(commit, plain, rewritten)
             return commit
     except OvertakenError:
         pass
     delete(view.plain.folder, new)
+    for member, _, (_, written) in folded.members:
+        delete(member.plain.folder, written)
     return None
 
 
@@ -180,7 +190,9 @@ def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded
         below_zero, names = patch.touched(state.plain_frame_with_files(spark))
         if below_zero:
             return None
-        return _Folded(_patched(view, state.plain, state.schema, patch, names, spark))
+        members = _members_on_spark(view, state, spark)
+        plain = _patched(view, state.plain, state.schema, patch, names, spark)
+        return _Folded(plain, members=members)
     if not state.tail_files:
         return _Folded(((), ()))
     stored = _stored_on_spark(view, state, spark)
@@ -222,6 +234,22 @@ def _shown_on_spark(view: ViewTable, state: ViewState, top: Top, spark: SparkSes
     return state.plain.files, new
 
 
+def _members_on_spark(
+    group: ViewTable, state: ViewState, spark: SparkSession
+) -> list[tuple[MemberTable, TableVersion, Rewritten]]:
+    """The same for the plain tables of members; one that has still to follow does so later, from
+    what is folded, and its top is only seen not to fail."""
+    found = []
+    for member in group.members:
+        shown = member.of(state)
+        if shown.is_published:
+            rewritten = _shown_on_spark(member, shown, member.top, spark)
+            found.append((member, shown.plain, rewritten))
+        else:
+            whole(shown, member.top, spark)
+    return found
+
+
 def _patched(
     view: ViewTable,
     table: TableVersion,
@@ -246,8 +274,14 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     if state.lacking(rows):
         return None
     if state.top is None:
+        shown_rows = [(member, evaluate_top(member.top, rows)) for member in view.members]
         new = write_contents(rows, state.schema, view.plain.folder, view.staging)
-        return _Folded((state.plain.files, new))
+        members = []
+        for member, each in shown_rows:
+            if (before := member.of(state)).is_published:
+                files = write_contents(each, each.schema, member.plain.folder, view.staging)
+                members.append((member, before.plain, (before.plain.files, files)))
+        return _Folded((state.plain.files, new), members=members)
     shown = evaluate_top(state.top, rows)
     new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
     stored = write_counted(rows, state.schema, view.stored.folder, view.staging)

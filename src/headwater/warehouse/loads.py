@@ -61,6 +61,11 @@ class ViewLoad:
         return self.definition.name
 
     @property
+    def is_group(self) -> bool:
+        """Whether it is of a group: `contents` is what is stored, and members follow it."""
+        return bool(self.definition.members)
+
+    @property
     def plain(self) -> Shown:
         """What the plain table holds."""
         return self.shown or Shown(self.definition.schema, self.contents)

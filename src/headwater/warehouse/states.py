@@ -24,7 +24,7 @@ from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.storage.location import Location
-from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
+from headwater.warehouse.columns import COMMIT, FILE, has_counts, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
@@ -62,6 +62,9 @@ class ViewState:
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
     top: Top | None = None
+    is_published: bool = True
+    """Whether `plain` is what the top shows of `stored`. The plain table of a group's member may
+    have still to follow what is stored: then that alone tells what is shown."""
 
     @property
     def shown_schema(self) -> Schema:
@@ -93,6 +96,11 @@ class ViewState:
         """Whether all of it may be read into memory."""
         files = (*self._base_files, *self.tail_files)
         return is_small(sum(file.rows for file in files), sum(file.size for file in files))
+
+    @cached_property
+    def _has_counts(self) -> bool:
+        """Whether what is stored stands once with its count, and not as often as it counts."""
+        return has_counts(self.stored.schema_json)
 
     @property
     def _base_files(self) -> tuple[DataFile, ...]:
@@ -126,8 +134,9 @@ class ViewState:
 
     def stored_rows(self) -> Rows:
         """What is stored at the base."""
-        if self.top is None:
-            return self.plain_rows()
+        if not self._has_counts:
+            found = read_arrow(self.stored.folder, self.stored.files, arrow_schema(self.schema))
+            return plain_from_arrow(found, self.schema)
         found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
         return from_arrow(found, self.schema)
 
@@ -175,7 +184,7 @@ class ViewState:
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        if not self.tail_files or self.number <= self.base.number:
+        if self.is_published and (not self.tail_files or self.number <= self.base.number):
             return self.plain_frame(spark)
         if self.top is not None:
             return shown_frame(self, self.top, spark)
@@ -195,10 +204,9 @@ class ViewState:
         """What is stored at the base, with counts."""
         from pyspark.sql import functions as f
 
-        if self.top is None:
-            return self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
-        schema = spark_schema(self.schema, COUNT)
-        return read_spark(spark, self.stored.folder, self.stored.files, schema)
+        schema = spark_schema(self.schema, *([COUNT] if self._has_counts else []))
+        stored = read_spark(spark, self.stored.folder, self.stored.files, schema)
+        return stored if self._has_counts else stored.withColumn(COUNT, f.lit(1).cast("bigint"))
 
     def plain_frame_with_files(self, spark: SparkSession) -> DataFrame:
         """The plain rows, each with the name of its file."""
