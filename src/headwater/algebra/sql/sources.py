@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sqlglot import exp
 
@@ -25,9 +25,11 @@ from headwater.algebra.sql.plans import (
 )
 from headwater.algebra.sql.plans import select as select_rows
 from headwater.algebra.sql.query import Environment, Reading, named, read_query
+from headwater.algebra.sql.subqueries import RowsInReach, is_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
 from headwater.algebra.typing_rules import call
 from headwater.algebra.views import Occurrence
+from headwater.errors import SqlError
 
 _ONLY = "Write the name of a table or a subquery."
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
@@ -82,6 +84,8 @@ class FromReader:
         self.text = text
         self.around = around
         self.aliases: set[str] = set()
+        self.subqueries = 0
+        """How many ON had subqueries so far."""
 
     def read(self, select: exp.Select) -> Source:
         """Tables that commas divide are joined last, so ON sees only what JOIN connects."""
@@ -279,6 +283,9 @@ class FromReader:
             )
 
     def _joined(self, left: Source, right: Source, clause: exp.Join) -> Source:
+        on = clause.args.get("on")
+        if on is not None and on.find(exp.Query):
+            return self._joined_by_subqueries(left, right, clause, on)
         scope, conjuncts, merged = self._condition(left, right, clause)
         if clause.kind in ("SEMI", "ANTI"):
             anti = clause.kind == "ANTI"
@@ -288,6 +295,50 @@ class FromReader:
             return Source(join(left.plan, right.plan, conjuncts), scope)
         plan = outer_join(left.plan, right.plan, conjuncts, keeps=clause.side)
         return _coalesced(plan, scope, merged, clause.side)
+
+    def _joined_by_subqueries(
+        self, left: Source, right: Source, clause: exp.Join, on: exp.Expr
+    ) -> Source:
+        """ON with subqueries: of an inner join as in WHERE, else as columns of one of its sides."""
+        self.subqueries += 1
+        mark = f"on {self.subqueries}"
+        if not clause.side and clause.kind not in ("SEMI", "ANTI"):
+            scope = left.scope + right.scope
+            inside = replace(scope, outer=self.around.outer)
+            plan = join(left.plan, right.plan)
+            rows = RowsInReach(self.text, self.around, plan, inside, mark)
+            rows.where(on, "ON")
+            self._check_within(rows.correlated, on)
+            return Source(rows.plan, scope)
+        sides = [left, right]
+
+        def special(node: Any) -> Expression | None:
+            if not is_subquery(node):
+                return None
+            both = join(left.plan, right.plan)
+            RowsInReach(self.text, self.around, both, inside).special(node)
+            for at, side in enumerate(sides):
+                scope = replace(side.scope, outer=self.around.outer)
+                own = f"{mark} {at} {len(side.plan.schema)}"
+                rows = RowsInReach(self.text, self.around, side.plan, scope, own)
+                try:
+                    found = rows.special(node)
+                except SqlError:
+                    continue
+                sides[at] = replace(side, plan=rows.plan)
+                return found
+            raise RefusalError(
+                "a subquery in ON of this join names columns of both sides.", "Write it in WHERE."
+            )
+
+        inside = replace(left.scope + right.scope, outer=self.around.outer)
+        conjuncts = Translator(self.text, inside, special).condition(on, "ON")
+        self._check_within(conjuncts, on)
+        if clause.kind in ("SEMI", "ANTI"):
+            anti = clause.kind == "ANTI"
+            return Source(matched(sides[0].plan, sides[1].plan, conjuncts, anti=anti), left.scope)
+        plan = outer_join(sides[0].plan, sides[1].plan, conjuncts, keeps=clause.side)
+        return Source(plan, left.scope + right.scope)
 
     def _condition(
         self, left: Source, right: Source, clause: exp.Join
