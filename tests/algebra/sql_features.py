@@ -214,6 +214,15 @@ FEATURES = (
         "SELECT x.n, y.m FROM (SELECT COUNT(*) AS n FROM r) x, (SELECT COUNT(*) AS m FROM s) y",
     ),
     _feature(
+        "Subqueries",
+        "rows that the query names",
+        "SELECT r.a, x.k FROM r LEFT JOIN (VALUES ('x', 1), ('y', 2)) AS x(t, k) ON r.t = x.t",
+        "SELECT a, id FROM r, RANGE(0, 3) AS n(id) WHERE id < b",
+        "SELECT n, COUNT(a) AS m FROM (VALUES (0), (1), (NULL)) AS v(n) LEFT JOIN r ON b = n "
+        "GROUP BY n",
+        "SELECT a FROM r UNION SELECT k FROM (VALUES (7), (1)) AS x(k)",
+    ),
+    _feature(
         "First rows",
         "ORDER BY ... LIMIT, OFFSET",
         "SELECT a, b FROM r ORDER BY b DESC, a LIMIT 2",

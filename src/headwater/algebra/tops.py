@@ -28,7 +28,7 @@ from headwater.algebra.order import Order
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, Row
 from headwater.algebra.windows import WindowFunction
 
 PART = "_part"
@@ -44,6 +44,15 @@ class Part:
     schema: Schema
     number: int | None = None
     """Which part, or None where there is only one."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Constant:
+    """Rows that the query itself names; one that is there twice is named twice."""
+
+    rows: tuple[Row, ...]
+    schema: Schema
 
 
 @cached_hash
@@ -198,6 +207,7 @@ class Exploded:
 
 Top: TypeAlias = (
     Part
+    | Constant
     | Select
     | Project
     | UnionAll
@@ -212,6 +222,7 @@ Top: TypeAlias = (
 )
 _NODES = (
     Part,
+    Constant,
     Select,
     Project,
     UnionAll,
@@ -241,7 +252,7 @@ def inputs_of(top: Top) -> tuple[Top, ...]:
 def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
     """The node over other inputs."""
     match top:
-        case Part():
+        case Part() | Constant():
             return top
         case UnionAll():
             return UnionAll(tuple(inputs))
@@ -283,6 +294,8 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
     match top:
         case Part():
             return _part(top, stored)
+        case Constant(rows=rows, schema=schema):
+            return Rows.of(schema, rows)
         case Select(condition=condition):
             return inputs[0].select(condition)
         case Project(outputs=outputs, schema=schema):

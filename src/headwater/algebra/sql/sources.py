@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from sqlglot import exp
 
 from headwater.algebra.expressions import ColumnRef, Expression, columns_of
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.constants import is_range, read_range, read_values
 from headwater.algebra.sql.exploding import Made, made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.names import OUTER, Scope, Table, Visible, find_relation
@@ -160,6 +161,8 @@ class FromReader:
             item = self._nested(node) if not isinstance(node.this, exp.Query) else self._query(node)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
+        elif isinstance(node, exp.Values) or is_range(node):
+            item = self._constant(node)
         else:
             _refuse(node, self.text)
         for clause in node.args.get("joins") or ():
@@ -177,6 +180,21 @@ class FromReader:
         self._check_parts(node, _SUBQUERY_PARTS)
         alias = node.alias or f"subquery_{len(self.aliases) + 1}"
         return self._derived(read_query(node, self.around.apart()), alias, node)
+
+    def _constant(self, node: exp.Expr) -> Source:
+        """Rows that are named here, under an alias."""
+        nothing = Translator(self.text, Scope())
+        try:
+            rows = (
+                read_values(node, nothing)
+                if isinstance(node, exp.Values)
+                else read_range(cast(exp.Table, node), nothing)
+            )
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        alias = node.alias or f"rows_{len(self.aliases) + 1}"
+        numbered = renamed(rows, [str(at) for at in range(1, len(rows.schema) + 1)])
+        return self._derived(Reading(numbered, rows.schema.names), alias, node)
 
     def _derived(self, reading: Reading, alias: str, node: exp.Expr) -> Source:
         """The rows of a query under an alias."""
