@@ -406,8 +406,17 @@ REFUSED = {
     "an aggregate as a group": ("SELECT 1 FROM orders GROUP BY SUM(id)", "an aggregate", 1, 31),
     "a rank without an order": ("SELECT RANK() OVER () FROM orders", "needs an order", 1, 8),
     "a range with an offset": (
-        "SELECT SUM(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) "
-        "FROM orders", "RANGE with an offset", 1, 8),
+        "SELECT SUM(id) OVER (ORDER BY id, day RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) "
+        "FROM orders", "RANGE with an offset needs one expression", 1, 8),
+    "RANGE with an offset of another kind": (
+        "SELECT SUM(id) OVER (ORDER BY day RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT "
+        "ROW) FROM orders", "makes timestamp_tz of date", 1, 8),
+    "a subquery in ON about both sides": (
+        "SELECT o.id FROM orders o LEFT JOIN orders p ON o.id = p.id AND EXISTS "
+        "(SELECT 1 FROM orders q WHERE q.id = o.id + p.id)", "of both sides", 1, 65),
+    "an ambiguous name beside a subquery in ON": (
+        "SELECT o.id FROM orders o LEFT JOIN orders p ON o.id = p.id AND id IN "
+        "(SELECT id FROM orders)", "id is ambiguous", 1, 65),
     "a recursive WITH": (
         "WITH RECURSIVE x AS (SELECT id FROM orders) SELECT id FROM x", "RECURSIVE", 1, 16),
     "a limit that is no number": ("SELECT id FROM orders LIMIT id", "whole number", 1, 29),
