@@ -65,5 +65,5 @@ def test_a_plain_join_stores_what_it_shows(project: Path) -> None:
 
 
 def test_a_view_that_is_not_there_is_told_with_those_that_are(project: Path) -> None:
-    with pytest.raises(InputError, match="no view 'nosuch'. There are big_orders, by_name"):
+    with pytest.raises(InputError, match=r"no view 'nosuch'\. There are big_orders, by_name"):
         quick("explain", "nosuch", "-p", str(project))

@@ -1,5 +1,6 @@
 """Groups of views: members are read at one commit, and their plain tables follow one by one."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -10,8 +11,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from headwater.algebra.evaluate import evaluate_shown, evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.algebra.sql.view import parse_group
+from headwater.algebra.sql.view import parse_group, parse_view
 from headwater.algebra.views import View
 from headwater.errors import ExpressionError, InputError
 from headwater.frames.arrow import plain_from_arrow
@@ -35,6 +37,10 @@ SELECTS = {
     "greatest": topped.SELECTS["greatest"],
     "all_rows": "SELECT v, g FROM shop.t",
 }
+SUMS = {
+    "sums": "SELECT g, count(*) AS n, sum(v) AS s FROM shop.t GROUP BY g",
+    "mean": "SELECT avg(v) AS m, count(g) AS n FROM shop.t",
+}
 FAILING = SELECTS | {"shares": topped.SELECTS["shares"]}
 
 
@@ -47,8 +53,10 @@ def group_of(selects: Mapping[str, str]) -> View:
 
 
 def stored(group: View, contents: Rows) -> Rows:
-    """The rows of the table as the group stores them."""
-    return contents.renamed(group.schema)
+    """The rows of the table as the group stores them: of each part that reads it."""
+    found = evaluate_view(group, {RELATION.name: contents.positive()})
+    gone = evaluate_view(group, {RELATION.name: -contents.negative()})
+    return group.stored(found - gone)
 
 
 def load_of(contents: Rows, selects: Mapping[str, str] = SELECTS) -> ViewLoad:
@@ -65,20 +73,23 @@ def load(warehouse: Warehouse, selects: Mapping[str, str] = SELECTS) -> GroupTab
 
 
 def shown(contents: Rows, selects: Mapping[str, str] = SELECTS) -> dict[str, Rows]:
-    group = group_of(selects)
-    rows = stored(group, contents)
-    return {member.name: group.of_member(member).shown(rows) for member in group.members}
+    alone = {name: parse_view(sql, [RELATION]) for name, sql in selects.items()}
+    return {name: evaluate_shown(view, {RELATION.name: contents}) for name, view in alone.items()}
+
+
+def selects_of(table: GroupTable) -> dict[str, str]:
+    return {member.name: (FAILING | SUMS)[member.name] for member in table.members}
 
 
 def committed(table: GroupTable) -> dict[int, dict[str, Rows]]:
     """What is to be shown after each commit of a group that has just been loaded."""
-    selects = {member.name: FAILING[member.name] for member in table.members}
+    selects = selects_of(table)
     contents = START
     found = {1: shown(contents, selects)}
     with table.writer("r") as writer:
         for at, change in enumerate(CHANGES, 1):
             contents = contents + change
-            number = writer.commit(change.renamed(table.schema), vector(at)).number
+            number = writer.commit(stored(group_of(selects), change), vector(at)).number
             found[number] = shown(contents, selects)
     return found
 
@@ -109,6 +120,13 @@ def test_members_are_read_at_one_commit(warehouse: Warehouse, spark: SparkSessio
     assert set(table.frames(spark, 4, ["totals"])) == {"totals"}
 
 
+def test_sums_are_stored_once_for_all_members(warehouse: Warehouse) -> None:
+    table = load(warehouse, SUMS)
+    expected = committed(table)
+    assert "_sum" in table.schema.names
+    assert {number: table.states(number) for number in expected} == expected
+
+
 def test_a_member_is_read_by_its_name(warehouse: Warehouse) -> None:
     expected = committed(load(warehouse))
     for name in SELECTS:
@@ -127,11 +145,12 @@ def test_a_group_is_no_view_to_be_read(warehouse: Warehouse) -> None:
         warehouse.group("totals")
 
 
+@pytest.mark.parametrize("selects", [SELECTS, SUMS], ids=["rows", "sums"])
 @pytest.mark.parametrize("on_spark", [False, True])
 def test_a_fold_publishes_all_members(
-    warehouse: Warehouse, spark: SparkSession, on_spark: bool
+    warehouse: Warehouse, spark: SparkSession, on_spark: bool, selects: Mapping[str, str]
 ) -> None:
-    table = load(warehouse)
+    table = load(warehouse, selects)
     expected = committed(table)
     table.fold(spark if on_spark else no_spark, "r")
     assert published(table) == table.states() == expected[5]
@@ -183,16 +202,38 @@ def test_a_plain_table_that_is_lost_is_made_anew(warehouse: Warehouse) -> None:
     assert published(table) == shown(START)
 
 
+def test_a_plain_table_of_another_past_is_not_taken_for_this_one(warehouse: Warehouse) -> None:
+    """What is Headwater's own was put back from a backup, and the plain tables were not."""
+    table = load(warehouse)
+    with table.writer("r") as writer:
+        writer.commit(stored(group_of(SELECTS), CHANGES[0]), vector(1))
+    table.fold(no_spark, "r")
+    kept = {name: warehouse.path / f"kept_{name}" for name in SELECTS}
+    for name, folder in kept.items():
+        shutil.copytree(warehouse.path / name, folder)
+    warehouse.drop("book")
+    load(warehouse)
+    for name, folder in kept.items():
+        shutil.rmtree(warehouse.path / name)
+        folder.rename(warehouse.path / name)
+    table = warehouse.group("book")
+    with table.writer("r") as writer:
+        writer.commit(stored(group_of(SELECTS), CHANGES[1]), vector(2))
+    table.fold(no_spark, "r")
+    assert table.plain.snapshot().number == 3
+    assert published(table) == table.states() == shown(START + CHANGES[1])
+
+
 def test_members_stay_together_where_one_fails(warehouse: Warehouse, spark: SparkSession) -> None:
     table = load(warehouse, FAILING)
     contents = [START, START + rows({("d", 4): 1}), START + rows({("d", 4): 1, ("e", 0): 1})]
     with table.writer("r") as writer:
         for at, (before, after) in enumerate(pairwise(contents), 1):
-            writer.commit((after - before).renamed(table.schema), vector(at))
+            writer.commit(stored(group_of(FAILING), after - before), vector(at))
     with pytest.raises(ExpressionError):
         table.states(4)
     assert table.states() == shown(contents[1], FAILING)
-    assert warehouse.view("totals").rows() == shown(contents[2], SELECTS)["totals"]
+    assert warehouse.view("totals").rows() == shown(contents[2])["totals"]
     assert isinstance(table.fold(no_spark, "r"), Unfolded)
     assert published(table) == shown(contents[1], FAILING)
 
@@ -200,8 +241,8 @@ def test_members_stay_together_where_one_fails(warehouse: Warehouse, spark: Spar
 def test_early_commits_are_not_published(warehouse: Warehouse) -> None:
     table = load(warehouse)
     with table.writer("r") as writer:
-        writer.commit(CHANGES[0].renamed(table.schema), vector(1))
-        writer.commit(CHANGES[1].renamed(table.schema), vector(1, 3))
+        writer.commit(stored(group_of(SELECTS), CHANGES[0]), vector(1))
+        writer.commit(stored(group_of(SELECTS), CHANGES[1]), vector(1, 3))
     table.fold(no_spark, "r")
     assert published(table) == shown(START + CHANGES[0])
 

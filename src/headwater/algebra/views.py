@@ -22,7 +22,7 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail,
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.tops import Part, Top, evaluate_top
+from headwater.algebra.tops import Part, Top, UnionAll, evaluate_top, inputs_of
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,8 @@ class View:
     @cached_property
     def compact(self) -> Compact | None:
         """How its rows are condensed before they are stored; None if they are not."""
+        if self.members:
+            return compacted(UnionAll(tuple(member.top for member in self.members)), self.schema)
         return compacted(self.top, self.schema)
 
     @property
@@ -182,7 +184,15 @@ class View:
     @property
     def stored_top(self) -> Top | None:
         """What is shown, as a function of what a warehouse stores."""
-        return self.top if self.compact is None else self.compact.top
+        return self.top if self.compact is None or self.members else self.compact.top
+
+    @cached_property
+    def stored_members(self) -> tuple[Member, ...]:
+        """The members of a group with their tops over what a warehouse stores."""
+        if self.compact is None:
+            return self.members
+        pairs = zip(self.members, inputs_of(self.compact.top), strict=True)
+        return tuple(replace(member, top=top) for member, top in pairs)
 
     def stored(self, rows: Rows) -> Rows:
         """What a warehouse stores for rows that a manager finds."""

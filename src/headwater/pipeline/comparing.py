@@ -71,9 +71,9 @@ def compare_group(
         total += number_of_rows
         wrong = _difference(group.of_member(member).shown(expected), rows)
         found = found or replace(wrong, member=member.name)
-    stored, _ = compare(group, state, expected, spark)
-    found = found or replace(stored, place="what is stored")
-    for member in group.members:
+    stored = _stored(state, spark)
+    found = found or _difference(group.stored(expected), stored, "what is stored")
+    for member in group.stored_members:
         shown = states[member.name]
         if shown.is_published:
             base = evaluate_top(member.top, _base(shown, spark))

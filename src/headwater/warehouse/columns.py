@@ -109,12 +109,6 @@ def schema_from_delta(text: str) -> Schema:
     )
 
 
-@lru_cache(maxsize=256)
-def has_counts(text: str) -> bool:
-    """Whether a table with such a schema has counts."""
-    return any(field["name"] == COUNT for field in json.loads(text)["fields"])
-
-
 def _type_from_delta(found: Any) -> Type:
     """A type as Delta names it; ValueError, KeyError or the like if it is none of ours."""
     if isinstance(found, str):

@@ -17,6 +17,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.errors import ExpressionError
@@ -113,7 +114,7 @@ def _foldable(view: ViewTable) -> ViewState:
     between is not what is stored at any vector.
     """
     state = view.at()
-    if (state.top is None and not view.members) or not state.commit.is_early:
+    if (state.top is None and not state.of_group) or not state.commit.is_early:
         return state
     whole = (commit for commit in view.commits() if not commit.is_early)
     return replace(state, commit=next(whole, state.commit))
@@ -185,14 +186,15 @@ def _put_stored(view: ViewTable, state: ViewState, rewritten: Rewritten) -> list
 
 def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded | None:
     """Files with the tail in them; None if some count is below zero."""
+    if state.of_group:
+        table = _stored_on_spark(view, state, spark) if state.tail_files else ((), ())
+        return _Folded(table, members=_members_on_spark(view, state, spark)) if table else None
     if state.top is None:
         patch = state.patch(spark)
         below_zero, names = patch.touched(state.plain_frame_with_files(spark))
         if below_zero:
             return None
-        members = _members_on_spark(view, state, spark)
-        plain = _patched(view, state.plain, state.schema, patch, names, spark)
-        return _Folded(plain, members=members)
+        return _Folded(_patched(view, state.plain, state.schema, patch, names, spark))
     if not state.tail_files:
         return _Folded(((), ()))
     stored = _stored_on_spark(view, state, spark)
@@ -273,19 +275,26 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     rows = state.signed_rows()
     if state.lacking(rows):
         return None
+    if state.of_group:
+        return _group_in_memory(view, state, rows)
     if state.top is None:
-        shown_rows = [(member, evaluate_top(member.top, rows)) for member in view.members]
         new = write_contents(rows, state.schema, view.plain.folder, view.staging)
-        members = []
-        for member, each in shown_rows:
-            if (before := member.of(state)).is_published:
-                files = write_contents(each, each.schema, member.plain.folder, view.staging)
-                members.append((member, before.plain, (before.plain.files, files)))
-        return _Folded((state.plain.files, new), members=members)
+        return _Folded((state.plain.files, new))
     shown = evaluate_top(state.top, rows)
     new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
     stored = write_counted(rows, state.schema, view.stored.folder, view.staging)
     return _Folded((state.plain.files, new), (state.stored.files, stored))
+
+
+def _group_in_memory(group: ViewTable, state: ViewState, rows: Rows) -> _Folded:
+    shown = [(member, evaluate_top(member.top, rows)) for member in group.members]
+    table = write_counted(rows, state.schema, group.plain.folder, group.staging)
+    members = []
+    for member, each in shown:
+        if (before := member.of(state)).is_published:
+            files = write_contents(each, each.schema, member.plain.folder, group.staging)
+            members.append((member, before.plain, (before.plain.files, files)))
+    return _Folded((state.plain.files, table), members=members)
 
 
 def _worth_folding(view: ViewTable, state: ViewState) -> bool:

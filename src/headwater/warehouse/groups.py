@@ -64,8 +64,13 @@ class GroupTable(ViewTable):
     def members(self) -> tuple[MemberTable, ...]:
         return tuple(
             MemberTable(self, member, self._plain_tables / member.name)
-            for member in self.definition.view.members
+            for member in self.definition.view.stored_members
         )
+
+    def _state(
+        self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
+    ) -> ViewState:
+        return replace(super()._state(commit, plain, log, base), of_group=True)
 
     def member(self, name: str) -> MemberTable:
         return next(member for member in self.members if member.name == name)
@@ -128,13 +133,14 @@ class MemberTable(ViewTable):
 
     def of(self, state: ViewState) -> ViewState:
         """What a state of the group is of this member."""
-        plain = self._published(state.base.number)
+        plain = self._showing(state.plain)
         return replace(
             state,
             plain=plain or TableVersion(self.plain.folder),
             stored=state.plain,
             key=(),
             top=self._top_in(state),
+            of_group=False,
             is_published=plain is not None,
         )
 
@@ -145,7 +151,7 @@ class MemberTable(ViewTable):
         return self.of(self.group.at(number))
 
     def _top_in(self, state: ViewState) -> Top:
-        for member in definition_of(state.log).view.members:
+        for member in definition_of(state.log).view.stored_members:
             if member.name == self.name:
                 return member.top
         raise InputError(
@@ -154,13 +160,13 @@ class MemberTable(ViewTable):
             "Ask for a later version.",
         )
 
-    def _published(self, number: int) -> TableVersion | None:
-        """The plain table, if it shows this commit: what it shows is told by the number alone."""
+    def _showing(self, folded: TableVersion) -> TableVersion | None:
+        """The plain table, if it shows this version of the group's: the same number and vector."""
         if not is_table(self.plain.folder):
             return None
         with suppress(HeadwaterError):  # one that is damaged shows nothing
             plain = self.plain.snapshot()
-            if plain.number == number:
+            if all(plain.transaction(app) == at for app, at in folded.transactions.items()):
                 return plain
         return None
 
@@ -195,8 +201,8 @@ class MemberTable(ViewTable):
         if before is None:
             self._make(commit, schema, contents)
             return
-        if before.number >= commit.number:
-            return  # somebody else was quicker
+        if self.group.plain.snapshot().number != commit.number:
+            return  # somebody else has folded further
         files = write_contents(contents, schema, self.plain.folder, self.staging)
         columns = [] if schema_of(before) == schema else self._columns(schema, before)
         actions = [

@@ -24,7 +24,7 @@ from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
 from headwater.storage.location import Location
-from headwater.warehouse.columns import COMMIT, FILE, has_counts, log_arrow_schema
+from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
@@ -62,6 +62,8 @@ class ViewState:
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
     top: Top | None = None
+    of_group: bool = False
+    """Whether it is of a group: its plain table holds what is stored, with counts."""
     is_published: bool = True
     """Whether `plain` is what the top shows of `stored`. The plain table of a group's member may
     have still to follow what is stored: then that alone tells what is shown."""
@@ -69,6 +71,11 @@ class ViewState:
     @property
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether what is stored has counts: where it is not a plain table for everybody."""
+        return self.top is not None or self.of_group
 
     @property
     def number(self) -> int:
@@ -96,11 +103,6 @@ class ViewState:
         """Whether all of it may be read into memory."""
         files = (*self._base_files, *self.tail_files)
         return is_small(sum(file.rows for file in files), sum(file.size for file in files))
-
-    @cached_property
-    def _has_counts(self) -> bool:
-        """Whether what is stored stands once with its count, and not as often as it counts."""
-        return has_counts(self.stored.schema_json)
 
     @property
     def _base_files(self) -> tuple[DataFile, ...]:
@@ -134,9 +136,8 @@ class ViewState:
 
     def stored_rows(self) -> Rows:
         """What is stored at the base."""
-        if not self._has_counts:
-            found = read_arrow(self.stored.folder, self.stored.files, arrow_schema(self.schema))
-            return plain_from_arrow(found, self.schema)
+        if not self._is_counted:
+            return self.plain_rows()
         found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
         return from_arrow(found, self.schema)
 
@@ -204,9 +205,10 @@ class ViewState:
         """What is stored at the base, with counts."""
         from pyspark.sql import functions as f
 
-        schema = spark_schema(self.schema, *([COUNT] if self._has_counts else []))
-        stored = read_spark(spark, self.stored.folder, self.stored.files, schema)
-        return stored if self._has_counts else stored.withColumn(COUNT, f.lit(1).cast("bigint"))
+        if not self._is_counted:
+            return self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
+        schema = spark_schema(self.schema, COUNT)
+        return read_spark(spark, self.stored.folder, self.stored.files, schema)
 
     def plain_frame_with_files(self, spark: SparkSession) -> DataFrame:
         """The plain rows, each with the name of its file."""

@@ -15,14 +15,13 @@ from headwater.warehouse.change_feed import feed_folder, is_feed
 from headwater.warehouse.columns import check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.files import write_contents, write_counted
+from headwater.warehouse.files import write_counted
 from headwater.warehouse.groups import GroupTable
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
 from headwater.warehouse.stored import first_stored, names_stored
-from headwater.warehouse.tables import plain_table
 from headwater.warehouse.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -229,7 +228,8 @@ class Warehouse:
         if self.has_view(load.name) and self.is_group(load.name) == load.is_group:
             return self._replaced(load)
         if self.has_view(load.name):
-            self.drop(load.name)  # was a view and is a group now, or the other way round
+            with load.guard():
+                self.drop(load.name)  # was a view and is a group now, or the other way round
         try:
             return self.create(load)
         except ExistsError:
@@ -351,12 +351,11 @@ class Warehouse:
             stored = write_counted(load.contents, schema, folder, self._staging)
             write_table(aside / "stored", first_stored(load.name, schema, stored))
             names = [names_stored(0)]
-        schema = load.plain.schema
         folder = aside / "plain"
         folder.make_folder(durable=False)
-        files = write_contents(load.plain.contents, schema, folder, self._staging)
+        files = load.write_plain(folder, self._staging)
         commit = load.commit(1, FoldedBase(0, 1), sum(file.rows for file in files), 0)
-        table = [*plain_table(load.name, schema), *(file.add() for file in files)]
+        table = [*load.plain_table(), *(file.add() for file in files)]
         write_table(aside / "plain", [*commit.actions(), *names, *table])
         return commit
 
