@@ -45,9 +45,9 @@ class FollowedSources:
             self._relations[source] = dict(self._project.sources[source].relations())
         return self._relations[source]
 
-    def relations_of(self, view: str) -> list[Relation]:
-        """What the sources of a view say about their relations."""
-        return [r for s in self._project.needs[view] for r in self.relations(s).values()]
+    def relations_of(self, unit: str) -> list[Relation]:
+        """What the sources of a view or group say about their relations."""
+        return [r for s in self._project.sources_of(unit) for r in self.relations(s).values()]
 
     def ask_again(self, project: Project | None = None) -> None:
         """Ask the sources again, and find out anew what is needed of them."""

@@ -175,13 +175,13 @@ class KeptViews:
         """Go on with files that have changed."""
         before, self.project = self.project, project
         self._followed.ask_again(project)
-        for name in [name for name in self.all if name not in project.view_files]:
+        for name in [name for name in self.all if name not in project.units]:
             self.halt(self.all[name])
             self._tell(self.all[name], Dropped(InputError(f"The file of view {name} is gone.")))
             del self.all[name]
-        for name, file in project.view_files.items():
+        for name in project.units:
             view = self.all.setdefault(name, KeptView(name))
-            if before.view_files.get(name) != file:
+            if name not in before.units or before.files_of(name) != project.files_of(name):
                 self.halt(view)
                 self._tell(view, FileChanged())
 
@@ -348,7 +348,9 @@ class KeptViews:
 
     def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table. In a worker."""
-        return Obtained(self._warehouse.view(view.name))
+        table = self._warehouse.view(view.name)
+        table.follow(self._engine.for_small)  # a runner that was killed may have left it undone
+        return Obtained(table)
 
     def _load(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table, made of its sources. In a worker."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.aggregates import Aggregate
-from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of
+from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import (
     aggregates_in,
@@ -71,11 +71,18 @@ class Groups:
         if meaning in self.keys:
             return self.keys[meaning]
         if isinstance(node, exp.Column):
+            fields = substituted(meaning, {e.name: r for e, r in self._columns()})
+            if fields != meaning:
+                return fields
             raise RefusalError(
                 f"{node.sql('spark')} is neither grouped nor aggregated.",
                 "Add it to GROUP BY, or put an aggregate such as MAX or ANY_VALUE around it.",
             )
         return None
+
+    def _columns(self) -> Iterator[tuple[ColumnRef, ColumnRef]]:
+        """The keys that are columns, whose fields can be told, too."""
+        yield from ((key, ref) for key, ref in self.keys.items() if isinstance(key, ColumnRef))
 
     def _grouping(self, node: Any) -> Expression:
         nodes = node.expressions or ([node.this] if node.this else [])

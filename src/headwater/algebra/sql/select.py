@@ -8,10 +8,12 @@ from typing import Any
 
 from sqlglot import exp
 
+from headwater.algebra.aggregates import aggregated
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import aggregates_in, is_aggregate
 from headwater.algebra.sql.distinct_on import is_distinct, numbered
+from headwater.algebra.sql.exploding import made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.grouping import Groups, read_groups
 from headwater.algebra.sql.names import OUTER, Scope, Visible
@@ -31,6 +33,7 @@ _PARTS = frozenset(
         "expressions",
         "from_",
         "joins",
+        "laterals",
         "where",
         "group",
         "having",
@@ -43,7 +46,6 @@ _PARTS = frozenset(
     ]
 )
 _CLAUSES = {
-    "laterals": ("LATERAL VIEW", "LATERAL"),
     "hint": ("a hint", "/*+"),
     "locks": ("FOR UPDATE", "FOR"),
     "sort": ("SORT BY", "SORT"),
@@ -109,10 +111,12 @@ class _Select:
         self.windows = Windows(named)
         self.groups: Groups | None = None
         self.aliases: dict[str, exp.Expr] = {}
+        self.made: dict[int, Sequence[ColumnRef]] = {}
 
     # The whole
 
     def read(self) -> Reading:
+        self._make_rows()
         node, correlated, nothing = self.node, tuple(self.rows.correlated), None
         if self._is_grouped():
             correlated, nothing = self._group()
@@ -156,6 +160,42 @@ class _Select:
         places = {id(n): ColumnRef(f"#order {at}", e.type) for at, (n, e) in enumerate(ordered)}
         reading = limited(reading, node, self.text, lambda n: places[id(n)])
         return self._without_hidden(reading)
+
+    def _make_rows(self) -> None:
+        """EXPLODE in the select list: the rows behind WHERE, each with its elements."""
+        for item in self.node.expressions:
+            inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
+            if (made := made_of(inner)) is None:
+                continue
+            if self.made or self._is_grouped() or self.node.find(exp.Window):
+                raise self.text.error(
+                    inner,
+                    "rows made of an array stand alone in a select list without aggregates and "
+                    "windows.",
+                    "Make them in a subquery.",
+                )
+            try:
+                self.rows.plan, columns = with_made(
+                    self.rows.plan, made, self.plain, "#made", outer=False
+                )
+            except RefusalError as error:
+                raise self.text.error(inner, str(error), error.hint) from None
+            self.made[id(inner)] = columns
+
+    def _made_items(self, node: exp.Expr, written: str, place: int) -> Iterator[Item]:
+        """The columns of such an item."""
+        inner = node.this if isinstance(node, exp.Alias | exp.Aliases) else node
+        made = made_of(inner)
+        assert made is not None
+        names: Sequence[str] = made.defaults
+        if isinstance(node, exp.Aliases):
+            names = [name.name for name in node.expressions]
+        elif isinstance(node, exp.Alias):
+            names = [node.alias]
+        if len(names) != len(made.columns):
+            raise self.text.error(inner, f"there are {len(made.columns)} columns.", "Name each.")
+        for name, column in zip(names, self.made[id(inner)], strict=True):
+            yield Item(name, column, place, written)
 
     def _without_hidden(self, reading: Reading) -> Reading:
         kept = [n for n in reading.plan.schema.names if not n.startswith("#order ")]
@@ -214,8 +254,7 @@ class _Select:
         if not alone:
             return correlated, None
         nothing: dict[str, Expression] = {
-            ref.name: Literal(0 if a.function.startswith("count") else None, ref.type)
-            for a, ref in groups.aggregates.items()
+            ref.name: Literal(aggregated(a, ()), ref.type) for a, ref in groups.aggregates.items()
         }
         return correlated, nothing
 
@@ -306,11 +345,18 @@ class _Select:
                 for c in columns:
                     yield Item(c.name, c.column, place, c.column.name, c.printed)
                 continue
-            inner = each.this if isinstance(each, exp.Alias) else each
+            inner = each.this if isinstance(each, exp.Alias | exp.Aliases) else each
+            if id(inner) in self.made:
+                yield from self._made_items(each, written, place)
+                continue
             expression = translator.expression(inner)
-            column = self.plain.visible(inner) if isinstance(inner, exp.Column) else None
-            name = each.alias or (column.name if column else written)
-            yield Item(name, expression, place, written, column.printed if column else "")
+            name, printed = written, ""
+            if isinstance(inner, exp.Column):
+                column, fields = self.plain.visible(inner)
+                name, printed = (fields[-1], "") if fields else (column.name, column.printed)
+            elif isinstance(inner, exp.Dot):
+                name = inner.name
+            yield Item(each.alias or name, expression, place, written, printed)
 
     def _starred(self, node: exp.Expr) -> tuple[Visible, ...] | None:
         """The columns that an item `*` or `t.*` stands for."""

@@ -43,11 +43,24 @@ from headwater.algebra.typing_rules import call
 from headwater.algebra.values import BOOL, VOID
 
 
+def is_subquery(node: Any) -> bool:
+    """Whether a node is decided by a subquery, for each row by itself."""
+    if isinstance(node, exp.In):
+        return bool(node.args.get("query"))
+    if isinstance(node, exp.EQ):
+        return isinstance(node.expression, exp.Any)
+    return isinstance(node, exp.Exists | exp.Subquery | exp.Select | exp.SetOperation)
+
+
 class RowsInReach:
     """The rows of a SELECT while it is read; expressions may add columns to them."""
 
-    def __init__(self, text: SqlText, around: Environment, plan: Plan, scope: Scope) -> None:
+    def __init__(
+        self, text: SqlText, around: Environment, plan: Plan, scope: Scope, mark: str = "subquery"
+    ) -> None:
+        """`mark` is in the names of all columns that are added, and nobody else's."""
         self.text = text
+        self.mark = mark
         self.around = around
         self.plan = plan
         self.scope = scope
@@ -128,7 +141,7 @@ class RowsInReach:
 
     def _name(self) -> str:
         self._added += 1
-        return f"#subquery {self._added}"
+        return f"#{self.mark} {self._added}"
 
     def _mark(self, query: exp.Expr, more: Sequence[Expression]) -> Expression:
         """A column that tells whether a subquery has rows for a row."""
@@ -227,7 +240,7 @@ class RowsInReach:
     def _renamed(self, reading: Reading) -> tuple[Plan, list[Expression]]:
         """With names of columns that this query has not, and conditions over these."""
         self._added += 1
-        names = [f"#{self._added} {name}" for name in reading.plan.schema.names]
+        names = [f"#{self.mark} {self._added} {name}" for name in reading.plan.schema.names]
         plan = renamed(reading.plan, names)
         meanings: dict[str, Expression] = dict(
             zip(reading.plan.schema.names, refs(plan.schema), strict=True)
