@@ -71,14 +71,12 @@ OWN = "a function of one's own, which the engines do not know"
 LIST = "a function of functions (AGGREGATE, TRANSFORM): not yet"
 APPROX = "an approximation: `PERCENTILE_CONT` is exact"
 SEPARATOR = "a separator that is not a constant"
-LATERAL = "LATERAL: write a join"
 CHANGES = "the changes of a table as a query: `WITH CHANGES` has those of a view"
 ARRIVAL = "EMIT: depends on when rows arrive, not on what they are"
 JSON = "a function of JSON: not yet"
 RECURSION = "recursion: write out as many steps as there are"
 TYPES = "a type of one database: ranges, points, numbers of an enumeration's labels"
 EFFECT = "a function that waits"
-LIMITS = "LIMIT for each outer row: use QUALIFY with ROW_NUMBER()"
 ONLY_SPARK = "a function that only Spark computes: not yet"
 
 
@@ -268,7 +266,6 @@ RISINGWAVE = _views(
         "SUM(l.quantity * l.price) FILTER (WHERE l.price <= o.total) AS worth, "
         "SUM(l.quantity) FILTER (WHERE l.price <= o.total) AS pieces FROM lines l "
         "WHERE l.order_id = o.id AND l.shipped >= o.placed) AS b ON TRUE",
-        LATERAL,
     ),
     (
         "joins of a table with itself",
@@ -402,7 +399,6 @@ MATERIALIZE = _views(
         "LATERAL",
         "SELECT c.id, x.last FROM customers c, LATERAL (SELECT status, MAX(id) AS last FROM orders "
         "WHERE customer = c.id GROUP BY status ORDER BY status DESC LIMIT 3) x",
-        LATERAL,
     ),
     (
         "DISTINCT ON",
@@ -449,7 +445,6 @@ MATERIALIZE = _views(
         "SELECT l.product, MAX(l.price) AS most, (SELECT m.quantity FROM lines m "
         "WHERE m.product = l.product ORDER BY m.price DESC LIMIT 1) AS of_it FROM lines l "
         "GROUP BY l.product",
-        LIMITS,
     ),
     (
         "joins of a table with itself",

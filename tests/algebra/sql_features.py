@@ -184,6 +184,29 @@ FEATURES = (
     ),
     _feature(
         "Subqueries",
+        "LATERAL, and other subqueries for each row",
+        "SELECT r.a, x.c FROM r, LATERAL (SELECT c FROM s WHERE s.a = r.a ORDER BY c DESC LIMIT 1) "
+        "AS x",
+        "SELECT r.a, x.n, x.m FROM r LEFT JOIN LATERAL (SELECT COUNT(*) AS n, SUM(c) FILTER (WHERE "
+        "c > r.b) AS m FROM s WHERE s.a >= r.a) x ON TRUE",
+        "SELECT a, (SELECT MAX(c) FROM s WHERE s.a < r.a) AS m FROM r",
+        "SELECT r.a, x.* FROM r, LATERAL (SELECT c, MAX(d) + r.b AS m FROM u WHERE d = r.b "
+        "GROUP BY c ORDER BY c LIMIT 2 OFFSET 1) x",
+        "SELECT a, (SELECT c FROM s WHERE s.a = r.b ORDER BY c DESC LIMIT 1) AS c FROM r",
+        "SELECT b, MAX(a) AS m, (SELECT d FROM u WHERE u.c = r.b ORDER BY d LIMIT 1) AS d FROM r "
+        "GROUP BY b",
+        "SELECT b, COUNT(*) AS n FROM r GROUP BY b HAVING b IN (SELECT c FROM s WHERE s.a = r.b)",
+        "SELECT r.a, x.n FROM r CROSS JOIN LATERAL (SELECT DISTINCT c + r.b AS n FROM s WHERE "
+        "s.a = r.a) x",
+        "SELECT r.a, x.n FROM r JOIN LATERAL (SELECT SUM(c) AS n FROM s WHERE s.a = r.a HAVING "
+        "COUNT(*) < 2) x ON n IS NULL OR n > 0",
+        "SELECT r.a, x.c FROM r, LATERAL (SELECT c FROM s WHERE s.a = r.a UNION SELECT d FROM u "
+        "WHERE u.c = r.b ORDER BY 1 LIMIT 2) x",
+        "SELECT r.a, x.n FROM r, LATERAL (SELECT c, ROW_NUMBER() OVER (ORDER BY c, s.a) AS n FROM "
+        "s WHERE s.a <= r.a QUALIFY n < 3) x",
+    ),
+    _feature(
+        "Subqueries",
         "subqueries in ON",
         "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND r.b IN (SELECT d FROM u WHERE c = r.a)",
         "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND r.b NOT IN (SELECT d FROM u)",

@@ -19,13 +19,14 @@ from headwater.algebra.sql.plans import (
     extended,
     join,
     matched,
+    only,
     outer_join,
     refs,
     renamed,
     table,
 )
 from headwater.algebra.sql.plans import select as select_rows
-from headwater.algebra.sql.query import Environment, Reading, named, read_query
+from headwater.algebra.sql.query import Environment, Reading, named, read_beside, read_query
 from headwater.algebra.sql.subqueries import RowsInReach, is_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
 from headwater.algebra.typing_rules import call
@@ -96,6 +97,9 @@ class FromReader:
             if (made := _made(clause.this)) is not None:
                 groups = [self._beside(_crossed(groups), made, clause)]
                 continue
+            if isinstance(clause.this, exp.Lateral):
+                groups = [self._for_each(_crossed(groups), clause.this, clause)]
+                continue
             item = self._item(clause.this)
             if self.text.follows_comma(clause.this) and not clause.args.get("on"):
                 groups.append(item)
@@ -153,6 +157,33 @@ class FromReader:
             Visible(name, column, table_name) for name, column in zip(names, columns, strict=True)
         )
         return Source(plan, left.scope + Scope.of(Table(table_name, visible)))
+
+    # LATERAL
+
+    def _for_each(self, left: Source, node: exp.Lateral, clause: exp.Join) -> Source:
+        """Each row with the rows of a subquery that may use its columns."""
+        if not isinstance(node.this, exp.Subquery) or clause.side not in ("", "LEFT"):
+            _refuse(node, self.text)
+        alias = node.alias or f"subquery_{len(self.aliases) + 1}"
+        columns = {ref.name: ref for ref in refs(left.plan.schema)}
+        reading = read_beside(node.this, self.around, left.scope, columns, left.plan)
+        numbers = [str(at) for at in range(1, len(reading.names) + 1)]
+        given = {name: f"{alias}.#{at}" for at, name in enumerate(reading.given)}
+        right = self._derived(replace(reading, plan=only(reading.plan, numbers)), alias, node)
+        names = [*right.plan.schema.names, *given.values()]
+        plan = renamed(only(reading.plan, [*numbers, *given]), names)
+        scope, on = left.scope + right.scope, clause.args.get("on")
+        inside = replace(scope, outer=self.around.outer)
+        found = Translator(self.text, inside).condition(on, "ON") if on else ()
+        if on:
+            self._check_within(found, on)
+        same = [
+            call("<=>", columns[name.removeprefix(OUTER)], ref)
+            for name, ref in zip(given, refs(plan.schema, given.values()), strict=True)
+        ]
+        if clause.side:
+            return Source(outer_join(left.plan, plan, [*same, *found], keeps="LEFT"), scope)
+        return Source(join(left.plan, plan, [*same, *found]), scope)
 
     # Items
 
