@@ -94,6 +94,8 @@ FEATURES = (
         "FROM r GROUP BY t",
         "SELECT b, STRING_AGG(t, ',' ORDER BY a DESC) AS x, MEDIAN(a) AS m FROM r GROUP BY b",
         "SELECT t, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY a) AS p FROM r GROUP BY t",
+        "SELECT t, COUNT(*) AS n, PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a) AS p FROM r "
+        "GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
     ),
     _feature(
@@ -182,6 +184,43 @@ FEATURES = (
     ),
     _feature(
         "Subqueries",
+        "LATERAL, and other subqueries for each row",
+        "SELECT r.a, x.c FROM r, LATERAL (SELECT c FROM s WHERE s.a = r.a ORDER BY c DESC LIMIT 1) "
+        "AS x",
+        "SELECT r.a, x.n, x.m FROM r LEFT JOIN LATERAL (SELECT COUNT(*) AS n, SUM(c) FILTER (WHERE "
+        "c > r.b) AS m FROM s WHERE s.a >= r.a) x ON TRUE",
+        "SELECT a, (SELECT MAX(c) FROM s WHERE s.a < r.a) AS m FROM r",
+        "SELECT r.a, x.* FROM r, LATERAL (SELECT c, MAX(d) + r.b AS m FROM u WHERE d = r.b "
+        "GROUP BY c ORDER BY c LIMIT 2 OFFSET 1) x",
+        "SELECT a, (SELECT c FROM s WHERE s.a = r.b ORDER BY c DESC LIMIT 1) AS c FROM r",
+        "SELECT b, MAX(a) AS m, (SELECT d FROM u WHERE u.c = r.b ORDER BY d LIMIT 1) AS d FROM r "
+        "GROUP BY b",
+        "SELECT b, COUNT(*) AS n FROM r GROUP BY b HAVING b IN (SELECT c FROM s WHERE s.a = r.b)",
+        "SELECT r.a, x.n FROM r CROSS JOIN LATERAL (SELECT DISTINCT c + r.b AS n FROM s WHERE "
+        "s.a = r.a) x",
+        "SELECT r.a, x.n FROM r JOIN LATERAL (SELECT SUM(c) AS n FROM s WHERE s.a = r.a HAVING "
+        "COUNT(*) < 2) x ON n IS NULL OR n > 0",
+        "SELECT r.a, x.c FROM r, LATERAL (SELECT c FROM s WHERE s.a = r.a UNION SELECT d FROM u "
+        "WHERE u.c = r.b ORDER BY 1 LIMIT 2) x",
+        "SELECT r.a, x.n FROM r, LATERAL (SELECT c, ROW_NUMBER() OVER (ORDER BY c, s.a) AS n FROM "
+        "s WHERE s.a <= r.a QUALIFY n < 3) x",
+    ),
+    _feature(
+        "Subqueries",
+        "subqueries in ON",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND r.b IN (SELECT d FROM u WHERE c = r.a)",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND r.b NOT IN (SELECT d FROM u)",
+        "SELECT r.a, c FROM r JOIN s ON r.a = s.a AND EXISTS (SELECT 1 FROM u WHERE u.c = s.c AND "
+        "d > r.b)",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND s.c IN (SELECT MAX(d) FROM u)",
+        "SELECT r.a, c FROM r RIGHT JOIN s ON r.a = s.a AND r.b = (SELECT MAX(d) FROM u) "
+        "WHERE s.c IN (SELECT d FROM u)",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND (r.b IN (SELECT d FROM u) OR "
+        "EXISTS (SELECT 1 FROM u WHERE u.c = r.b))",
+        "SELECT r.a FROM r LEFT ANTI JOIN s ON r.a = s.a AND EXISTS (SELECT 1 FROM u WHERE d = b)",
+    ),
+    _feature(
+        "Subqueries",
         "subqueries in FROM, and WITH",
         "SELECT x.a FROM (SELECT a, b + 1 AS k FROM r WHERE b > 0) x WHERE k > 1",
         "SELECT n, COUNT(*) AS m FROM (SELECT r.a, COUNT(s.c) AS n FROM r LEFT JOIN s "
@@ -196,6 +235,15 @@ FEATURES = (
         "(SELECT MAX(s) FROM x)",
         "SELECT DISTINCT k FROM (SELECT b AS k FROM r UNION ALL SELECT c FROM s) x",
         "SELECT x.n, y.m FROM (SELECT COUNT(*) AS n FROM r) x, (SELECT COUNT(*) AS m FROM s) y",
+    ),
+    _feature(
+        "Subqueries",
+        "rows that the query names",
+        "SELECT r.a, x.k FROM r LEFT JOIN (VALUES ('x', 1), ('y', 2)) AS x(t, k) ON r.t = x.t",
+        "SELECT a, id FROM r, RANGE(0, 3) AS n(id) WHERE id < b",
+        "SELECT n, COUNT(a) AS m FROM (VALUES (0), (1), (NULL)) AS v(n) LEFT JOIN r ON b = n "
+        "GROUP BY n",
+        "SELECT a FROM r UNION SELECT k FROM (VALUES (7), (1)) AS x(k)",
     ),
     _feature(
         "First rows",
@@ -228,6 +276,11 @@ FEATURES = (
         "SELECT a, SUM(b) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM r",
         "SELECT a, SUM(b) OVER w AS s, COUNT(*) OVER w AS n FROM r WINDOW w AS (ORDER BY b)",
         "SELECT a, FIRST_VALUE(b) OVER (PARTITION BY t ORDER BY a) AS f FROM r",
+        "SELECT a, SUM(a) OVER (PARTITION BY t ORDER BY b RANGE BETWEEN 1 PRECEDING AND "
+        "CURRENT ROW) AS s FROM r",
+        "SELECT c, d, COUNT(*) OVER (ORDER BY c DESC RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING) "
+        "AS n, MAX(d) OVER (ORDER BY c RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS m "
+        "FROM u",
     ),
     _feature(
         "Arrays and structs",

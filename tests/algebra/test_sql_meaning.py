@@ -89,6 +89,7 @@ THEIR_WORDS = {
     "SIZE(": "LEN(",
     "GET(xs, 0)": "xs[1]",
     "ELEMENT_AT(xs, -1)": "xs[-1]",
+    "PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a)": "NULL",
 }
 
 

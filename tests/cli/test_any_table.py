@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from headwater.errors import SeveralError, SourceError
-from tests.cli.commands import headwater, quick
+from tests.cli.commands import failing, headwater, quick
 from tests.sources.postgres_harness import PostgresHarness
 
 PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")
@@ -349,6 +349,37 @@ def test_a_view_over_a_table_that_cannot_be_used_stops_and_others_of_the_source_
     assert [stopped[f"v{at}"]["state"] for at in range(3)] == ["stopped", "stopped", "running"]
     assert "public.paid is a view" in stopped["v0"]["message"]
     assert len(rows(project, "SELECT id FROM v2")) == 2
+
+
+@pytest.mark.parametrize("command", [["check"], ["setup", "app"], ["run", "--once"]])
+def test_where_no_table_can_be_used_all_are_told_and_each_once(
+    database: PostgresHarness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    tables = ("paid", "sessions", "nowhere")
+    views = [f"CREATE MATERIALIZED VIEW {t}_v AS SELECT t.id FROM app.{t} t" for t in tables]
+    project = make_project(tmp_path / "p", views)
+    done = failing(monkeypatch, capsys, *command, "-p", str(project))
+    assert done.code != 0
+    for told in ("public.paid is a view", "public.sessions is unlogged", "no table nowhere"):
+        assert done.err.count(told) == 1
+
+
+def test_check_tells_a_table_that_cannot_be_used_once(
+    database: PostgresHarness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tables = ("customers", "paid", "nowhere")
+    views = [f"CREATE MATERIALIZED VIEW {t}_v AS SELECT t.id FROM app.{t} t" for t in tables]
+    project = make_project(tmp_path / "p", views)
+    done = failing(monkeypatch, capsys, "check", "-p", str(project))
+    assert done.err.count("paid") == 1
+    assert done.err.count("nowhere") == 1
 
 
 def test_setup_says_that_no_view_names_a_table_yet(

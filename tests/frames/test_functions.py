@@ -264,6 +264,15 @@ def test_a_function_has_the_same_values_everywhere(spark: SparkSession, group: s
     _assert_same(spark, calls)
 
 
+@pytest.mark.parametrize("operator", ["try_add", "try_subtract", "try_multiply", "try_divide"])
+def test_arithmetic_that_is_tried_has_the_same_values_everywhere(
+    spark: SparkSession, operator: str
+) -> None:
+    kinds = (INT, MONEY, WIDE, FINE, FLOAT)
+    columns = [(ColumnRef(f"{a} 0", a), ColumnRef(f"{b} 1", b)) for a in kinds for b in kinds]
+    _assert_same(spark, [call(operator, a, b) for a, b in columns])
+
+
 def test_a_struct_is_made_and_taken_apart_alike_everywhere(spark: SparkSession) -> None:
     point, names = ColumnRef(f"{POINT} 1", POINT), ["a", "b"]
     made = struct(names, [ColumnRef("float 0", FLOAT), point])

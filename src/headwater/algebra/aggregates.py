@@ -181,12 +181,14 @@ def _count_type(function: str, kinds: Sequence[Type]) -> Type:
 def _with_fraction(function: Aggregate) -> Aggregate:
     """The second argument says which percentile; one order may say the direction."""
     value, fraction = function.arguments
-    if not (isinstance(fraction, Literal) and fraction.value is not None):
+    if not isinstance(fraction, Literal):
         raise ValueError(f"{function.function.upper()} needs a number for its percentage")
-    if not 0 <= fraction.value <= 1:  # type: ignore[operator]
+    if fraction.value is not None and not 0 <= fraction.value <= 1:  # type: ignore[operator]
         raise ValueError(f"the percentage {show(fraction.value)} is not between 0 and 1")
     if any(one.expression != value for one in function.order):
         raise ValueError(f"{function.function.upper()} is ordered by its own argument only")
+    if fraction.value is None:  # which makes every percentile NULL, since no row has one
+        return replace(function, arguments=(value, Literal(None, FLOAT)))
     return function
 
 
@@ -238,6 +240,8 @@ def _covariance(sample: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Va
 
 def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
     def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+        if not counted:
+            return None
         fraction = float(_constant(function)) if len(function.arguments) > 1 else 0.5
         descending = any(one.descending for one in function.order)
         return percentile(counted, fraction, descending=descending, discrete=discrete)

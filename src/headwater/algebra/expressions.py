@@ -147,7 +147,7 @@ def _strict(name: str, function: Callable[..., Value], parts: list[Evaluator]) -
             return None
         return function(a, b)
 
-    return backwards if name in ("/", "%", "pmod", "div") else forwards
+    return backwards if name in ("/", "%", "pmod", "div", "try_divide") else forwards
 
 
 def _strict_of_many(function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:

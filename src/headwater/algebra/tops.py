@@ -29,7 +29,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SummedAggregate
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, Row
 from headwater.algebra.windows import WindowFunction
 
 PART = "_part"
@@ -47,6 +47,15 @@ class Part:
     """Which part, or None where there is only one."""
     signed: bool = False
     """Whether counts below zero mean something: those of sums do."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Constant:
+    """Rows that the query itself names; one that is there twice is named twice."""
+
+    rows: tuple[Row, ...]
+    schema: Schema
 
 
 @cached_hash
@@ -213,6 +222,7 @@ class Exploded:
 
 Top: TypeAlias = (
     Part
+    | Constant
     | Select
     | Project
     | UnionAll
@@ -228,6 +238,7 @@ Top: TypeAlias = (
 )
 _NODES = (
     Part,
+    Constant,
     Select,
     Project,
     UnionAll,
@@ -258,7 +269,7 @@ def inputs_of(top: Top) -> tuple[Top, ...]:
 def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
     """The node over other inputs."""
     match top:
-        case Part():
+        case Part() | Constant():
             return top
         case UnionAll():
             return UnionAll(tuple(inputs))
@@ -300,6 +311,8 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
     match top:
         case Part():
             return _part(top, stored if top.signed else stored.positive())
+        case Constant(rows=rows, schema=schema):
+            return Rows.of(schema, rows)
         case Select(condition=condition):
             return inputs[0].select(condition)
         case Project(outputs=outputs, schema=schema):

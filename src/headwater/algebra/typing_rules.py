@@ -207,6 +207,12 @@ def _arithmetic(operator: str, arguments: Sequence[Expression]) -> Expression:
     return Call(operator, (cast(left, a), cast(right, b)), _decimal_result(operator, a, b))
 
 
+def _tried(operator: str, arguments: Sequence[Expression]) -> Expression:
+    plain = _arithmetic({"try_divide": "/", "try_multiply": "*"}.get(operator, "+"), arguments)
+    assert isinstance(plain, Call)
+    return folded(Call(operator, plain.arguments, plain.type))
+
+
 def _quotient(operator: str, arguments: Sequence[Expression]) -> Expression:
     left, right = _numbers(operator, arguments)
     if FLOAT in (left.type, right.type):
@@ -335,6 +341,7 @@ _RULES: dict[str, Callable[[str, Sequence[Expression]], Expression]] = {
     "like": _text(BOOL),
     "||": _concatenated,
     **dict.fromkeys(("coalesce", "greatest", "least"), _coalesce),
+    **dict.fromkeys(("try_add", "try_subtract", "try_multiply", "try_divide"), _tried),
     "div": _quotient,
     "case": _case,
     "array": _array,

@@ -17,7 +17,7 @@ from pathlib import Path
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
-from headwater.errors import HeadwaterError, InputError, SourceError
+from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
 from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
 from headwater.project.project import (
@@ -245,6 +245,8 @@ def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]
 def _noting(problems: list[HeadwaterError]) -> Iterator[None]:
     try:
         yield
+    except SeveralError as error:
+        problems += error.problems
     except HeadwaterError as error:
         problems.append(error)
 
@@ -279,7 +281,7 @@ def _view(
     views = []
     with _noting(found.problems):
         relations = [relation for source in found.sources for relation in source.relations]
-        definition = project.definition(name, relations)
+        definition = project.definition(name, relations, sources)
         choice = project.choose(definition)
         view = definition.view
         alone = [each.view for each in definition.members] or [view]

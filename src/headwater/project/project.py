@@ -151,30 +151,40 @@ class Project:
         problems.raise_any()
         return found
 
-    def definition(self, unit: str, relations: Iterable[Relation]) -> DefinedView:
-        """One view or group over these relations, of which only its own sources' count."""
+    def definition(
+        self,
+        unit: str,
+        relations: Iterable[Relation],
+        sources: Mapping[str, Source] | None = None,
+    ) -> DefinedView:
+        """One view or group over these relations, of which only its own sources' count.
+
+        `sources` are those that were asked for them, if not the project's own.
+        """
         known = tuple(relations)
         views = []
         for name in self.units[unit]:
             own = [relation for relation in known if relation.source in self.needs[name]]
-            views.append((self._view(name, own), own))
+            views.append((self._view(name, own, sources), own))
         return DefinedView.of_group(unit, views) if self.is_group(unit) else views[0][0]
 
-    def _view(self, view: str, relations: Iterable[Relation]) -> DefinedView:
+    def _view(
+        self, view: str, relations: Iterable[Relation], sources: Mapping[str, Source] | None
+    ) -> DefinedView:
         try:
             return self.view_files[view].define(relations)
         except InputError:
-            self._check_usable(view)
+            self._check_usable(view, sources or self.sources)
             raise
 
     def check_usable(self, unit: str) -> None:
         """SourceError if a view names a table that was found unusable when sources were asked."""
         for view in self.units[unit]:
-            self._check_usable(view)
+            self._check_usable(view, self.sources)
 
-    def _check_usable(self, view: str) -> None:
+    def _check_usable(self, view: str, sources: Mapping[str, Source]) -> None:
         for source in self.needs[view]:
-            for name, reason in self.sources[source].unusable().items():
+            for name, reason in sources[source].unusable().items():
                 table = Relation(f"{source}.{name}", source, Schema(()))
                 for named in self.view_files[view].tables():
                     with suppress(RefusalError):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from headwater.algebra.expressions import columns_of
 from headwater.algebra.schema import Column
 from headwater.algebra.tops import (
+    Constant,
     Distinct,
     Exploded,
     Grouped,
@@ -58,6 +59,8 @@ def _origins(top: Top, names: Iterable[str]) -> Iterator[tuple[int | None, str]]
     match top:
         case Part(columns=columns, number=number):
             yield from ((number, columns[at]) for at in places)
+        case Constant():
+            return
         case Project(input=below, outputs=outputs):
             yield from _origins(
                 below, frozenset().union(*(columns_of(outputs[at]) for at in places))

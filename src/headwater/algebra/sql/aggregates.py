@@ -8,10 +8,10 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
-from headwater.algebra.expressions import Expression, Literal
+from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.text import RefusalError
-from headwater.algebra.typing_rules import call
+from headwater.algebra.typing_rules import call, folded
 from headwater.algebra.values import INT, TEXT
 
 _BY_NODE: dict[type, str] = {
@@ -126,6 +126,8 @@ def _typed(
         arguments.append(t.expression(separator) if separator else Literal("", TEXT))
     if isinstance(node, exp.Quantile):
         arguments.append(t.expression(node.args["quantile"]))
+    if name.startswith("percentile"):
+        arguments = [folded(part) if isinstance(part, Call) else part for part in arguments]
     if name == "count" and len(arguments) > 1:
         return Aggregate("count", tuple(arguments), INT, distinct, condition)
     return aggregate(

@@ -226,7 +226,10 @@ def _check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
     for node in nodes:
         column = node.unnest()
         if isinstance(column, exp.Column) and not isinstance(column.this, exp.Star):
-            visible, fields = t.visible(column)
+            try:
+                visible, fields = t.visible(column)
+            except UnknownNameError:
+                continue  # a name of the select list, or of nothing: whoever reads it says so
             if visible.printed and not fields:
                 raise RefusalError(
                     f"{visible.name} is of type {visible.printed} at its source and a text here, "

@@ -160,10 +160,14 @@ def read_groups(
     items: Sequence[exp.Expr],
     others: Sequence[exp.Expr],
     text: SqlText,
+    given: Sequence[ColumnRef] = (),
 ) -> Groups:
-    """The groups that GROUP BY makes, and the aggregates that `items` and `others` use."""
+    """The groups that GROUP BY makes, and the aggregates that `items` and `others` use.
+
+    Rows that differ in a `given` column are in different groups, whatever the query says.
+    """
     clause = select.args.get("group") or exp.Group()
-    keys: dict[Expression, ColumnRef] = {}
+    keys: dict[Expression, ColumnRef] = {ref: ref for ref in given}
     read: list[tuple[exp.Expr, ColumnRef]] = []
 
     def number(node: exp.Expr) -> int:
@@ -175,6 +179,8 @@ def read_groups(
         return list(keys.values()).index(ref)
 
     sets = _sets(clause, number, items)
+    if sets is not None:
+        sets = tuple(chosen | set(range(len(given))) for chosen in sets)
     groups = Groups(text, translator, keys, sets, {}, read)
     for node in (*items, *others):
         for found in aggregates_in(node):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from headwater.algebra.expressions import ColumnRef, columns_of
 from headwater.algebra.sql.plans import Leaf, refs
 from headwater.algebra.tops import (
+    Constant,
     Distinct,
     Exploded,
     First,
@@ -64,7 +65,7 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             schema = top.schema.only([top.schema.names[at] for at in kept])
             outputs = tuple(join.outputs[at] for at in kept)
             return Leaf(schema.names, schema, join=replace(join, outputs=outputs, schema=schema))
-        case Part():
+        case Part() | Constant():
             return top
         case Select(condition=condition):
             return Select(pruned(top.input, needed | columns_of(condition)), condition)

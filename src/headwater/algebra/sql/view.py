@@ -13,9 +13,10 @@ from functools import lru_cache
 from sqlglot import TokenType, exp
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.constants import is_range
 from headwater.algebra.sql.exploding import made_of
 from headwater.algebra.sql.layout import laid_out, laid_out_together
-from headwater.algebra.sql.plans import Plan, Sum, renamed, top_of
+from headwater.algebra.sql.plans import Plan, Sum, leaves_of, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
 from headwater.algebra.sql.query import Environment, Reading, read_query
 from headwater.algebra.sql.select import check_clauses
@@ -40,6 +41,8 @@ def parse_view(
     readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
     reading, text = _reading(sql, known, readings)
     _check_columns(reading, text)
+    if not isinstance(reading.plan, Sum) and not any(leaves_of(reading.plan)):
+        raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
     return view_of(renamed(reading.plan, reading.names), name, sql)
 
 
@@ -110,7 +113,7 @@ def tables_of(sql: str) -> tuple[TableName, ...]:
 
 def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[TableName]:
     """The tables that a query reads, without those that a WITH around them names."""
-    if isinstance(node, exp.Table) and made_of(node.this) is None:
+    if isinstance(node, exp.Table) and made_of(node.this) is None and not is_range(node):
         found = table_name(node, text)
         if found.source or found.name.lower() not in known:
             yield found
