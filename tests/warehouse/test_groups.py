@@ -202,6 +202,22 @@ def test_a_plain_table_that_is_lost_is_made_anew(warehouse: Warehouse) -> None:
     assert published(table) == shown(START)
 
 
+def test_a_folder_of_others_is_left_alone_and_does_not_hold_other_members_up(
+    warehouse: Warehouse,
+) -> None:
+    table = load(warehouse)
+    expected = committed(table)
+    table.member("totals").plain.folder.remove_tree()
+    foreign = warehouse.path / "totals" / "precious.txt"
+    foreign.parent.mkdir()
+    foreign.write_text("x")
+    with pytest.raises(InputError, match="totals is in the way of the view 'totals'"):
+        table.fold(no_spark, "r")
+    assert foreign.exists()
+    assert plain_rows(table.member("greatest")) == expected[5]["greatest"]
+    assert warehouse.view("totals").rows() == expected[5]["totals"]
+
+
 def test_a_plain_table_of_another_past_is_not_taken_for_this_one(warehouse: Warehouse) -> None:
     """What is Headwater's own was put back from a backup, and the plain tables were not."""
     table = load(warehouse)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -349,7 +349,8 @@ class KeptViews:
     def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table. In a worker."""
         table = self._warehouse.view(view.name)
-        table.follow(self._engine.for_small)  # a runner that was killed may have left it undone
+        with suppress(HeadwaterError):  # the next fold tells why it cannot be
+            table.follow(self._engine.for_small)  # who was killed may have left it undone
         return Obtained(table)
 
     def _load(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:

@@ -21,7 +21,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.algebra.views import Member
-from headwater.errors import EngineError, HeadwaterError, InputError
+from headwater.errors import EngineError, HeadwaterError, InputError, SeveralError
 from headwater.storage.location import Location
 from headwater.warehouse.cleaning import HOUR, clean_published
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
@@ -104,9 +104,15 @@ class GroupTable(ViewTable):
         """Bring the plain tables of members up to the group's own, where they are not."""
         settle(self)
         state = self.at()
+        failures: list[HeadwaterError] = []
         for member in self.members:
-            if not member.of(state).is_published:
-                member.make_up(state, spark)
+            try:
+                if not member.of(state).is_published:
+                    member.make_up(state, spark)
+            except HeadwaterError as error:  # no reason to leave the others behind
+                failures.append(error)
+        if failures:
+            raise failures[0] if len(failures) == 1 else SeveralError(failures)
 
     def follow_changes(self, spark: Spark) -> None:
         for member in self.members:
@@ -198,6 +204,9 @@ class MemberTable(ViewTable):
         schema = self.top.schema
         contents = _contents(folded, self.top, spark)
         before = whole(self.plain)
+        folder = self.plain.folder
+        if not before.number if before else folder.exists() and not is_table(folder):
+            raise in_the_way(folder, self.name)
         if before is None:
             self._make(commit, schema, contents)
             return
@@ -241,6 +250,13 @@ class MemberTable(ViewTable):
                 return True
         delete(self.plain.folder, new)
         return False
+
+
+def in_the_way(folder: Location, view: str) -> InputError:
+    return InputError(
+        f"The folder {folder} is in the way of the view '{view}'.",
+        "It was not made by Headwater: move it away, or give the view another name.",
+    )
 
 
 def _contents(state: ViewState, top: Top, spark: Spark) -> Rows | DataFrame:

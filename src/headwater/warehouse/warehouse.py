@@ -16,7 +16,7 @@ from headwater.warehouse.columns import check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
 from headwater.warehouse.files import write_counted
-from headwater.warehouse.groups import GroupTable
+from headwater.warehouse.groups import GroupTable, in_the_way
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
@@ -261,7 +261,7 @@ class Warehouse:
                 known = [each.name for each in group.members] if group else []
             folder = self._root / member.name
             if member.name not in known and folder.exists() and not self._is_ours(folder):
-                raise self._in_the_way(folder, member.name)
+                raise in_the_way(folder, member.name)
 
     def create(self, load: ViewLoad) -> ViewTable:
         """Load a new view.
@@ -385,14 +385,7 @@ class Warehouse:
         for folder in self.remains(name):
             self._throw_away(folder)
         if (folder := self._root / name).exists():
-            raise self._in_the_way(folder, name)
-
-    @staticmethod
-    def _in_the_way(folder: Location, name: str) -> InputError:
-        return InputError(
-            f"The folder {folder} is in the way of the view '{name}'.",
-            "It was not made by Headwater: move it away, or give the view another name.",
-        )
+            raise in_the_way(folder, name)
 
     @staticmethod
     def _is_ours(folder: Location) -> bool:
