@@ -70,7 +70,6 @@ CLOCK = "the clock: the view would change although no source did"
 OWN = "a function of one's own, which the engines do not know"
 LIST = "a function of functions (AGGREGATE, TRANSFORM): not yet"
 APPROX = "an approximation: `PERCENTILE_CONT` is exact"
-SEPARATOR = "a separator that is not a constant"
 CHANGES = "the changes of a table as a query: `WITH CHANGES` has those of a view"
 ARRIVAL = "EMIT: depends on when rows arrive, not on what they are"
 JSON = "a function of JSON: not yet"
@@ -231,7 +230,6 @@ RISINGWAVE = _views(
         "ordered aggregates (string_agg, percentiles)",
         "SELECT STRING_AGG(kind, CAST(amount AS STRING) ORDER BY amount) AS x FROM events "
         "GROUP BY customer",
-        SEPARATOR,
     ),
     (
         "lists as aggregates (array_agg)",

@@ -89,6 +89,9 @@ THEIR_WORDS = {
     "SIZE(": "LEN(",
     "GET(xs, 0)": "xs[1]",
     "ELEMENT_AT(xs, -1)": "xs[-1]",
+    "STRING_AGG(t, CAST(a AS STRING) ORDER BY a) AS x": (
+        "SUBSTRING(STRING_AGG(CAST(a AS STRING) || t, '' ORDER BY a), 2) AS x"
+    ),
     "PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a)": "NULL",
 }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from headwater.algebra.expressions import Expression, Literal, columns_of, show_expression
+from headwater.algebra.expressions import Call, Expression, Literal, columns_of, show_expression
 from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
 from headwater.algebra.ranked import listed, mode, percentile
 from headwater.algebra.values import (
@@ -194,9 +194,12 @@ def _with_fraction(function: Aggregate) -> Aggregate:
 
 def _with_separator(function: Aggregate) -> Aggregate:
     text, separator = function.arguments
-    if not isinstance(separator, Literal):
-        raise ValueError(f"the separator of {function.function.upper()} is not a constant text")
     _ordered_by_itself(function)
+    if not isinstance(separator, Literal):  # each text has its own before it
+        if function.distinct:
+            raise ValueError("the separator of STRING_AGG(DISTINCT ...) is not a constant text")
+        before = Call("coalesce", (separator, Literal("", TEXT)), TEXT)
+        return replace(function, arguments=(text, before))
     return replace(function, arguments=(text, Literal(separator.value or "", TEXT)))
 
 
@@ -252,11 +255,14 @@ def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], 
 def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
     if not counted:
         return None
-    return str(_constant(function)).join(map(str, listed(counted, _order(function), width=2)))
+    rows = listed(counted, _order(function), width=2)
+    if isinstance(function.arguments[1], Literal):
+        return str(_constant(function)).join(str(row[0]) for row in rows)
+    return str(rows[0][0]) + "".join(f"{row[1]!s}{row[0]!s}" for row in rows[1:])
 
 
 def _array_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-    return tuple(listed(counted, _order(function)))
+    return tuple(row[0] for row in listed(counted, _order(function)))
 
 
 def _order(function: Aggregate) -> list[tuple[bool, bool]]:

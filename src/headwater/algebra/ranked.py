@@ -50,8 +50,8 @@ def mode(counted: Counted) -> Value:
     return min((row for row, count in counted if count == most), key=sort_key)[0]
 
 
-def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1) -> list[Value]:
-    """The values that come first in each row, in the order of what follows its arguments there.
+def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1) -> list[Row]:
+    """The rows, each as often as it counts, in the order of what follows the arguments in them.
 
     `order` says for each of these values whether it descends, and whether NULL comes last; `width`
     is the number of arguments.
@@ -60,6 +60,6 @@ def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1)
     def key(item: tuple[Row, int]) -> Any:
         row, _ = item
         pairs = zip(row[width:], order, strict=True)
-        return [sorting_key(value, *how) for value, how in pairs], sort_key(row[:1])
+        return [sorting_key(value, *how) for value, how in pairs], sort_key(row[:width])
 
-    return [row[0] for row, count in sorted(counted, key=key) for _ in range(count)]
+    return [row for row, count in sorted(counted, key=key) for _ in range(count)]

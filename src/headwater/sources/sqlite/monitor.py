@@ -180,8 +180,10 @@ class SqliteMonitor:
         self._poller, self._held, self._idle = (self._connect() for _ in range(3))
         if self._poller.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             raise LostConnectionError(
-                f"Source {self._access.name}: {self._access.path} is no longer in WAL mode.",
-                f"Wait until the right file is back. {self._access.set_up}",
+                f"Source {self._access.name}: {self._access.path} is not in WAL mode, so it is not "
+                "the file that was set up, or somebody has changed that.",
+                "Put the right file back; or, if this one is to be followed from now on, run "
+                f"'headwater repair {self._access.name}'.",
             )
         self._version = self._data_version()
         self._file = self._access.identity()
@@ -262,9 +264,9 @@ class SqliteMonitor:
             return [Progressed(self._position)]
         if not self._borders:
             self._advance()
-        logged = self._units() if self._borders else []
-        if not self._borders:
-            logged += self._gaps()
+        logged = self._gaps()  # first: what is read now is read without what they have lost
+        if self._borders:
+            logged += self._units()
         logged += self._marked()
         self._keeper.work(idle=not logged)
         return logged
@@ -447,7 +449,7 @@ class SqliteMonitor:
         return [self._broken(found.table.name, broken, str(reason), self._position, seq)]
 
     def _gaps(self) -> list[Logged]:
-        """Gaps that were noticed just now, once all that is known before them has been read."""
+        """Gaps that were noticed when the file was last looked at."""
         found, self._found = self._found, []
         return [
             self._broken(
