@@ -184,7 +184,8 @@ def test_check_and_status_tell_of_a_group(bank: Bank) -> None:
     told = json.loads(quick("status", "--json", *bank.arguments).out)["views"]
     assert list(told) == ["book"]
     assert told["book"]["members"] == {"credits": 1, "debits": 1}
-    assert "book: credits, debits" in " ".join(quick("status", *bank.arguments).out.split())
+    text = " ".join(quick("status", *bank.arguments).out.split())
+    assert "book: credits, debits stand together at version 2" in text
 
 
 def test_one_statement_reads_members_at_one_commit(

@@ -149,6 +149,10 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
+        if members := view.get("members"):
+            together = f"stand together at version {view['number']}"
+            out.print()
+            out.print(f"○ {name}: {', '.join(members)} {together}")
         if stored := view.get("stored"):
             out.print()
             out.print(
@@ -165,9 +169,8 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
 
 def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
     when = view.get("committed_at")
-    members = view.get("members")
     return [
-        f"{name}: {', '.join(members)}" if members else name,
+        name,
         view["state"],
         view.get("level") or "",
         view.get("algorithm") or "",
