@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headwater.algebra.functions.casts import cast_can_fail
 from headwater.algebra.functions.table import FUNCTIONS
-from headwater.algebra.operators import CAN_FAIL, LAZY, Evaluator, strict_function
+from headwater.algebra.operators import CAN_FAIL, LAZY, TOTAL, Evaluator, strict_function
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, Type, Value, show
 from headwater.errors import ExpressionError
@@ -69,10 +69,13 @@ def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> E
 
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise on some row."""
-    return any(isinstance(node, Call) and _call_can_fail(node) for node in walk(expression))
+    if not isinstance(expression, Call) or expression.operator in TOTAL:
+        return False
+    return call_can_fail(expression) or any(map(can_fail, expression.arguments))
 
 
-def _call_can_fail(call: Call) -> bool:
+def call_can_fail(call: Call) -> bool:
+    """Whether the operator itself may raise, whatever its arguments do."""
     match call:
         case Call("cast", (argument,), target):
             return cast_can_fail(argument.type, target)

@@ -18,7 +18,7 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail,
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.tops import Part, Top, evaluate_top
+from headwater.algebra.tops import Part, Project, Select, Top, evaluate_top
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,17 @@ class View:
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
 
+    @property
+    def error_column(self) -> str | None:
+        """The stored column that tells of errors (`totals`), where all others are shown."""
+        match self.top:
+            case Project(
+                input=Select(input=Part(), condition=Call("sound", (ColumnRef(name=name),))),
+                schema=shown,
+            ) if self.schema.names == (*shown.names, name):
+                return name
+        return None
+
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
         stored = stored.positive()
@@ -230,7 +241,7 @@ class View:
             for name in occurrence.relation.key:
                 if join.output_positions(at, (name,)) is None:
                     (kind,) = occurrence.relation.schema.only((name,)).types
-                    hidden = Column(_unused(f"{occurrence.alias}_{name}", join.schema), kind)
+                    hidden = Column(unused_name(f"{occurrence.alias}_{name}", join.schema), kind)
                     output = ColumnRef(f"{occurrence.alias}.{name}", kind)
                     join = replace(
                         join,
@@ -281,8 +292,9 @@ class View:
         return join.output_positions(places[0], join.occurrences[places[0]].relation.key)
 
 
-def _unused(name: str, schema: Schema) -> str:
-    """The name, with underscores before it until no column has it."""
-    while name in schema.positions:
+def unused_name(name: str, schema: Schema) -> str:
+    """The name, with underscores before it until no column has it, in any case of its letters."""
+    taken = {column.lower() for column in schema.names}
+    while name.lower() in taken:
         name = f"_{name}"
     return name

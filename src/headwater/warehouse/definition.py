@@ -103,6 +103,11 @@ class StoredDefinition:
             raise EngineError(other_layout(self.name), f"Run headwater reload {self.name}.")
         return view
 
+    @property
+    def error_column(self) -> str | None:
+        """The stored column that tells of errors, where all others are shown."""
+        return self.view.error_column if self.layout else None
+
     def to_json(self) -> dict[str, Json]:
         layout: dict[str, Json] = {"layout": self.layout} if self.layout else {}
         return layout | {

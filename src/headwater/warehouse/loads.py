@@ -61,6 +61,11 @@ class ViewLoad:
         return self.definition.name
 
     @property
+    def has_stored(self) -> bool:
+        """Whether what is stored has a table of its own: not if the plain table tells it."""
+        return self.shown is not None and self.definition.error_column is None
+
+    @property
     def plain(self) -> Shown:
         """What the plain table holds."""
         return self.shown or Shown(self.definition.schema, self.contents)

@@ -15,6 +15,7 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
+from headwater.algebra.values import TEXT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
@@ -22,6 +23,7 @@ from headwater.frames.small import is_small
 from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
+from headwater.warehouse.error_rows import sound_frame, sound_table
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
@@ -57,10 +59,18 @@ class ViewState:
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
     top: Top | None = None
+    error_column: str | None = None
+    """The column of the log that tells of errors. No base has any, so it has not that column."""
 
     @property
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
+
+    @property
+    def _logged_schema(self) -> Schema:
+        if self.error_column is None:
+            return self.schema
+        return self.schema + Schema.of([(self.error_column, TEXT)])
 
     @property
     def number(self) -> int:
@@ -131,12 +141,14 @@ class ViewState:
         return plain_from_arrow(found, schema)
 
     def tail_rows(self) -> Rows:
-        """The sum of the tail."""
+        """The sum of the tail; ExpressionError if it has an error."""
         number = pyarrow.compute.field(COMMIT)
         wanted = (number > self.base.number) & (number <= self.number)
-        schema = log_arrow_schema(self.schema)
+        schema = log_arrow_schema(self._logged_schema)
         table = read_arrow(self.log.folder, self.tail_files, schema, wanted)
         signed = table.drop_columns([COMMIT])
+        if self.error_column is not None:
+            signed = sound_table(signed, self.error_column, self._logged_schema)
         if signed.num_rows > FEW:
             return Columns(self.schema, signed)
         return from_arrow(signed, self.schema)
@@ -204,10 +216,13 @@ class ViewState:
     def tail_frame(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
 
-        schema = spark_schema(self.schema, COUNT, COMMIT)
+        schema = spark_schema(self._logged_schema, COUNT, COMMIT)
         frame = read_spark(spark, self.log.folder, self.tail_files, schema)
         wanted = (f.col(COMMIT) > self.base.number) & (f.col(COMMIT) <= self.number)
-        return frame.where(wanted).drop(COMMIT)
+        signed = frame.where(wanted).drop(COMMIT)
+        if self.error_column is not None:
+            return sound_frame(signed, self.error_column, self._logged_schema)
+        return signed
 
 
 def _with_files(frame: DataFrame, table: TableVersion) -> DataFrame:

@@ -189,7 +189,7 @@ class Warehouse:
             with load.guard(), self._locked():
                 self._refuse_existing(name)
                 self._remove_leftover(name)
-                if load.shown is not None:
+                if load.has_stored:
                     (aside / "stored").move(self._stored / name)
                 (aside / "plain").move(self._root / name)
                 (aside / "log").move(self._logs / name)
@@ -229,7 +229,7 @@ class Warehouse:
     def _write_plain(self, aside: Location, load: ViewLoad) -> ViewCommit:
         """The plain table, and what it shows, if that is not the same."""
         names: list[LogLine] = []
-        if load.shown is not None:
+        if load.has_stored:
             schema = load.definition.schema
             stored = self._write_files(aside / "stored", load.contents, schema)
             write_table(aside / "stored", first_stored(load.name, schema, stored))
