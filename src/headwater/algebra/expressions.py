@@ -56,6 +56,14 @@ def columns_of(expression: Expression) -> frozenset[str]:
     return frozenset(node.name for node in walk(expression) if isinstance(node, ColumnRef))
 
 
+def tells_error(expression: Expression) -> bool:
+    """Whether it is what tells of the errors of others (`totals`)."""
+    match expression:
+        case Call("case", (Call("fails"), *_)):
+            return True
+    return False
+
+
 def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
     """The expression with other expressions, of the same types, for some of its columns."""
     match expression:
@@ -202,12 +210,19 @@ _INFIX = {
 
 
 def show_expression(expression: Expression, column: Callable[[str], str] = str) -> str:
-    """The expression in SQL-like words; `column` may shorten column names."""
+    """The expression in SQL-like words; `column` may shorten column names.
+
+    What is done about its errors (`totals`) is left out.
+    """
     match expression:
         case Literal(value=value):
             return show(value)
         case ColumnRef(name=name):
             return column(name)
+        case Call(operator="tried", arguments=(only,)):
+            return show_expression(only, column)
+        case Call(operator="or", arguments=(Call(operator="fails"), only)):
+            return show_expression(only, column)
         case Call(operator="is null", arguments=(only,)):
             return f"{_operand(only, column)} IS NULL"
         case Call(operator="not", arguments=(only,)):
@@ -231,5 +246,7 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
 
 def _operand(expression: Expression, column: Callable[[str], str]) -> str:
     shown = show_expression(expression, column)
+    if isinstance(expression, Call) and expression.operator == "tried":
+        (expression,) = expression.arguments
     composite = isinstance(expression, Call) and expression.operator in _INFIX
     return f"({shown})" if composite else shown

@@ -19,6 +19,12 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.tops import Part, Project, Select, Top, evaluate_top
+from headwater.algebra.values import TEXT
+from headwater.errors import ExpressionError
+
+
+FAILING = Rows.of(Schema.of([("error", TEXT)]), [("an error",)])
+"""Stands for the state of a view in which it cannot be shown; readers keep the last before it."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,13 @@ class View:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
         stored = stored.positive()
         return stored if self.top is None else evaluate_top(self.top, stored)
+
+    def judged(self, stored: Rows) -> Rows:
+        """The same, and `FAILING` where there is an error: for who compares states."""
+        try:
+            return self.shown(stored)
+        except ExpressionError:
+            return FAILING
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
