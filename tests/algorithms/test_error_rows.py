@@ -52,7 +52,8 @@ def scenario(view: str, transactions: list[dict[str, Any]], sources: int) -> Sce
         }
         for at, name in enumerate(columns)
     }
-    return scenario_from_json({"relations": relations, "view": view, "transactions": transactions})
+    data: Any = {"relations": relations, "view": view, "transactions": transactions}
+    return scenario_from_json(data)
 
 
 def kept(name: str, view: str) -> bool:

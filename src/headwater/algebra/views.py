@@ -22,7 +22,6 @@ from headwater.algebra.tops import Part, Project, Select, Top, evaluate_top
 from headwater.algebra.values import TEXT
 from headwater.errors import ExpressionError
 
-
 FAILING = Rows.of(Schema.of([("error", TEXT)]), [("an error",)])
 """Stands for the state of a view in which it cannot be shown; readers keep the last before it."""
 
