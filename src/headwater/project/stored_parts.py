@@ -43,8 +43,8 @@ class StoredPart:
 
 
 def stored_parts(view: View) -> tuple[StoredPart, ...]:
-    """The parts of a view with a top; none if what is stored is what is shown."""
-    if view.top is None:
+    """The parts of a view with a top; none if what is stored is what is shown, errors apart."""
+    if view.top is None or view.error_column is not None:
         return ()
     by = keying(view.top) or {}
     return tuple(_part(join, by.get(_number(join), ())) for join in view.joins)
