@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from pyspark.sql import SparkSession
 
-from headwater.errors import ExpressionError
+from headwater.errors import ExpressionError, HeadwaterError
 from headwater.pipeline import api
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
@@ -71,3 +72,17 @@ def test_a_state_with_an_error_is_verified_by_its_error(small: Small) -> None:
     run_once(small)
     with pytest.raises(ExpressionError, match=r"fails for o\.amount = 0"):
         verify_view(small.project, "quotients", no_spark)
+
+
+def test_a_load_on_spark_names_the_row_that_fails_and_is_the_view_when_none_does(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    text = f"CREATE MATERIALIZED VIEW quotients {VIEWS['quotients']}"
+    small = Small(tmp_path / "project", {"quotients": text})
+    small.write("shop", "UPDATE orders SET amount = 0 WHERE id = 1")
+    with pytest.raises(HeadwaterError, match=r"fails for o\.amount = 0\. Correct the row"):
+        small.run(spark)
+    small.write("shop", "UPDATE orders SET amount = 25 WHERE id = 1")
+    small.run(spark)
+    assert small.rows("quotients") == {("Ada", 4.0)}
+    assert verify_view(small.project, "quotients", spark).holds
