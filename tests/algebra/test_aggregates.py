@@ -145,7 +145,12 @@ def test_texts_are_put_together_in_an_order_that_they_complete() -> None:
         ("covar_pop", (N, T), {}, "COVAR_POP needs a number"),
         ("string_agg", (N, COMMA), {}, "STRING_AGG needs text, not int"),
         ("string_agg", (T, T), {}, "separator of STRING_AGG is not a constant"),
-        ("string_agg", (T, COMMA), {"distinct": True, "order": [Sorting(N)]}, "by its text only"),
+        (
+            "string_agg",
+            (T, COMMA),
+            {"distinct": True, "order": [Sorting(N)]},
+            "by its own argument only",
+        ),
         ("percentile_cont", (N, N), {}, "needs a number for its percentage"),
         ("percentile_cont", (N, half(1.5)), {}, "1.5 is not between 0 and 1"),
         ("percentile_disc", (N, half(0.5)), {"order": [Sorting(X)]}, "by its own argument only"),

@@ -161,6 +161,7 @@ def test_check_and_status_say_what_is_stored_and_how_large(small: Small) -> None
             "relations": ["shop.orders"],
             "copy": True,
             "keyed_by": ["o.state"],
+            "sums": None,
         }
     ]
     assert ["c.id" in part["keyed_by"] for part in parts["everyone"]] == [True, True]

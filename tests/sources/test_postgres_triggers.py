@@ -813,6 +813,32 @@ def test_a_table_that_becomes_unlogged_is_a_gap_and_again_when_it_is_logged(
     source.open_load(["a"], 1).close()
 
 
+def test_a_table_from_which_another_comes_to_inherit_is_a_gap(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    harness.writer().execute("CREATE TABLE of_a () INHERITS (a)")
+    (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.a": None}
+    assert "tables that inherit from it" in gap.reason
+    with pytest.raises(SourceError, match="tables that inherit from it"):
+        source.open_load(["a"], 1)
+
+
+def test_a_table_that_cannot_be_used_any_more_is_a_gap_where_the_log_is_read_on(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    logged = read_until(monitor, lambda logged: any(isinstance(i, Progressed) for i in logged))
+    after = [item for item in logged if isinstance(item, Progressed)][-1].position
+    monitor.close()
+    harness.writer().execute("CREATE TABLE of_a () INHERITS (a)")
+    again = source.open_monitor(after)
+    (gap,) = gaps(read_until(again, lambda logged: len(gaps(logged)) == 1))
+    again.close()
+    assert gap.columns == {"pg.a": None}
+    assert "cannot be followed any more: public.a has tables that inherit" in gap.reason
+
+
 def test_a_table_that_a_crash_emptied_while_it_was_unlogged_is_a_gap_after_a_restart() -> None:
     server = PostgresServer()
     try:

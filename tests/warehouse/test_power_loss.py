@@ -4,7 +4,9 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -84,6 +86,44 @@ def test_checkpoints_may_be_lost_while_the_entries_are_there(
     assert again.rows() == expected + rows({(100, "y"): 1})
     assert plain_rows(again) == folded
     assert DeltaTable(str(again.log.folder.local)).version() == again.latest().version
+
+
+def holed(path: Path) -> None:
+    """All of a column is zeros that other readers need and we do not."""
+    column = _column(path, "remove.path")
+    content = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(content)
+
+
+def _column(path: Path, name: str) -> Any:
+    group = pyarrow.parquet.read_metadata(path).row_group(0)
+    columns = map(group.column, range(group.num_columns))
+    return next(column for column in columns if column.path_in_schema == name)
+
+
+@pytest.mark.parametrize("damage", [zeroed, holed])
+def test_a_checkpoint_that_is_lost_behind_a_newer_one_keeps_no_other_from_being_written(
+    view: ViewTable, damage: Callable[[Path], None]
+) -> None:
+    earlier = checkpoints(view.log)[0]
+    version = int(earlier.name[:20])
+    damage(earlier)
+    for wanted in (version, version + 1):
+        view.log.write_checkpoint(view.log.snapshot(wanted))
+    assert DeltaTable(str(view.log.folder.local), version=version + 1).version() == version + 1
+
+
+def test_a_checkpoint_that_others_cannot_read_stays_while_it_is_needed(
+    warehouse: Warehouse, view: ViewTable
+) -> None:
+    view.clean_up(NOW, minimum_age=NOW)
+    expected = view.rows()
+    holed(checkpoints(view.log)[-1])
+    again = Warehouse(warehouse.path).view("orders")
+    again.writer("next").close()
+    assert Warehouse(warehouse.path).view("orders").rows() == expected
 
 
 def test_a_checkpoint_that_is_damaged_and_needed_is_an_error_and_not_an_older_state(

@@ -20,6 +20,7 @@ SCHEMA = Schema.of([("g", TEXT), ("v", INT)])
 RELATION = Relation("shop.t", "shop", SCHEMA)
 SELECTS = {
     "totals": "SELECT g, count(*) AS n, sum(v) AS total, min(v) AS least FROM shop.t GROUP BY g",
+    "sums": "SELECT g, count(*) AS n, sum(v) AS total, avg(v) AS mean FROM shop.t GROUP BY g",
     "greatest": "SELECT g, v FROM shop.t ORDER BY v DESC LIMIT 2",
     "shares": "SELECT g, sum(v) / min(v) AS share FROM shop.t GROUP BY g",
 }
@@ -43,7 +44,7 @@ def load_of(name: str, contents: Rows, spark: SparkSession | None = None) -> Vie
     return ViewLoad(
         StoredDefinition.of(view(name)),
         vector(0),
-        put(contents),
+        put(view(name).stored(contents)),
         "sweep",
         "strong",
         "loader",

@@ -158,7 +158,7 @@ def _strict(name: str, function: Callable[..., Value], parts: list[Evaluator]) -
             return None
         return function(a, b)
 
-    return backwards if name in ("/", "%", "pmod", "div") else forwards
+    return backwards if name in ("/", "%", "pmod", "div", "try_divide") else forwards
 
 
 def _strict_of_many(function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
@@ -238,6 +238,10 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
             return f"CASE {branches} ELSE {shown[-1]} END"
         case Call(operator=name, arguments=arguments) if name in _INFIX:
             return f" {name.upper()} ".join(_operand(argument, column) for argument in arguments)
+        case Call(operator="field", arguments=(of, Literal(value=name))):
+            return f"{show_expression(of, column)}.{name!s}"
+        case Call(operator="item", arguments=(of, at)):
+            return f"{_operand(of, column)}[{show_expression(at, column)}]"
         case Call(operator="negate", arguments=(only,)):
             return f"-{_operand(only, column)}"
         case Call(operator=name, arguments=arguments):

@@ -48,6 +48,8 @@ def strict_function(name: str, arguments: Sequence[Type], result: Type) -> Funct
         return _ARITHMETIC[name](result)
     if name == "cast":
         return cast_function(arguments[0], result)
+    if name in _TRIED:
+        return _attempt(_ARITHMETIC[_TRIED[name]](result))
     if name == "try_cast":
         return _attempt(cast_function(arguments[0], result))
     return _PLAIN.get(name)
@@ -57,9 +59,9 @@ def _attempt(function: Function | None) -> Function:
     """NULL where the function fails."""
     assert function is not None
 
-    def attempt(value: Value) -> Any:
+    def attempt(*values: Value) -> Any:
         try:
-            return function(value)
+            return function(*values)
         except (ArithmeticError, ValueError):
             return None
 
@@ -161,6 +163,10 @@ _ARITHMETIC: dict[str, Callable[[Type], Function]] = {
     "negate": _unary(operator.neg, Decimal.copy_negate),
     "abs": _unary(abs, Decimal.copy_abs),
 }
+
+
+_TRIED = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": "/"}
+"""What is NULL where the other one fails."""
 
 
 # Text

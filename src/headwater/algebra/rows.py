@@ -26,10 +26,12 @@ from headwater.algebra.expressions import (
 from headwater.algebra.grouping import grouped, key_reader
 from headwater.algebra.order import Order, in_order
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import SummedAggregate, summed
 from headwater.algebra.values import Row, Value, show, sort_key, width
 from headwater.algebra.windows import WindowFunction, windowed
 
 Equality: TypeAlias = tuple[Expression, Expression]
+Spread: TypeAlias = Callable[[Row], Iterable[tuple[Row, int]]]
 
 
 class Rows:
@@ -160,6 +162,14 @@ class Rows:
             counts[output(row)] += count
         return Rows(schema, counts)
 
+    def spread(self, schema: Schema, spread: Spread) -> Rows:
+        """Each row as several others, each counting so many times what it counts."""
+        counts: dict[Row, int] = defaultdict(int)
+        for row, count in self.items():
+            for other, weight in spread(row):
+                counts[other] += count * weight
+        return Rows(schema, counts)
+
     def only(self, schema: Schema) -> Rows:
         """Only these of the columns; rows that have become equal are added up."""
         if schema == self.schema:
@@ -281,6 +291,18 @@ class Rows:
         counts = grouped(self.items(), self.schema, keys, aggregates, always=always)
         return _without_zeros(schema, dict.fromkeys(counts, 1))
 
+    def summed(
+        self,
+        schema: Schema,
+        keys: Sequence[str],
+        aggregates: Sequence[SummedAggregate],
+        *,
+        always: bool = False,
+    ) -> Rows:
+        """The same where these rows are sums (`algebra.sums`)."""
+        counts = summed(self.items(), self.schema, keys, aggregates, always=always)
+        return _without_zeros(schema, dict.fromkeys(counts, 1))
+
     def first(self, order: Sequence[Order], limit: int | None, offset: int = 0) -> Rows:
         """The first rows in this order, which all columns complete, behind `offset` others."""
         counts: dict[Row, int] = {}
@@ -297,6 +319,22 @@ class Rows:
     def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Rows:
         """Each row with the values of window functions behind its own."""
         return _without_zeros(schema, windowed(self.items(), self.schema, functions))
+
+    def exploded(
+        self, schema: Schema, column: str, *, first: int | None = None, outer: bool = False
+    ) -> Rows:
+        """Each row with each element of an array behind it, and its number, from `first` on."""
+        at = self.schema.positions[column]
+        counts: dict[Row, int] = defaultdict(int)
+        for row, count in self.items():
+            array = row[at]
+            elements = array if isinstance(array, tuple) else ()
+            found: list[Row] = [(element,) for element in elements]
+            if first is not None:
+                found = [(*one, number) for number, one in enumerate(found, first)]
+            for more in found or ([(None,) * (len(schema) - len(row))] if outer else []):
+                counts[row + more] += count
+        return _without_zeros(schema, counts)
 
     def renamed(self, schema: Schema) -> Rows:
         """The same rows under other column names."""

@@ -27,8 +27,9 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import SummedAggregate
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, Row
 from headwater.algebra.windows import WindowFunction
 
 PART = "_part"
@@ -44,6 +45,17 @@ class Part:
     schema: Schema
     number: int | None = None
     """Which part, or None where there is only one."""
+    signed: bool = False
+    """Whether counts below zero mean something: those of sums do."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Constant:
+    """Rows that the query itself names; one that is there twice is named twice."""
+
+    rows: tuple[Row, ...]
+    schema: Schema
 
 
 @cached_hash
@@ -157,6 +169,18 @@ class Grouped:
 
 @cached_hash
 @dataclass(frozen=True)
+class Summed:
+    """The same of groups whose sums are stored and not their rows (see `sums`)."""
+
+    input: Top
+    keys: tuple[str, ...]
+    aggregates: tuple[SummedAggregate, ...]
+    schema: Schema
+    always: bool = False
+
+
+@cached_hash
+@dataclass(frozen=True)
 class First:
     """The first rows in an order, which all columns complete."""
 
@@ -180,8 +204,25 @@ class Windowed:
     schema: Schema
 
 
+@cached_hash
+@dataclass(frozen=True)
+class Exploded:
+    """Each row once for each element of its array in `column`, which comes behind its columns.
+
+    Behind that is the element's number, if `first` says what the first one has.
+    """
+
+    input: Top
+    column: str
+    schema: Schema
+    first: int | None = None
+    outer: bool = False
+    """Whether a row whose array is NULL or empty is there once, with NULLs."""
+
+
 Top: TypeAlias = (
     Part
+    | Constant
     | Select
     | Project
     | UnionAll
@@ -190,11 +231,14 @@ Top: TypeAlias = (
     | Restrict
     | Less
     | Grouped
+    | Summed
     | First
     | Windowed
+    | Exploded
 )
 _NODES = (
     Part,
+    Constant,
     Select,
     Project,
     UnionAll,
@@ -203,8 +247,10 @@ _NODES = (
     Restrict,
     Less,
     Grouped,
+    Summed,
     First,
     Windowed,
+    Exploded,
 )
 
 
@@ -223,7 +269,7 @@ def inputs_of(top: Top) -> tuple[Top, ...]:
 def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
     """The node over other inputs."""
     match top:
-        case Part():
+        case Part() | Constant():
             return top
         case UnionAll():
             return UnionAll(tuple(inputs))
@@ -248,7 +294,7 @@ def parts_of(top: Top) -> tuple[Part, ...]:
 
 
 def evaluate_top(top: Top, stored: Rows) -> Rows:
-    """What a top makes of the stored rows; their counts must be positive where it has a meaning."""
+    """What a top makes of the stored rows; one with a count below zero is there for sums only."""
     return _evaluated(top, stored, {})
 
 
@@ -264,7 +310,9 @@ def _evaluated(top: Top, stored: Rows, known: dict[Top, Rows]) -> Rows:
 def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
     match top:
         case Part():
-            return _part(top, stored)
+            return _part(top, stored if top.signed else stored.positive())
+        case Constant(rows=rows, schema=schema):
+            return Rows.of(schema, rows)
         case Select(condition=condition):
             return inputs[0].select(condition)
         case Project(outputs=outputs, schema=schema):
@@ -281,10 +329,14 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
             return inputs[0].less(inputs[1])
         case Grouped(keys=keys, aggregates=aggregates, schema=schema, always=always):
             return inputs[0].aggregated(schema, keys, aggregates, always=always)
+        case Summed(keys=keys, aggregates=sums, schema=schema, always=always):
+            return inputs[0].summed(schema, keys, sums, always=always)
         case First(order=order, limit=limit, offset=offset):
             return inputs[0].first(order, limit, offset)
         case Windowed(functions=functions, schema=schema):
             return inputs[0].windowed(schema, functions)
+        case Exploded(column=column, schema=schema, first=number, outer=outer):
+            return inputs[0].exploded(schema, column, first=number, outer=outer)
 
 
 def _part(part: Part, stored: Rows) -> Rows:

@@ -30,7 +30,7 @@ def shown_change(
     """
     before = settle(touched(stored, change, by))
     after = before + change
-    return evaluate_top(top, after.positive()) - evaluate_top(top, before.positive())
+    return evaluate_top(top, after) - evaluate_top(top, before)
 
 
 def touched(stored: Rows, change: Rows, by: Keying) -> Rows:

@@ -6,6 +6,9 @@ alias of its own, and columns are named `alias.column`.
 
 A view beyond joins has a *top* (`tops`): the sum of joins is what is stored for it, and what it
 shows is a function of that. Algorithms maintain what is stored and never look at the top.
+
+A *group* is one view with several tops, one for each of its members: what is stored for all of
+them is one sum of joins, so that they move together.
 """
 
 from __future__ import annotations
@@ -14,11 +17,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from headwater.algebra.compact import Compact, compacted
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.tops import Part, Project, Select, Top, evaluate_top
+from headwater.algebra.tops import (
+    Part,
+    Project,
+    Select,
+    Top,
+    UnionAll,
+    evaluate_top,
+    inputs_of,
+)
 from headwater.algebra.values import TEXT
 from headwater.errors import ExpressionError
 
@@ -146,16 +158,58 @@ def equated_columns(conjunct: Expression) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A view of a group: what it shows of the rows that are stored for all of them."""
+
+    name: str
+    sql: str
+    relations: tuple[str, ...]
+    """The names of the relations that its SELECT reads."""
+    top: Top
+
+
+@dataclass(frozen=True)
 class View:
     """A named sum of joins with one schema, and what is shown of it."""
 
     name: str
     joins: tuple[Join, ...]
     schema: Schema
-    """The columns that are stored."""
+    """The columns of the sum: what managers maintain."""
     sql: str = ""
     top: Top | None = None
     """What is shown, as a function of what is stored; None if that is the same."""
+    members: tuple[Member, ...] = ()
+    """The views of a group, which has no top of its own; none if it is no group."""
+
+    @cached_property
+    def compact(self) -> Compact | None:
+        """How its rows are condensed before they are stored; None if they are not."""
+        if self.members:
+            return compacted(UnionAll(tuple(member.top for member in self.members)), self.schema)
+        return compacted(self.top, self.schema)
+
+    @property
+    def stored_schema(self) -> Schema:
+        """The columns of what a warehouse stores."""
+        return self.schema if self.compact is None else self.compact.schema
+
+    @property
+    def stored_top(self) -> Top | None:
+        """What is shown, as a function of what a warehouse stores."""
+        return self.top if self.compact is None or self.members else self.compact.top
+
+    @cached_property
+    def stored_members(self) -> tuple[Member, ...]:
+        """The members of a group with their tops over what a warehouse stores."""
+        if self.compact is None:
+            return self.members
+        pairs = zip(self.members, inputs_of(self.compact.top), strict=True)
+        return tuple(replace(member, top=top) for member, top in pairs)
+
+    def stored(self, rows: Rows) -> Rows:
+        """What a warehouse stores for rows that a manager finds."""
+        return rows if self.compact is None else self.compact.condensed(rows)
 
     @property
     def shown_schema(self) -> Schema:
@@ -174,8 +228,11 @@ class View:
 
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
-        stored = stored.positive()
-        return stored if self.top is None else evaluate_top(self.top, stored)
+        return stored.positive() if self.top is None else evaluate_top(self.top, stored)
+
+    def of_member(self, member: Member) -> View:
+        """A view of this group as one by itself, over the rows that are stored for all."""
+        return replace(self, name=member.name, sql=member.sql, top=member.top, members=())
 
     def judged(self, stored: Rows) -> Rows:
         """The same, and `FAILING` where there is an error: for who compares states."""

@@ -78,6 +78,11 @@ def to_column(expression: Expression, schema: Schema) -> Column:
                 return _like(parts[0], pattern)
             if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
                 return _LONG_DECIMALS[operator](*parts, kind).cast(spark_type(kind))
+            if operator == "field" and isinstance(field := arguments[1], Literal):
+                return parts[0].getField(str(field.value))
+            if operator == "struct":
+                fields = zip(parts, kind.parts, strict=True)
+                return F.struct(*(part.alias(n) for part, (n, _) in fields)).cast(spark_type(kind))
             if operator in ("cast", "try_cast"):
                 return canonical_column(cast_column(expression, parts[0], spark_type(kind)), kind)
             if operator in FUNCTIONS:
@@ -228,6 +233,10 @@ _OPERATORS: dict[str, Operator] = {
     "/": lambda a, b: a / b,
     "%": lambda a, b: a % b,
     "pmod": F.pmod,
+    "try_add": F.try_add,
+    "try_subtract": F.try_subtract,
+    "try_multiply": F.try_multiply,
+    "try_divide": F.try_divide,
     "negate": lambda a: -a,
     "abs": F.abs,
     "||": F.concat,

@@ -40,6 +40,7 @@ _WORDS = {
     "[CAST_INVALID_INPUT": "the value is none of the type",
     "[INVALID_FORMAT": "the LIKE pattern escapes something else than _ % \\",
     "[INVALID_INDEX_OF_ZERO": "parts count from 1, or from -1 at the end",
+    "[INVALID_ARRAY_INDEX": "the array has no such element",
     "[DATETIME_FIELD_OUT_OF_BOUNDS": "there is no such day",
     "[DATETIME_OVERFLOW": "the result is outside the years 1 to 9999",
     "[INVALID_UTF8_STRING": "the bytes are no text in UTF-8",

@@ -28,8 +28,9 @@ from headwater.algebra.expressions import (
     can_fail,
 )
 from headwater.algebra.order import Order
-from headwater.algebra.rows import Equality, Rows
+from headwater.algebra.rows import Equality, Rows, Spread
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import BIN, SUM, SummedAggregate
 from headwater.algebra.values import BOOL, Row
 from headwater.algebra.windows import WindowFunction
 from headwater.frames.arrow import COUNT, from_arrow
@@ -40,6 +41,8 @@ from headwater.frames.grouping import grouped
 from headwater.frames.held import Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
 from headwater.frames.order import completed, first_of
+from headwater.frames.sums import spread as spread_rows
+from headwater.frames.sums import summed
 from headwater.frames.wanted import Wanted
 from headwater.frames.windows import value_name, windowed
 
@@ -306,6 +309,39 @@ class Frame(Rows):
         )
         return Frame(schema, held)
 
+    def spread(self, schema: Schema, spread: Spread) -> Frame:
+        if not self.size_hint:
+            return self._nothing(schema)
+        result = positional(schema)
+        data = spread_rows(self._held.data, self._held.schema, result, spread)
+        return Frame(schema, Held(self.spark, result, data, fragile=self._held.fragile))
+
+    def summed(
+        self,
+        schema: Schema,
+        keys: Sequence[str],
+        aggregates: Sequence[SummedAggregate],
+        *,
+        always: bool = False,
+    ) -> Frame:
+        if not self.size_hint:
+            found = Rows.empty(self.schema).summed(schema, keys, aggregates, always=always)
+            return Frame.of_rows(self.spark, found)
+        names = (*keys, SUM, BIN)
+        outputs = [ColumnRef(name, self.schema.only((name,)).types[0]) for name in names]
+        source = self.project(self.schema.only(names), outputs)._held
+        data = summed(source.data, positional(schema), len(keys), aggregates, always=always)
+        held = Held(
+            self.spark,
+            positional(schema),
+            data,
+            most=source.most if keys else 1,
+            merged=True,
+            unsigned=True,
+            fragile=source.fragile,
+        )
+        return Frame(schema, held)
+
     def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Frame:
         if not self.size_hint:
             return self._nothing(schema)
@@ -321,6 +357,29 @@ class Frame(Rows):
             data.select(*columns, COUNT),
             unsigned=True,
             fragile=source.fragile,
+        )
+        return Frame(schema, held)
+
+    def exploded(
+        self, schema: Schema, column: str, *, first: int | None = None, outer: bool = False
+    ) -> Frame:
+        if not self.size_hint:
+            return self._nothing(schema)
+        array, width = F.col(place(self.schema.positions[column])), len(self.schema)
+        names = [place(width)] if first is None else ["_at", place(width)]
+        if first is None:
+            made = (F.explode_outer if outer else F.explode)(array)
+        else:
+            made = (F.posexplode_outer if outer else F.posexplode)(array)
+        data = self._held.data.select("*", made.alias(*names))
+        if first is not None:
+            data = data.withColumn(place(width + 1), F.col("_at").cast("bigint") + F.lit(first))
+        held = Held(
+            self.spark,
+            positional(schema),
+            data.select(*positional(schema).names, COUNT),
+            unsigned=self._held.unsigned,
+            fragile=self._held.fragile,
         )
         return Frame(schema, held)
 

@@ -190,13 +190,15 @@ class _Attempt:
                 state = {r.name: read(self.loads[r.source], r) for r in view.relations}
                 contents = evaluate_view(view, state, None if self.spark else small.ROWS)
                 shown = None if view.top is None else view.shown(contents)
+                if view.members:
+                    contents = _seen_by_members(view, contents)
                 for source in vector:
                     self.feeds[source].wait_begun()
-                return self.warehouse.put(
+                table = self.warehouse.put(
                     ViewLoad(
                         plan.definition,
                         vector,
-                        _for_spark(contents),
+                        _for_spark(view.stored(contents)),
                         plan.algorithm,
                         plan.level,
                         self.claim.runner,
@@ -205,12 +207,28 @@ class _Attempt:
                         None if shown is None else Shown(shown.schema, _for_spark(shown)),
                     )
                 )
+                table.follow(self.spark or _no_session)
+                return table
         except HeadwaterError:
             raise
         except Exception as error:
             raise failure_of(view.name, error) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _seen_by_members(group: View, stored: Rows) -> Rows:
+    """The rows of a group, computed, when the top of no member has failed on them."""
+    stored = stored.settled() if isinstance(stored, Frame) else stored
+    for member in group.members:
+        shown = group.of_member(member).shown(stored)
+        if isinstance(shown, Frame):
+            shown.settled()
+    return stored
+
+
+def _no_session() -> SparkSession:
+    raise TooManyRowsError("The group is too large for memory.")
 
 
 def _for_spark(rows: Rows) -> Rows | DataFrame:

@@ -326,7 +326,8 @@ class Maintenance:
     def _gathered(self) -> list[Commit]:
         """The commit of everything that is pending, if that changes the view."""
         pending, self._pending = self._pending, _Pending()
-        delta = self._settle(Rows.sum(self._plan.view.schema, pending.delta))
+        view = self._plan.view
+        delta = self._settle(view.stored(Rows.sum(view.schema, pending.delta)))
         if not delta:
             self._pending.received = pending.received
             return []
@@ -335,7 +336,8 @@ class Maintenance:
     def _unchanged(self) -> Commit:
         """What the view has taken in although it did not change."""
         pending, self._pending = self._pending, _Pending()
-        return Commit(Rows.empty(self._plan.view.schema), self.vector, pending.received, "vector")
+        nothing = Rows.empty(self._plan.view.stored_schema)
+        return Commit(nothing, self.vector, pending.received, "vector")
 
     def _is_due(self, now: float) -> bool:
         return bool(self._pending.delta) and now >= self._due_at()

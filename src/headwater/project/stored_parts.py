@@ -5,10 +5,13 @@ For `check`, which looks at no table of the warehouse: how large the parts are i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.algebra.expressions import Expression, Literal, show_expression
+from headwater.algebra.compact import Compact
+from headwater.algebra.expressions import Expression, Literal, show_expression, substituted
 from headwater.algebra.keying import keying
+from headwater.algebra.sums import Slot
 from headwater.algebra.tops import PART
 from headwater.algebra.values import Json
 from headwater.algebra.views import Join, View
@@ -24,6 +27,8 @@ class StoredPart:
     """Whether it has a row for each row of one table, whatever is in it."""
     keyed_by: tuple[str, ...]
     """By which of its columns the top is computed key by key; none if it is computed whole."""
+    sums: tuple[str, ...] | None = None
+    """What is added up for each value of the columns, if not the rows are stored."""
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -31,9 +36,13 @@ class StoredPart:
             "relations": list(self.relations),
             "copy": self.is_copy,
             "keyed_by": list(self.keyed_by),
+            "sums": None if self.sums is None else list(self.sums),
         }
 
     def __str__(self) -> str:
+        if self.sums is not None:
+            sums = ", ".join(dict.fromkeys(("the number of rows", *self.sums)))
+            return f"{sums} for each {', '.join(self.columns) or 'view'}, {self._joined}"
         of = f"of every row of {self.relations[0]}" if self.is_copy else self._joined
         return f"{', '.join(self.columns) or 'that there is a row'} {of}"
 
@@ -44,10 +53,10 @@ class StoredPart:
 
 def stored_parts(view: View) -> tuple[StoredPart, ...]:
     """The parts of a view with a top; none if what is stored is what is shown, errors apart."""
-    if view.top is None or view.error_column is not None:
+    if (view.top is None and not view.members) or view.error_column is not None:
         return ()
-    by = keying(view.top) or {}
-    return tuple(_part(join, by.get(_number(join), ())) for join in view.joins)
+    by = (keying(view.top) if view.top is not None else None) or {}
+    return tuple(_part(join, by.get(part_number(join), ()), view.compact) for join in view.joins)
 
 
 def describe_parts(view: View) -> str:
@@ -56,6 +65,9 @@ def describe_parts(view: View) -> str:
     if not parts:
         return ""
     stored = "; ".join(map(str, parts))
+    if view.members:
+        names = ", ".join(member.name for member in view.members)
+        return f"Group {view.name} stores {stored}; {names} are shown of that."
     if parts[0].keyed_by:
         how = f"what is shown is computed by {', '.join(parts[0].keyed_by)}"
     else:
@@ -63,8 +75,14 @@ def describe_parts(view: View) -> str:
     return f"{view.name} stores {stored}; {how}."
 
 
-def _part(join: Join, key: tuple[str, ...]) -> StoredPart:
+def _part(join: Join, key: tuple[str, ...], compact: Compact | None) -> StoredPart:
     named = dict(zip(join.schema.names, join.outputs, strict=True))
+    summed = compact.parts.get(part_number(join)) if compact is not None else None
+    if summed is not None:
+        keys = tuple(_words(substituted(one, named)) for one in summed.keys)
+        sums = tuple(_sum(slot, named) for slot in summed.slots)
+        relations = tuple(occurrence.relation.name for occurrence in join.occurrences)
+        return StoredPart(keys, relations, False, tuple(_words(named[n]) for n in key), sums)
     shown = [_words(output) for name, output in named.items() if not _is_filling(name, output)]
     relations = tuple(occurrence.relation.name for occurrence in join.occurrences)
     is_copy = len(relations) == 1 and not join.condition
@@ -72,11 +90,29 @@ def _part(join: Join, key: tuple[str, ...]) -> StoredPart:
     return StoredPart(tuple(dict.fromkeys(shown)), relations, is_copy, keyed_by)
 
 
+_MEASURES = {
+    "number": "the number of {}",
+    "true": "the number of true {}",
+    "total": "the sum of {}",
+    "square": "the sum of the squares of {}",
+}
+
+
+def _sum(slot: Slot, named: Mapping[str, Expression]) -> str:
+    argument, condition = (
+        _words(substituted(one, named)) if one is not None else ""
+        for one in (slot.argument, slot.condition)
+    )
+    words = _MEASURES[slot.measure].format(argument or "rows")
+    return f"{words} where {condition}" if condition else words
+
+
 def _words(output: Expression) -> str:
     return show_expression(output)
 
 
-def _number(join: Join) -> int | None:
+def part_number(join: Join) -> int | None:
+    """Which part a join is; None where there is only one."""
     at = join.schema.positions.get(PART)
     match join.outputs[at] if at is not None else None:
         case Literal(value=int(number)):

@@ -134,6 +134,9 @@ def _definitions(
 def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
     """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
     whole = table.definition.view
+    if whole.members:
+        done.left_out[table.name] = _of_group(table).message
+        return False
     try:
         SharedView.parse(table.name, whole.sql, whole.relations)
     except UnsupportedViewError as error:
@@ -142,8 +145,17 @@ def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
     return True
 
 
+def _of_group(table: ViewTable) -> UnsupportedViewError:
+    return UnsupportedViewError(
+        f"{table.name}: groups of views and their members cannot be shared.",
+        "Share a view of the same SELECT that is in no group.",
+    )
+
+
 def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedView:
     whole = table.definition.view
+    if whole.members:
+        raise _of_group(table)
     mine = [relations[relation.name] for relation in whole.relations]
     for relation in mine:
         if lost := [c for c in whole.used_columns[relation.name] if c not in relation.schema.names]:

@@ -123,7 +123,7 @@ class Judge:
         if latest.number == shown.number:
             numbers = {source: at.number for source, at in latest.vector.items()}
             demand(
-                shown.contents == self._view_at(name, numbers),
+                shown.contents == self._views[name].view.stored(self._view_at(name, numbers)),
                 f"{name} is noted at {_shown(latest.vector)}, where the view is another",
             )
 
@@ -143,10 +143,11 @@ class Judge:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
         expected = self._view_at(name, numbers)
+        stored = self._views[name].view.stored(expected)
         demand(
-            shown.contents == expected,
+            shown.contents == stored,
             f"{name}: commit {commit.number} ({commit.kind}) at {_shown(commit.vector)} shows "
-            f"{shown.contents}, and the view there is {expected}",
+            f"{shown.contents}, and the view there is {stored}",
         )
         before = shown.vector or commit.vector
         demand(

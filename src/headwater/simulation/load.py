@@ -74,16 +74,16 @@ class Load:
     def _put(self, vector: VersionVector) -> None:
         plan, claim = self._plan, self._process.claim
         narrow = {r.name: self._state[r.name].only(r.schema) for r in plan.view.relations}
-        stored = evaluate_view(plan.view, narrow)
+        contents = evaluate_view(plan.view, narrow)
         self._process.warehouse.put(
             ViewLoad(
                 plan.definition,
                 vector,
-                stored,
+                plan.view.stored(contents),
                 plan.algorithm,
                 plan.level,
                 claim.runner,
                 guard=claim.guard,
-                shown=Shown.of(plan.view, stored),
+                shown=Shown.of(plan.view, contents),
             )
         )

@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from deltalake import DeltaTable
 
@@ -28,7 +28,7 @@ from headwater.warehouse.commits import LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
 from headwater.warehouse.own_files import read_own, read_own_bytes
 from headwater.warehouse.sealing import is_whole, sealed
-from headwater.warehouse.table_versions import TableVersion, from_checkpoint
+from headwater.warehouse.table_versions import TableVersion, from_checkpoint, is_sound
 
 OLDEST = "_oldest_version"
 """The file that says which versions' log entries may have been deleted: those before its own."""
@@ -116,10 +116,10 @@ class DeltaLog:
         most = None if upto is None else upto - start.version
         return start.after(list(islice(self.entries_after(start.version), most)))
 
-    def _start(self, upto: int | None = None) -> TableVersion:
+    def _start(self, upto: int | None = None, without: Set[int] = frozenset()) -> TableVersion:
         """The newest checkpoint that can be read, or the state before the first entry."""
         for version, parts in sorted(self._checkpoints().items(), reverse=True):
-            if upto is None or version <= upto:
+            if version not in without and (upto is None or version <= upto):
                 found = from_checkpoint(self.folder, version, parts)
                 if found is not None:
                     return found
@@ -212,13 +212,14 @@ class DeltaLog:
     # Checkpoints
 
     def has_checkpoint(self, version: int) -> bool:
-        """Whether there is one that can be read."""
-        return self._checkpoint(version) is not None
+        """Whether there is one that can be read, by others too."""
+        parts = self._checkpoints().get(version, [])
+        return is_sound(parts) and self._checkpoint(version) is not None
 
     def write_checkpoint(self, snapshot: TableVersion) -> None:
         """Let a version be read without the entries before it; durable when this returns."""
         if not self.has_checkpoint(snapshot.version):
-            self.remove_broken_checkpoints()
+            self.remove_broken_checkpoints(snapshot.version)
             self._create_checkpoint(snapshot.version)
         names = [path.name for path in self._checkpoints().get(snapshot.version, [])]
         self._entries.settle([*names, *([self._hint.name] if self._hint.exists() else [])])
@@ -240,22 +241,35 @@ class DeltaLog:
         except Exception as error:
             _logger.warning("No checkpoint of %s was written: %s", self.folder, error)
 
-    def remove_broken_checkpoints(self) -> None:
-        """Remove what a power loss has left of the newest checkpoints, which stops other readers.
+    def remove_broken_checkpoints(self, version: int | None = None) -> None:
+        """Remove what a power loss has left of the checkpoints at which other readers begin.
 
-        Only where the table can be read without them.
+        These are the newest, and of those who read an earlier version the newest up to it. Only
+        where the table can be read without them.
         """
-        broken: list[Location] = []
-        for version, parts in sorted(self._checkpoints().items(), reverse=True):
-            if from_checkpoint(self.folder, version, parts) is not None:
-                break
-            broken += parts
-        if broken:
-            DeltaLog(self.folder).snapshot()
-        for path in broken:
+        broken: dict[int, list[Location]] = {}
+        for upto in {None, version}:
+            found = self._broken_checkpoints(upto)
+            if found and self._is_read_without(found.keys(), upto):
+                broken |= found
+        for path in chain.from_iterable(broken.values()):
             path.remove()
         if self._hinted() not in self._checkpoints():
             self._hint.remove()
+
+    def _broken_checkpoints(self, upto: int | None) -> dict[int, list[Location]]:
+        """Of the newest checkpoints up to a version those that cannot be read, or not by others."""
+        broken = {}
+        for version, parts in sorted(self._checkpoints().items(), reverse=True):
+            if upto is None or version <= upto:
+                if self.has_checkpoint(version):
+                    break
+                broken[version] = parts
+        return broken
+
+    def _is_read_without(self, checkpoints: Set[int], upto: int | None) -> bool:
+        wanted = DeltaLog(self.folder).snapshot(upto).version
+        return self._replayed(self._start(upto, checkpoints), wanted).version == wanted
 
     def _hinted(self) -> int | None:
         """The checkpoint at which other readers begin."""

@@ -15,7 +15,7 @@ from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table
 from headwater.storage.location import Location
-from headwater.warehouse.netting import repeated
+from headwater.warehouse.netting import columns, repeated
 from headwater.warehouse.table_versions import DataFile
 
 if TYPE_CHECKING:
@@ -69,6 +69,15 @@ def write_contents(
     places = [at for at, count in enumerate(counts) for _ in range(count)]
     plain = table.drop_columns([COUNT]).take(pyarrow.array(places, pyarrow.int64()))
     return [write_arrow(plain, folder, None, None)] if places else []
+
+
+def write_counted(
+    contents: Rows | DataFrame, schema: Schema, folder: Location, staging: Location
+) -> list[DataFile]:
+    """Write rows into new files, each once with its count."""
+    if isinstance(contents, Rows):
+        return [write_arrow(arrow_table(contents), folder, None, None)] if contents else []
+    return write_spark(contents.select(*columns(schema), COUNT), folder, staging, None)
 
 
 def read_arrow(

@@ -42,7 +42,7 @@ def shown_patch(state: ViewState, top: Top, spark: SparkSession) -> Patch | None
     """What the tail does to the plain rows; None if that is only told by all that is stored."""
     from headwater.frames.frame import Frame  # needs Spark
 
-    by = keying(top)
+    by = keying(top) if state.is_published else None
     if by is None:
         return None
     plain = state.plain_frame_with_files(spark)
@@ -63,7 +63,7 @@ def shown_patch(state: ViewState, top: Top, spark: SparkSession) -> Patch | None
 def _change(state: ViewState, top: Top, by: Keying, spark: SparkSession) -> Rows:
     from headwater.frames.frame import Frame
 
-    stored = Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=False)
+    stored = Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=True)
     return shown_change(top, by, stored, state.tail(spark), _settled)
 
 
@@ -81,7 +81,7 @@ def whole(state: ViewState, top: Top, spark: SparkSession) -> Rows:
     from headwater.frames.frame import Frame
 
     stored = Frame.of_dataframe(state.signed(spark), state.schema, signed=True)
-    shown = evaluate_top(top, stored.positive())
+    shown = evaluate_top(top, stored)
     return shown.settled() if isinstance(shown, Frame) else shown
 
 

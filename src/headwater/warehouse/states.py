@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute
 
+from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.sums import SUM
 from headwater.algebra.tops import Top, evaluate_top
-from headwater.algebra.values import TEXT
-from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT, TEXT
+from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
@@ -28,6 +31,7 @@ from headwater.warehouse.files import check_files, missing, read_arrow, read_spa
 from headwater.warehouse.netting import (
     Patch,
     applied_by_key,
+    local_frame,
     patch_of_frame,
     patch_of_rows,
     summed,
@@ -59,6 +63,11 @@ class ViewState:
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
     top: Top | None = None
+    of_group: bool = False
+    """Whether it is of a group: its plain table holds what is stored, with counts."""
+    is_published: bool = True
+    """Whether `plain` is what the top shows of `stored`. The plain table of a group's member may
+    have still to follow what is stored: then that alone tells what is shown."""
     error_column: str | None = None
     """The column of the log that tells of errors. No base has any, so it has not that column."""
 
@@ -71,6 +80,11 @@ class ViewState:
         if self.error_column is None:
             return self.schema
         return self.schema + Schema.of([(self.error_column, TEXT)])
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether what is stored has counts: where it is not a plain table for everybody."""
+        return self.top is not None or self.of_group
 
     @property
     def number(self) -> int:
@@ -122,8 +136,8 @@ class ViewState:
 
     def rows(self) -> Rows:
         """What a reader sees: the rows with positive counts, under the top if there is one."""
-        stored = self.signed_rows().positive()
-        return stored if self.top is None else evaluate_top(self.top, stored)
+        stored = self.signed_rows()
+        return stored.positive() if self.top is None else evaluate_top(self.top, stored)
 
     def signed_rows(self) -> Rows:
         """All stored rows, those with negative counts too."""
@@ -131,8 +145,10 @@ class ViewState:
 
     def stored_rows(self) -> Rows:
         """What is stored at the base."""
-        found = read_arrow(self.stored.folder, self.stored.files, arrow_schema(self.schema))
-        return plain_from_arrow(found, self.schema)
+        if not self._is_counted:
+            return self.plain_rows()
+        found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
+        return from_arrow(found, self.schema)
 
     def plain_rows(self) -> Rows:
         """What the plain table holds."""
@@ -158,17 +174,29 @@ class ViewState:
         if not self.tail_files:
             return Rows.empty(self.schema)
         if self.is_small:
-            return self.signed_rows().negative()
-        if self.tail_size <= SMALL_TAIL and not self.tail_rows().negative():
+            return self.lacking(self.signed_rows())
+        if self.tail_size <= SMALL_TAIL and not self.lacking(self.tail_rows()):
             return Rows.empty(self.schema)
         frame = self.signed(spark() if callable(spark) else spark)
-        return from_arrow(frame.where(f"{COUNT} < 0").toArrow(), self.schema)
+        return from_arrow(frame.where(self.is_lacking).toArrow(), self.schema)
+
+    def lacking(self, stored: Rows) -> Rows:
+        """The rows that should not be counted below zero; a sum may be."""
+        found = stored.negative()
+        if SUM not in self.schema.positions:
+            return found
+        return found.select(call("is null", ColumnRef(SUM, INT)))
+
+    @property
+    def is_lacking(self) -> str:
+        """The same as a condition for Spark."""
+        return f"{COUNT} < 0" + (f" AND {SUM} IS NULL" if SUM in self.schema.positions else "")
 
     # Through Spark
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        if not self.tail_files or self.number <= self.base.number:
+        if self.is_published and (not self.tail_files or self.number <= self.base.number):
             return self.plain_frame(spark)
         if self.top is not None:
             return shown_frame(self, self.top, spark)
@@ -178,17 +206,19 @@ class ViewState:
 
     def signed(self, spark: SparkSession) -> DataFrame:
         """Each stored row once with its count, negative ones too."""
-        from pyspark.sql import functions as f
-
-        stored = self.stored_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
-        return summed(stored.unionAll(self.tail_frame(spark)), self.schema)
+        return summed(self.stored_frame(spark).unionAll(self.tail_frame(spark)), self.schema)
 
     def plain_frame(self, spark: SparkSession) -> DataFrame:
         schema = spark_schema(self.shown_schema)
         return read_spark(spark, self.plain.folder, self.plain.files, schema)
 
     def stored_frame(self, spark: SparkSession) -> DataFrame:
-        schema = spark_schema(self.schema)
+        """What is stored at the base, with counts."""
+        from pyspark.sql import functions as f
+
+        if not self._is_counted:
+            return self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
+        schema = spark_schema(self.schema, COUNT)
         return read_spark(spark, self.stored.folder, self.stored.files, schema)
 
     def plain_frame_with_files(self, spark: SparkSession) -> DataFrame:
@@ -199,11 +229,17 @@ class ViewState:
         return _with_files(self.stored_frame(spark), self.stored)
 
     def patch(self, spark: SparkSession) -> Patch:
-        """What the tail does to the stored rows."""
-        stored = self.stored_frame_with_files(spark)
+        """What the tail does to the plain rows of a view without a top."""
+        plain = self.plain_frame_with_files(spark)
         if self.tail_size <= SMALL_TAIL:
-            return patch_of_rows(spark, stored, self.tail_rows())
-        return patch_of_frame(stored, self.tail_frame(spark), self.schema)
+            return patch_of_rows(spark, plain, self.tail_rows())
+        return patch_of_frame(plain, self.tail_frame(spark), self.schema)
+
+    def net_tail(self, spark: SparkSession) -> DataFrame:
+        """Each row of the tail once with its count."""
+        if self.tail_size <= SMALL_TAIL:
+            return local_frame(spark, self.tail_rows())
+        return summed(self.tail_frame(spark), self.schema)
 
     def tail(self, spark: SparkSession) -> Rows:
         """The sum of the tail, in memory if it is short."""

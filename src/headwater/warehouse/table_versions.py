@@ -153,6 +153,18 @@ def from_checkpoint(
     return found if found.metadata and found.protocol else None
 
 
+def is_sound(parts: Sequence[Location]) -> bool:
+    """Whether all of a checkpoint can be read: other readers need more of it than we do."""
+    try:
+        for part in parts:
+            with pyarrow.parquet.ParquetFile(part.for_arrow()) as file:
+                for _ in file.iter_batches():
+                    pass
+    except (OSError, ValueError, pyarrow.ArrowException):
+        return False
+    return True
+
+
 def _actions(part: Location) -> list[LogLine]:
     with pyarrow.parquet.ParquetFile(part.for_arrow()) as file:
         names = set(file.schema_arrow.names)

@@ -14,7 +14,7 @@ from deltalake import Schema as DeltaSchema
 
 from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
-from headwater.frames.arrow import arrow_schema
+from headwater.frames.arrow import arrow_schema, signed_schema
 from headwater.reading import parse_json
 from headwater.warehouse.columns import log_arrow_schema, schema_from_delta
 from headwater.warehouse.commits import LogLine
@@ -25,6 +25,8 @@ from headwater.warehouse.table_versions import TableVersion
 _WITH_TOP = "definition_with_top"
 """Where a view with a top has its definition. Releases that would take what is stored for what is
 shown look for it elsewhere, and refuse the view."""
+_OF_GROUP = "definition_of_group"
+"""Where a group has its definition; releases that know of no groups refuse it."""
 
 
 def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
@@ -36,7 +38,15 @@ def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -
 def stored_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     """The actions that make a table of stored parts, or give one other columns."""
     text = f"What Headwater stores of the view {view}; what it shows is in the plain table."
-    return table_actions(view, arrow_schema(schema), text, before)
+    return table_actions(view, signed_schema(schema), text, before)
+
+
+def member_table(
+    member: str, group: str, schema: Schema, before: TableVersion | None = None
+) -> list[LogLine]:
+    """The actions that make the plain table of a group's member, or give it other columns."""
+    text = f"The view {member} of the group {group}, kept by Headwater; read only."
+    return table_actions(member, arrow_schema(schema), text, before)
 
 
 def log_table(
@@ -47,6 +57,7 @@ def log_table(
 ) -> list[LogLine]:
     """The actions that make a signed log, or give one other columns and another definition."""
     name = _WITH_TOP if definition.layout else "definition"
+    name = _OF_GROUP if definition.members else name
     told = {name: definition.to_json(), "sources": list(sources), "key": list(key)}
     schema = log_arrow_schema(definition.schema)
     return table_actions(definition.name, schema, json.dumps(told), before)
@@ -93,7 +104,8 @@ def _described(log: TableVersion) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _definition(text: str) -> StoredDefinition:
     found = parse_json(text)
-    return StoredDefinition.from_json(found.get(_WITH_TOP) or found.get("definition"))
+    names = (_OF_GROUP, _WITH_TOP, "definition")
+    return StoredDefinition.from_json(next(found[name] for name in names if name in found))
 
 
 @lru_cache(maxsize=256)

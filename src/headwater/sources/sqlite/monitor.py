@@ -146,10 +146,12 @@ class SqliteMonitor:
         markers: Markers,
         after: Position | None,
         reader: Reader | None = None,
-        lost: Sequence[str] = (),
+        lost: Mapping[str, str] | None = None,
     ) -> None:
+        """`lost` has tables that are gone or cannot be read any more, each with the reason."""
         self._access = access
-        self._lost = lost
+        self._lost = lost or {}
+        self._gone: Sequence[str] = ()
         self._tables = tables
         self._markers = markers
         self._told = 0  # the number of the last marker that was passed on
@@ -160,7 +162,7 @@ class SqliteMonitor:
         self._connections: list[Connection] = []
         self._troubles: dict[str, Trouble] = {}
         self._found = [  # and not reported yet
-            (name, Trouble(None, f"there is no table {name}.")) for name in lost
+            (name, Trouble(None, reason)) for name, reason in self._lost.items()
         ]
         self._statement: tuple[float, int] | None = None
         self._rests: set[int] = set()
@@ -186,6 +188,7 @@ class SqliteMonitor:
         self._held.execute("BEGIN")
         if after is not None:
             self._check_log(self._held)
+        self._gone = [name for name in self._lost if not has_table(self._held, name)]
         self._layouts = self._follow(self._held)
         self._start(after)
         self._keeper.claim()
@@ -313,7 +316,7 @@ class SqliteMonitor:
     def _follow(self, connection: Connection) -> Layouts:
         """How rows of the log are to be read; what has come to be broken is reported."""
         followed = follow(self._access, connection, self._tables)
-        if any(has_table(connection, name) for name in self._lost) or any(
+        if any(has_table(connection, name) for name in self._gone) or any(
             entry.is_another for entry in followed.values()
         ):
             raise LostConnectionError(

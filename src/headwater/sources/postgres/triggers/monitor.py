@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -68,7 +68,8 @@ WHERE pg_catalog.pg_visible_in_snapshot(xid, %s::pg_snapshot) LIMIT %s))
 class TriggerMonitor:
     """Polls the log table. One thread reads; any may acknowledge or close.
 
-    `tables` has those that are gone too, without a number.
+    `tables` has those that are gone too, without a number, and those that are `refused`, which
+    are as good as gone; why, is told.
     """
 
     def __init__(
@@ -76,12 +77,14 @@ class TriggerMonitor:
         installation: TriggerInstallation,
         connection: Connection,
         tables: Sequence[Table],
+        refused: Mapping[str, str],
         after: Position | None,
         watch_s: float,
     ) -> None:
         self._installation = installation
         self._connection = connection
         self._source = installation.access.source
+        self._refused = refused
         present = [table for table in tables if table.oid]
         self._log = installation.guarded()
         self._seal = self._log.read_seal(connection)  # before it is seen that all is in order
@@ -249,7 +252,8 @@ class TriggerMonitor:
         noticed: dict[str, Seen | None] = {}
         for at, known in enumerate(self._watched):
             table = known.table
-            seen = found.get((table.schema, table.name))
+            refused = table.relation_name in self._refused
+            seen = None if refused else found.get((table.schema, table.name))
             gap = None if seen == known.seen else self._gap(known, seen)
             if gap is not None:
                 gaps[self._full_name(known)] = gap
@@ -278,6 +282,8 @@ class TriggerMonitor:
         return f"{self._source}.{of.table.relation_name}"
 
     def _gap(self, known: Watched, seen: Seen | None) -> Gap | None:
+        if reason := self._refused.get(known.table.relation_name):
+            return Gap(None, f"the table {known.table.label} {reason}")
         if seen is not None and not bodies_of(seen) <= self._bodies:
             rows = self._connection.execute(
                 sql.SQL("SELECT body FROM ONLY {}").format(self._installation.table("bodies"))
