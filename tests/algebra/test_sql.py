@@ -176,7 +176,7 @@ def test_a_merged_column_is_not_ambiguous() -> None:
 
 def test_an_output_is_named_by_alias_or_column_or_text() -> None:
     view = parse("SELECT id AS number, NAME, id  +\n 1, 'a, b' FROM orders, customers")
-    assert view.schema.names == ("number", "Name", "id + 1", "'a, b'")
+    assert view.shown_schema.names == ("number", "Name", "id + 1", "'a, b'")
 
 
 def test_a_quoted_name_may_have_any_characters() -> None:

@@ -22,7 +22,20 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail,
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.tops import Part, Top, UnionAll, evaluate_top, inputs_of
+from headwater.algebra.tops import (
+    Part,
+    Project,
+    Select,
+    Top,
+    UnionAll,
+    evaluate_top,
+    inputs_of,
+)
+from headwater.algebra.values import TEXT
+from headwater.errors import ExpressionError
+
+FAILING = Rows.of(Schema.of([("error", TEXT)]), [("an error",)])
+"""Stands for the state of a view in which it cannot be shown; readers keep the last before it."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +215,17 @@ class View:
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
 
+    @property
+    def error_column(self) -> str | None:
+        """The stored column that tells of errors (`totals`), where all others are shown."""
+        match self.top:
+            case Project(
+                input=Select(input=Part(), condition=Call("sound", (ColumnRef(name=name),))),
+                schema=shown,
+            ) if self.schema.names == (*shown.names, name):
+                return name
+        return None
+
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
         return stored.positive() if self.top is None else evaluate_top(self.top, stored)
@@ -209,6 +233,13 @@ class View:
     def of_member(self, member: Member) -> View:
         """A view of this group as one by itself, over the rows that are stored for all."""
         return replace(self, name=member.name, sql=member.sql, top=member.top, members=())
+
+    def judged(self, stored: Rows) -> Rows:
+        """The same, and `FAILING` where there is an error: for who compares states."""
+        try:
+            return self.shown(stored)
+        except ExpressionError:
+            return FAILING
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
@@ -279,7 +310,7 @@ class View:
             for name in occurrence.relation.key:
                 if join.output_positions(at, (name,)) is None:
                     (kind,) = occurrence.relation.schema.only((name,)).types
-                    hidden = Column(_unused(f"{occurrence.alias}_{name}", join.schema), kind)
+                    hidden = Column(unused_name(f"{occurrence.alias}_{name}", join.schema), kind)
                     output = ColumnRef(f"{occurrence.alias}.{name}", kind)
                     join = replace(
                         join,
@@ -330,8 +361,9 @@ class View:
         return join.output_positions(places[0], join.occurrences[places[0]].relation.key)
 
 
-def _unused(name: str, schema: Schema) -> str:
-    """The name, with underscores before it until no column has it."""
-    while name in schema.positions:
+def unused_name(name: str, schema: Schema) -> str:
+    """The name, with underscores before it until no column has it, in any case of its letters."""
+    taken = {column.lower() for column in schema.names}
+    while name.lower() in taken:
         name = f"_{name}"
     return name

@@ -21,6 +21,7 @@ from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, Value, to_json
+from headwater.frames import totals
 from headwater.frames.functions import cast_column, function_column
 
 COLUMN_PREFIX = "c"
@@ -243,4 +244,7 @@ _OPERATORS: dict[str, Operator] = {
     "coalesce": F.coalesce,
     "case": _case,
     "is null": lambda a: a.isNull(),
+    "tried": totals.tried,
+    "fails": totals.fails,
+    "sound": totals.sound,
 }

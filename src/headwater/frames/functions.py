@@ -8,6 +8,7 @@ Those fail here too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -53,6 +54,9 @@ def cast_column(call: Call, value: Column, kind: DataType) -> Column:
     cast = value.try_cast(kind) if is_try else value.cast(kind)
     if (source, target.name) == ("bytes", "text"):
         return F.try_validate_utf8(cast) if is_try else F.validate_utf8(cast)
+    if (source, target.name) == ("float", "decimal"):  # of which Spark would make a NULL
+        finite = ~F.isnan(value) & (F.abs(value) != F.lit(math.inf))
+        return _unless_failed(finite, cast, "no decimal value", is_try)
     if source == "text" and target.name in _TEXTS:
         is_written = F.rlike(value, F.lit(_TEXTS[target.name]))
         cast = _unless_failed(is_written, cast, f"no {target}", is_try)

@@ -29,6 +29,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
 from headwater.errors import HeadwaterError, LostConnectionError, TooManyRowsError
 from headwater.frames import small
+from headwater.frames.failures import told_error
 from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
@@ -283,6 +284,8 @@ _RAISED = re.compile(r"^headwater\.errors\.(\w+): (.+)$", re.MULTILINE)
 def failure_of(view: str, error: Exception) -> HeadwaterError:
     """Why a view could not be loaded; a lost connection, also of a task, is worth another try."""
     text = str(error)
+    if (told := told_error(error)) is not None:
+        return told
     if "snapshot" in text and "does not exist" in text:
         return LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
     raised = _RAISED.search(text)

@@ -52,8 +52,8 @@ class StoredPart:
 
 
 def stored_parts(view: View) -> tuple[StoredPart, ...]:
-    """The parts of a view with a top; none if what is stored is what is shown."""
-    if view.top is None and not view.members:
+    """The parts of a view with a top; none if what is stored is what is shown, errors apart."""
+    if (view.top is None and not view.members) or view.error_column is not None:
         return ()
     by = (keying(view.top) if view.top is not None else None) or {}
     return tuple(_part(join, by.get(part_number(join), ()), view.compact) for join in view.joins)

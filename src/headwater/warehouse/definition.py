@@ -138,6 +138,11 @@ class StoredDefinition:
             raise EngineError(other_layout(self.name), f"Run headwater reload {self.name}.")
         return view
 
+    @property
+    def error_column(self) -> str | None:
+        """The stored column that tells of errors, where all others are shown."""
+        return self.view.error_column if self.layout else None
+
     def _view(self) -> View:
         return parse_view(self.select, [stored.relation for stored in self.relations], self.name)
 

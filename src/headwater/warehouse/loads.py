@@ -63,6 +63,11 @@ class ViewLoad:
         return self.definition.name
 
     @property
+    def has_stored(self) -> bool:
+        """Whether what is stored has a table of its own: not if the plain table tells it."""
+        return self.shown is not None and self.definition.error_column is None
+
+    @property
     def is_group(self) -> bool:
         """Whether it is of a group: `contents` is what is stored, and members follow it."""
         return bool(self.definition.members)

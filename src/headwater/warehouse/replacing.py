@@ -89,7 +89,7 @@ def _written(view: ViewTable, load: ViewLoad) -> tuple[list[DataFile], int | Non
     """
     plain = whole(view.plain)
     names = plain is not None and stored_version(plain) is not None
-    has_stored = load.shown is not None
+    has_stored = load.has_stored
     keeps = (has_stored or names) and whole(view.stored) is not None
     stored = _written_stored(view, load, keeps) if has_stored else None
     if plain and (keeps or not names):

@@ -18,7 +18,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SUM
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, TEXT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
@@ -26,6 +26,7 @@ from headwater.frames.small import is_small
 from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
+from headwater.warehouse.error_rows import sound_frame, sound_table
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
@@ -67,10 +68,18 @@ class ViewState:
     is_published: bool = True
     """Whether `plain` is what the top shows of `stored`. The plain table of a group's member may
     have still to follow what is stored: then that alone tells what is shown."""
+    error_column: str | None = None
+    """The column of the log that tells of errors. No base has any, so it has not that column."""
 
     @property
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
+
+    @property
+    def _logged_schema(self) -> Schema:
+        if self.error_column is None:
+            return self.schema
+        return self.schema + Schema.of([(self.error_column, TEXT)])
 
     @property
     def _is_counted(self) -> bool:
@@ -148,12 +157,14 @@ class ViewState:
         return plain_from_arrow(found, schema)
 
     def tail_rows(self) -> Rows:
-        """The sum of the tail."""
+        """The sum of the tail; ExpressionError if it has an error."""
         number = pyarrow.compute.field(COMMIT)
         wanted = (number > self.base.number) & (number <= self.number)
-        schema = log_arrow_schema(self.schema)
+        schema = log_arrow_schema(self._logged_schema)
         table = read_arrow(self.log.folder, self.tail_files, schema, wanted)
         signed = table.drop_columns([COMMIT])
+        if self.error_column is not None:
+            signed = sound_table(signed, self.error_column, self._logged_schema)
         if signed.num_rows > FEW:
             return Columns(self.schema, signed)
         return from_arrow(signed, self.schema)
@@ -241,10 +252,13 @@ class ViewState:
     def tail_frame(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
 
-        schema = spark_schema(self.schema, COUNT, COMMIT)
+        schema = spark_schema(self._logged_schema, COUNT, COMMIT)
         frame = read_spark(spark, self.log.folder, self.tail_files, schema)
         wanted = (f.col(COMMIT) > self.base.number) & (f.col(COMMIT) <= self.number)
-        return frame.where(wanted).drop(COMMIT)
+        signed = frame.where(wanted).drop(COMMIT)
+        if self.error_column is not None:
+            return sound_frame(signed, self.error_column, self._logged_schema)
+        return signed
 
 
 def _with_files(frame: DataFrame, table: TableVersion) -> DataFrame:

@@ -77,6 +77,11 @@ def definition_of(log: TableVersion) -> StoredDefinition:
         raise unreadable(log.folder.name) from None
 
 
+def error_column_of(log: TableVersion) -> str | None:
+    """The column of commits that tells of errors, where all others are shown."""
+    return definition_of(log).error_column if _WITH_TOP in _described(log) else None
+
+
 def sources_of(log: TableVersion) -> tuple[str, ...]:
     return tuple(_described(log)["sources"])
 

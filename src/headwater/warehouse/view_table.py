@@ -41,7 +41,13 @@ from headwater.warehouse.shown_changes import changes_between
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.stored import stored_version
 from headwater.warehouse.table_versions import TableVersion
-from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
+from headwater.warehouse.tables import (
+    definition_of,
+    error_column_of,
+    key_of,
+    schema_of,
+    sources_of,
+)
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -110,6 +116,16 @@ class ViewTable:
     @property
     def definition(self) -> StoredDefinition:
         return definition_of(self.log.snapshot())
+
+    @property
+    def shown_schema(self) -> Schema:
+        """The columns of the plain table."""
+        return schema_of(self.plain.snapshot())
+
+    @property
+    def error_column(self) -> str | None:
+        """The column of commits that tells of errors, where all others are shown."""
+        return error_column_of(self.log.snapshot())
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -383,8 +399,13 @@ class ViewTable:
         self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
     ) -> ViewState:
         stored = self.stored_in(plain)
-        top = None if stored is plain else definition_of(log).view.stored_top
-        return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
+        if stored is not plain:
+            top = definition_of(log).view.stored_top
+            return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
+        error = error_column_of(log)
+        return ViewState(
+            schema_of(plain), commit, plain, plain, log, base, key_of(log), error_column=error
+        )
 
     def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""

@@ -282,7 +282,7 @@ class Warehouse:
                     self._throw_away(folder)
                 for each in [m.name for m in load.definition.members] or [name]:
                     self._remove_leftover(each)
-                if load.shown is not None:
+                if load.has_stored:
                     (aside / "stored").move(self._stored / name)
                 (aside / "plain").move((self._groups if load.is_group else self._root) / name)
                 (aside / "log").move(self._logs / name)
@@ -344,7 +344,7 @@ class Warehouse:
     def _write_plain(self, aside: Location, load: ViewLoad) -> ViewCommit:
         """The plain table, and what it shows, if that is not the same."""
         names: list[LogLine] = []
-        if load.shown is not None:
+        if load.has_stored:
             schema = load.definition.schema
             folder = aside / "stored"
             folder.make_folder(durable=False)

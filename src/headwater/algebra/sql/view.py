@@ -23,6 +23,7 @@ from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
 from headwater.algebra.sql.text import DIALECT, SqlText
 from headwater.algebra.tops import Top, parts_of
+from headwater.algebra.totals import totalised
 from headwater.algebra.values import VOID
 from headwater.algebra.views import Join, Member, View
 
@@ -32,10 +33,13 @@ def parse_view(
     relations: Mapping[str, Relation] | Iterable[Relation],
     name: str = "view",
     views: Mapping[str, str] | None = None,
+    *,
+    total: bool = True,
 ) -> View:
     """The view that `sql` over `relations` defines; SqlError says what is wrong and where.
 
     `views` are other views that it may read: the SQL of each, over relations only, by its name.
+    Unless it is to be `total`, a view of joins alone is left as it is, and its terms may fail.
     """
     known = tuple(relations.values() if isinstance(relations, Mapping) else relations)
     readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
@@ -43,7 +47,7 @@ def parse_view(
     _check_columns(reading, text)
     if not isinstance(reading.plan, Sum) and not any(leaves_of(reading.plan)):
         raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
-    return view_of(renamed(reading.plan, reading.names), name, sql)
+    return view_of(renamed(reading.plan, reading.names), name, sql, total=total)
 
 
 def parse_group(members: Iterable[tuple[str, str, Iterable[Relation]]], name: str) -> View:
@@ -73,13 +77,14 @@ def _relations_of(top: Top, group: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys(o.relation.name for join in joins for o in join.occurrences))
 
 
-def view_of(plan: Plan, name: str, sql: str = "") -> View:
+def view_of(plan: Plan, name: str, sql: str = "", *, total: bool = True) -> View:
     """The view that a plan is: a sum of joins as it is, anything else as a top over parts."""
     if isinstance(plan, Sum) and plan.is_linear:
         joins = tuple(
             Join(b.occurrences, b.condition, b.outputs, plan.schema) for b in plan.branches
         )
-        return View(name, joins, plan.schema, sql).without_unused_texts()
+        view = View(name, joins, plan.schema, sql)
+        return (totalised(view) if total else view).without_unused_texts()
     joins, schema, top = laid_out(pruned(top_of(plan)))
     return View(name, joins, schema, sql, top).without_unused_texts()
 
