@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.algebra.evaluate import evaluate_shown
+from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
@@ -69,7 +69,7 @@ REFUSALS = list(table(SQL, "query", "refused with", "instead"))
 
 def value_of(expression: str) -> str:
     sql = f"SELECT {expression} AS v FROM orders, customers"
-    (row,) = evaluate_shown(parse_view(sql, [ORDERS, CUSTOMERS]), STATE)
+    (row,) = evaluate_view(parse_view(sql, [ORDERS, CUSTOMERS], total=False), STATE)
     return show(row[0])
 
 
