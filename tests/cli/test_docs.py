@@ -69,7 +69,7 @@ REFUSALS = list(table(SQL, "query", "refused with", "instead"))
 
 def value_of(expression: str) -> str:
     sql = f"SELECT {expression} AS v FROM orders, customers"
-    (row,) = evaluate_shown(parse_view(sql, [ORDERS, CUSTOMERS]), STATE)
+    (row,) = evaluate_shown(parse_view(sql, [ORDERS, CUSTOMERS], total=False), STATE)
     return show(row[0])
 
 
