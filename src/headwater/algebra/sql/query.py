@@ -132,7 +132,12 @@ def _with_named(node: exp.Expr, around: Environment) -> Environment:
         raise around.text.error(
             clause, "WITH RECURSIVE is not supported.", "Write out as many steps as there are."
         )
+    seen: set[str] = set()
     for query in clause.expressions:
+        if query.alias.lower() in seen:
+            message = f"WITH names {query.alias} twice."
+            raise around.text.error(query, message, "Give one of them another name.")
+        seen.add(query.alias.lower())
         reading = read_query(query.this, around.apart())
         columns = query.args["alias"].args.get("columns") or ()
         if columns:

@@ -22,6 +22,7 @@ from headwater.algebra.sql.query import Environment, Reading, read_query
 from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
 from headwater.algebra.sql.text import DIALECT, SqlText
+from headwater.algebra.sql.wording import check_wording
 from headwater.algebra.tops import Top, parts_of
 from headwater.algebra.totals import totalised
 from headwater.algebra.values import VOID
@@ -179,6 +180,7 @@ def _check_statement(text: SqlText) -> None:
         found = tokens[0].text.upper()
         raise text.error_at(tokens[0].start, f"{found} ... is not a SELECT.", "Write a SELECT.")
     text.check_words()
+    check_wording(text)
 
 
 def _check_columns(reading: Reading, text: SqlText) -> None:

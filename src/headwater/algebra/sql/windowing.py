@@ -167,7 +167,10 @@ class Windows:
             return self._aggregate(read_aggregate(node, t))
         if type(node) in _RANKS:
             name, kind = _RANKS[type(node)]
-            return name, (), kind, _number(node.this) if name == "ntile" else 0, False
+            number = _number(node.this) if name == "ntile" else 0
+            if name == "ntile" and number < 1:
+                raise RefusalError(f"NTILE({number}) has no buckets.", "Write NTILE(4).")
+            return name, (), kind, number, False
         if type(node) in _NEIGHBOURS:
             value = t.expression(node.this)
             offset = _number(node.args.get("offset"), 1)
