@@ -403,8 +403,8 @@ REFUSED = {
     "an open parenthesis": ("SELECT (id FROM orders", "syntax error at 'FROM'", 1, 12),
     "an open string": ("SELECT id FROM orders WHERE 'a", "never closed", 1, 29),
     "an open comment": ("SELECT id /* FROM orders", "never closed", 1, 11),
-    "two commas": ("SELECT id,, price FROM orders", "empty", 1, 10),
-    "a comma before FROM": ("SELECT id, FROM orders", "empty", 1, 10),
+    "two commas": ("SELECT id,, price FROM orders", "nothing behind a comma", 1, 10),
+    "a comma before FROM": ("SELECT id, FROM orders", "nothing behind a comma", 1, 10),
     "too few arguments": ("SELECT ABS() FROM orders", "not 0 arguments", 1, 8),
     "too many arguments": ("SELECT ABS(1, 2) FROM orders", "not 2 arguments", 1, 8),
     # groups and windows
