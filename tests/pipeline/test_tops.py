@@ -115,6 +115,11 @@ def test_a_row_on_which_the_top_fails_is_named_and_correcting_it_heals(small: Sm
     small.write("shop", "INSERT INTO orders VALUES (9, 4, 'y', 'good')")
     assert run_once(small, no_spark)["shares"] == LOADED["shares"]
     assert "division by zero" in str(told_of(small, "shares")["message"])
+    verified = quick("verify", "shares", "greatest", "--json", *small.arguments)
+    assert verified.code == 1
+    told = [json.loads(line) for line in verified.out.splitlines()]
+    assert "division by zero" in told[0]["error"]
+    assert (told[0]["view"], told[1]["view"], told[1]["holds"]) == ("shares", "greatest", True)
     small.write("shop", "UPDATE orders SET amount = 3 WHERE id = 8")
     assert run_once(small, no_spark)["shares"] == {("new", 3), ("bad", 1), ("good", 1)}
     assert (

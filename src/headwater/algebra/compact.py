@@ -41,7 +41,7 @@ from headwater.algebra.tops import (
     inputs_of,
     with_inputs,
 )
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import VOID, Row, Type, Value
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _use(top: Top) -> _Use | None:
     keys = tuple(meanings[key] for key in top.keys)
     aggregates = tuple(_in_terms_of(aggregate, meanings) for aggregate in top.aggregates)
     slots = [slots_of(aggregate) for aggregate in aggregates]
-    if any(map(can_fail, keys)) or None in slots:
+    if any(can_fail(key) or key.type == VOID for key in keys) or None in slots:
         return None
     return _Use(keys, aggregates, tuple(found for found in slots if found is not None))
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.sources import ProjectOption, SourceArgument
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import ExpressionError, HeadwaterError, InputError
 from headwater.terminal.output import JsonOption, console, print_json, print_table
-from headwater.terminal.verification import print_verification, reading
+from headwater.terminal.verification import print_failing, print_verification, reading
 
 if TYPE_CHECKING:
     from headwater.pipeline.runner import Runner
@@ -348,8 +348,15 @@ def verify(
         raise InputError("There is no view to verify.", "'headwater run' loads them.")
     wrong = 0
     for name in wanted:
-        with reading(f"verifying {name}", as_json) as report:
-            found = verify_view(opened, name, spark, report)
+        try:
+            with reading(f"verifying {name}", as_json) as report:
+                found = verify_view(opened, name, spark, report)
+        except (
+            ExpressionError
+        ) as error:  # of this view alone
+            print_failing(name, error, as_json)
+            wrong += 1
+            continue
         print_verification(found, as_json)
         wrong += not found.holds
     if wrong:
