@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, FencedError, InputError
 from headwater.frames.arrow import from_arrow, plain_from_arrow
 from headwater.frames.columns import FEW
+from headwater.storage.location import Location
 from headwater.warehouse import folding, states
 from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, entry_of
@@ -179,10 +181,12 @@ def test_of_two_folds_at_once_one_gives_up(
     put = DeltaLog.put
     inner = []
 
-    def second_fold_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def second_fold_first(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         inner.append(view.fold(spark, "inner"))
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     monkeypatch.setattr(DeltaLog, "put", second_fold_first)
     assert view.fold(spark, "outer") is None
@@ -201,16 +205,20 @@ def test_a_writer_commits_while_a_fold_is_under_way(
     put = DeltaLog.put
     later = rows({(8, "x"): -1, (9, "y"): 1})
 
-    def commit_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def commit_first(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(later, vector(2))
         monkeypatch.setattr(DeltaLog, "put", commit_before_clean)
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
-    def commit_before_clean(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def commit_before_clean(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(rows({(10, "z"): 1}), vector(3))
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     expected = view.rows()
     monkeypatch.setattr(DeltaLog, "put", commit_first)
@@ -280,10 +288,12 @@ def test_compaction_gives_up_when_its_files_are_gone(
     assert not view.compact(at_least=6)
     put = DeltaLog.put
 
-    def fold_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def fold_first(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         view.fold(spark, "f")
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     monkeypatch.setattr(DeltaLog, "put", fold_first)
     assert not view.compact(at_least=2)
@@ -299,11 +309,13 @@ def test_a_compacted_file_that_is_partly_folded_counts_once(
         writer.commit(rows({(number, "n"): 1}), vector(number + 1))
     put = DeltaLog.put
 
-    def compact_after_another_commit(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def compact_after_another_commit(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(rows({(3, "n"): 1}), vector(4))
         assert view.compact(at_least=2)
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     monkeypatch.setattr(DeltaLog, "put", compact_after_another_commit)
     assert view.fold(spark, "f") is not None

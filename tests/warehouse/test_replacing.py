@@ -13,6 +13,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, TIMESTAMP
 from headwater.errors import FencedError
 from headwater.frames.arrow import plain_from_arrow
+from headwater.storage.location import Location
 from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.folding import Unfolded
@@ -69,10 +70,12 @@ def kill_before_the_plain_table_follows(
 ) -> None:
     put = DeltaLog.put
 
-    def dies(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def dies(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         if self.folder != view.log.folder:
             killed()
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     with monkeypatch.context() as patched:
         patched.setattr(DeltaLog, "put", dies)
@@ -162,10 +165,12 @@ def test_whatever_is_committed_while_it_is_written_is_replaced_as_well(
     writer = view.writer("old")
     put = DeltaLog.put
 
-    def commit_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def commit_first(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         writer.commit(CHANGE, vector(2))
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     monkeypatch.setattr(DeltaLog, "put", commit_first)
     assert replaced(view, spark).number == 6
@@ -182,19 +187,23 @@ def test_a_fold_of_the_old_contents_comes_too_late_or_is_replaced_too(
     put = DeltaLog.put
     inner: list[ViewCommit | Unfolded | None] = []
 
-    def load_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def load_first(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         inner.append(replaced(view, spark))
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
-    def fold_between(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def fold_between(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         if self.folder == view.plain.folder:
             monkeypatch.setattr(DeltaLog, "put", put)
             with monkeypatch.context() as patched:
                 patched.setattr("headwater.warehouse.folding.settle", lambda view: None)
                 patched.setattr(ViewTable, "at", lambda self: state)
                 inner.append(view.fold(spark, "inner"))
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     state = view.at()
     if table == "log":
@@ -275,10 +284,12 @@ def test_a_writer_that_opens_meanwhile_goes_on_from_the_new_contents(
 ) -> None:
     put = DeltaLog.put
 
-    def load_first(self: DeltaLog, version: int, actions: list[LogLine]) -> bool:
+    def load_first(
+        self: DeltaLog, version: int, actions: list[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         replaced(view, spark)
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     monkeypatch.setattr(DeltaLog, "put", load_first)
     with view.writer("next") as writer:

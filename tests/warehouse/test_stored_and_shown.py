@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError, ExpressionError, InputError
 from headwater.frames.arrow import from_arrow, plain_from_arrow
+from headwater.storage.location import Location
 from headwater.warehouse import folding
 from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog
@@ -100,10 +101,12 @@ def test_a_fold_killed_before_the_plain_table_names_its_parts_counts_for_nothing
     expected = committed(view)
     put = DeltaLog.put
 
-    def killed(self: DeltaLog, version: int, actions: Sequence[LogLine]) -> bool:
+    def killed(
+        self: DeltaLog, version: int, actions: Sequence[LogLine], new: Sequence[Location] = ()
+    ) -> bool:
         if self.folder == view.plain.folder:
             raise OSError("killed here")
-        return put(self, version, actions)
+        return put(self, version, actions, new)
 
     monkeypatch.setattr(DeltaLog, "put", killed)
     with pytest.raises(OSError, match="killed here"):

@@ -111,7 +111,9 @@ class Storage(Protocol):
     ) -> bool:
         """Make a file unless there is one; whether it was made.
 
-        `check` may raise: it is called when the contents are there and the name is not yet.
+        `check` may raise: it is called when the contents are there and the name is not yet. Until
+        then they are a file beside it, whose name begins with a dot and ends in `.tmp`: whoever
+        removes that makes this fail with FileNotFoundError, and there is no file.
         """
         ...
 

@@ -91,6 +91,7 @@ def follow(view: ViewTable, spark: Spark) -> None:
         if step.is_whole:
             made = _columns(view.name, step.schema, newest)
             made += [file.remove() for file in newest.files]
+        view.plain.make_durable()  # what is told of a version lasts no longer than the version
         try:
             feed.put(newest.version + 1, [*made, *_actions(view.name, step, files)])
         except OvertakenError:
@@ -134,6 +135,7 @@ def _make(view: ViewTable, folder: Location, spark: Spark) -> None:
         files = _written(view, step, aside, spark)
         columns = _columns(view.name, step.schema)
         write_table(aside, [*columns, *_actions(view.name, step, files)])
+        view.plain.make_durable()
         aside.move(folder)
     finally:
         aside.remove_tree()

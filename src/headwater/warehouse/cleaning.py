@@ -2,7 +2,9 @@
 
 The clean-up that delta-rs offers deletes every file that is in no version, or needs a retention
 of days to be safe beside running jobs. Here a file goes only if no version that is kept
-refers to it and it is old itself, so a file that is about to be committed stays.
+refers to it and it is old itself, so a file that is about to be committed stays. A job that stood
+still until its files were old cannot commit them any more: the entry that was to name them goes
+before it is looked which files are named.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from urllib.parse import unquote
 
 from headwater.storage.location import Location
 from headwater.warehouse.commits import OWN_FILES, ViewCommit
-from headwater.warehouse.delta_log import DeltaLog
+from headwater.warehouse.delta_log import YOUNG_S, DeltaLog
 from headwater.warehouse.replacing import loaded_files, loaded_plain, settle
 from headwater.warehouse.stored import stored_version
 
@@ -35,10 +37,13 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     now = view.staging.storage.now()
     horizon = now - max(keep, minimum_age).total_seconds()
     untouched = now - minimum_age.total_seconds()
+    for table in (view.log, *view.bases(view.plain.snapshot())):
+        table.delete_temporary_before(min(now, untouched + YOUNG_S))  # see `DeltaLog.put`
     settle(view)
     oldest = min(_current_at(view.log, horizon), view.latest().version)
     kept = [commit for commit in view.commits() if commit.version >= oldest]
     bases = [commit.base.plain for commit in kept if commit.base.plain != OWN_FILES]
+    view.log.make_durable()  # what only its earlier commits need goes
     newest = view.plain.snapshot().version
     stored = _stored(view, [min(bases, default=newest), newest], kept)
     if stored:
@@ -87,7 +92,6 @@ def _clean(
         log.write_checkpoint(snapshot)
         log.set_oldest(oldest)
     log.delete_before(oldest)
-    log.delete_temporary_before(untouched)
     needed = needed | {file.name for file in snapshot.files} | _added_after(log, oldest)
     for file in candidates:
         if file.name not in needed:

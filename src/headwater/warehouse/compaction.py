@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, LogLine, maintenance_info
 from headwater.warehouse.delta_log import DeltaLog, OvertakenError
@@ -39,7 +40,7 @@ def compact(view: ViewTable, at_least: int) -> bool:
         *(file.remove(data_change=False) for file in small),
         merged.add(data_change=False),
     ]
-    if put_beside_writer(view.log, snapshot.version, actions):
+    if put_beside_writer(view.log, snapshot.version, actions, [view.log.folder / merged.name]):
         return True
     delete(view.log.folder, [merged])
     return False
@@ -63,11 +64,13 @@ def remove_folded(view: ViewTable) -> None:
             return
 
 
-def put_beside_writer(log: DeltaLog, version: int, actions: Sequence[LogLine]) -> bool:
+def put_beside_writer(
+    log: DeltaLog, version: int, actions: Sequence[LogLine], new: Sequence[Location] = ()
+) -> bool:
     """Commit after `version`, stepping over commits that only add; False if files went."""
     while True:
         try:
-            if log.put(version + 1, actions):
+            if log.put(version + 1, actions, new):
                 return True
         except OvertakenError:
             return False

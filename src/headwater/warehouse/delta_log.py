@@ -39,6 +39,9 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 _VERSION = re.compile(r"[0-9]{20}(?![0-9])")
 _SHORT = 4096
 """An entry of up to so many bytes is parsed once, however often it is read again."""
+YOUNG_S = 1800.0
+"""Older files are not committed any more; clean-up lets an entry wait no longer for its name than
+it leaves files that are not named, less this."""
 _TRIES = 20
 _PAUSE_S = 0.05
 
@@ -185,26 +188,43 @@ class DeltaLog:
         for folder in (self._entries, self.folder, self.folder.parent):
             folder.settle(())
 
-    def put(self, version: int, actions: Sequence[LogLine]) -> bool:
+    def put(self, version: int, actions: Sequence[LogLine], new: Sequence[Location] = ()) -> bool:
         """Commit at exactly this version; False when it is taken.
 
         An entry that clean-up has deleted leaves its version free to a writer that slept
         meanwhile. Clean-up raises `oldest` before it deletes, so looking at it after the
         entry is in place always finds this out.
+
+        `new` are the files that this entry is the first to name. Clean-up deletes what is old and
+        not named, and before it looks what is, it deletes entries that have waited long for their
+        name. So files that are young when the entry is written are there, or it gets no name.
         """
         target = self._entry(version)
-        try:
+
+        def check() -> None:
             # Seen in place when its contents are there, the entry can get its name in this table
             # only: if another takes its place afterwards, there is nothing to be named.
-            if not target.put_if_absent(entry_of(actions), self.check_in_place):
+            self.check_in_place()
+            if any(not file.exists() or file.age_s() > YOUNG_S for file in new):
+                raise self._too_late()
+
+        try:
+            if not target.put_if_absent(entry_of(actions), check):
                 return False
         except (FileNotFoundError, NotADirectoryError):
             self.check_in_place()
-            raise
+            raise self._too_late() from None
         if self.oldest() > version:
             target.remove()
             raise OvertakenError
         return True
+
+    def _too_late(self) -> FencedError:
+        return FencedError(
+            f"A commit to the table {self.folder} stood still for so long that what was written "
+            "for it counts as abandoned.",
+            "Nothing of it was committed: it is made anew.",
+        )
 
     def _entry(self, version: int) -> Location:
         return self._entries / f"{version:020}.json"

@@ -65,10 +65,10 @@ Rewritten: TypeAlias = tuple[Sequence[DataFile], Sequence[DataFile]]
 
 @dataclass(frozen=True)
 class _Folded:
-    """What a fold does to the plain table, and to the stored parts if there are any."""
+    """What a fold does to the plain table, and what names stored parts to it, if there are any."""
 
     plain: Rewritten
-    stored: Rewritten | None = None
+    named: Sequence[LogLine] = ()
     members: Sequence[tuple[MemberTable, TableVersion, Rewritten]] = ()
     """Of a group, what it does to the plain tables of its members, as they are now."""
 
@@ -140,7 +140,6 @@ def _fold_into_plain(
             f"if not, 'headwater reload {view.name}' helps."
         )
     old, new = folded.plain
-    names = _put_stored(view, state, folded.stored) if folded.stored else []
     version = state.plain.version + 1
     commit = ViewCommit(
         view.name,
@@ -156,12 +155,13 @@ def _fold_into_plain(
     )
     actions: list[LogLine] = [
         *commit.actions(),
-        *names,
+        *folded.named,
         *(file.remove() for file in old),
         *(file.add() for file in new),
     ]
+    view.log.make_durable()  # whoever has committed what is taken in may have been killed before
     try:
-        if view.plain.put(version, actions):
+        if view.plain.put(version, actions, [view.plain.folder / file.name for file in new]):
             if version % CHECKPOINT_EVERY == 0:
                 for table in view.bases(state.plain):
                     table.try_checkpoint()
@@ -181,7 +181,7 @@ def _put_stored(view: ViewTable, state: ViewState, rewritten: Rewritten) -> list
     old, new = rewritten
     gone = {file.name for file in old}
     files = [*(file for file in state.stored.files if file.name not in gone), *new]
-    return [names_stored(put_stored(view.stored, view.name, state.schema, files))]
+    return [names_stored(put_stored(view.stored, view.name, state.schema, files, new))]
 
 
 def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded | None:
@@ -200,7 +200,8 @@ def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded
     stored = _stored_on_spark(view, state, spark)
     if stored is None:
         return None
-    return _Folded(_shown_on_spark(view, state, state.top, spark), stored)
+    named = _put_stored(view, state, stored)  # at once, while its files are young
+    return _Folded(_shown_on_spark(view, state, state.top, spark), named)
 
 
 def _stored_on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> Rewritten | None:
@@ -283,7 +284,8 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     shown = evaluate_top(state.top, rows)
     new = write_contents(shown, state.shown_schema, view.plain.folder, view.staging)
     stored = write_counted(rows, state.schema, view.stored.folder, view.staging)
-    return _Folded((state.plain.files, new), (state.stored.files, stored))
+    named = _put_stored(view, state, (state.stored.files, stored))
+    return _Folded((state.plain.files, new), named)
 
 
 def _group_in_memory(group: ViewTable, state: ViewState, rows: Rows) -> _Folded:

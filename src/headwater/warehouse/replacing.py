@@ -57,6 +57,7 @@ def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
     if stored is not None or stored_version(before) is not None:
         plain.append(names_stored(stored))
     rows = sum(file.rows for file in files)
+    new = [view.plain.folder / file.name for file in files]
     while True:
         log = whole(view.log)
         number = _next_number(view, log, before)
@@ -73,7 +74,7 @@ def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
                 view.log = remade(view.log, _aside(view), actions, view.staging)
                 break
             try:
-                if view.log.put(version, actions):
+                if view.log.put(version, actions, new):
                     break
             except OvertakenError:
                 pass
@@ -109,7 +110,7 @@ def _written_stored(view: ViewTable, load: ViewLoad, keeps: bool) -> int:
     schema = load.definition.schema
     if keeps:
         files = write_counted(load.contents, schema, view.stored.folder, view.staging)
-        return put_stored(view.stored, view.name, schema, files)
+        return put_stored(view.stored, view.name, schema, files, files)
     aside = _aside(view)
     try:
         aside.make_folder(durable=False)
@@ -138,6 +139,7 @@ def settle(view: ViewTable) -> None:
         log, plain = view.tables()
         if not is_ahead(log, plain):
             return
+        view.log.make_durable()  # whoever has decided it may have been killed before
         entry, commit = _last_load(view, log)
         version = plain.version + 1
         actions = [

@@ -43,8 +43,14 @@ def first_stored(view: str, schema: Schema, files: Sequence[DataFile]) -> list[L
     return [*made, *(file.add() for file in files)]
 
 
-def put_stored(table: DeltaLog, view: str, schema: Schema, files: Sequence[DataFile]) -> int:
-    """Let the next version hold exactly these files; gives its number."""
+def put_stored(
+    table: DeltaLog,
+    view: str,
+    schema: Schema,
+    files: Sequence[DataFile],
+    new: Sequence[DataFile],
+) -> int:
+    """Let the next version hold exactly these files, some of them new; gives its number."""
     while True:
         newest = table.snapshot()
         wanted = {file.name: file for file in files}
@@ -57,7 +63,7 @@ def put_stored(table: DeltaLog, view: str, schema: Schema, files: Sequence[DataF
             *(file.add() for name, file in wanted.items() if name not in there),
         ]
         try:
-            if table.put(newest.version + 1, actions):
+            if table.put(newest.version + 1, actions, [table.folder / file.name for file in new]):
                 return newest.version + 1
         except OvertakenError:
             pass

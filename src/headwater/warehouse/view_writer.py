@@ -104,7 +104,7 @@ class ViewWriter:
         )
         self._failed = True
         try:
-            self.latest = self._put(draft, [file.add() for file in files])
+            self.latest = self._put(draft, files)
         except FencedError:
             self._failed = False  # nothing was committed, and trying again says the same
             delete(self._log.folder, files)
@@ -176,11 +176,13 @@ class ViewWriter:
             latest = taken or latest
             self._pass(entry)
 
-    def _put(self, draft: ViewCommit, adds: list[LogLine]) -> ViewCommit:
+    def _put(self, draft: ViewCommit, files: Sequence[DataFile]) -> ViewCommit:
+        adds = [file.add() for file in files]
+        new = [self._log.folder / file.name for file in files]
         while True:
             commit = replace(draft, base=self._base, version=self._version + 1)
             try:
-                if self._log.put(self._version + 1, [*commit.actions(), *adds]):
+                if self._log.put(self._version + 1, [*commit.actions(), *adds], new):
                     self._version += 1
                     return commit
                 entry = self._log.entry(self._version + 1)
