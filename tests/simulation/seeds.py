@@ -40,6 +40,8 @@ SEEDS = {
     "names that are not synced": 1,
     "folders of a killed runner": 188,
     "merged transactions of no concern": 151,
+    "folded files go first": 38,
+    "a log begun anew forgets first": 16,
     "gaps passed": 0,
 }
 
