@@ -351,9 +351,7 @@ def verify(
         try:
             with reading(f"verifying {name}", as_json) as report:
                 found = verify_view(opened, name, spark, report)
-        except (
-            ExpressionError
-        ) as error:  # of this view alone
+        except ExpressionError as error:  # of this view alone
             print_failing(name, error, as_json)
             wrong += 1
             continue

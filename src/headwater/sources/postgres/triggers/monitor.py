@@ -32,7 +32,13 @@ from headwater.sources.contract import (
 )
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.snapshot import XidSnapshot
-from headwater.sources.postgres.triggers.entries import LogEntry, Watched, delta_of, watched
+from headwater.sources.postgres.triggers.entries import (
+    LogEntry,
+    Watched,
+    delta_of,
+    lost_in,
+    watched,
+)
 from headwater.sources.postgres.triggers.setup import State, TriggerInstallation, quoted
 from headwater.sources.postgres.triggers.units import TriggerUnit, seen_by, units
 from headwater.sources.postgres.triggers.watch import (
@@ -333,6 +339,10 @@ class TriggerMonitor:
             table, name = self._by_oid[oid], self._full_name(self._by_oid[oid])
             if not table.is_readable:
                 continue
+            if gone := lost_in(self._shapes, found) & table.columns.keys():
+                names = ", ".join(sorted(gone))
+                reason = f"{table.table.label} was changed while it had no column {names}"
+                yield Broken({name: frozenset(gone)}, reason, before, last)
             delta, unreadable = self._delta(table, found)
             for error in unreadable:
                 yield Broken({name: frozenset({error.column})}, error.reason, before, last)
