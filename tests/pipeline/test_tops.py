@@ -128,6 +128,15 @@ def test_a_row_on_which_the_top_fails_is_named_and_correcting_it_heals(small: Sm
     )
 
 
+def test_a_view_that_cannot_be_verified_does_not_keep_others_from_it(small: Small) -> None:
+    run_once(small, no_spark)
+    small.write("crm", "ALTER TABLE customers RENAME TO clients")
+    verified = quick("verify", "everyone", "greatest", "--json", *small.arguments)
+    told = [json.loads(line) for line in verified.out.splitlines()]
+    assert (verified.code, [one["holds"] for one in told]) == (1, [False, True])
+    assert "customers" in told[0]["error"]
+
+
 def test_changes_are_told_between_versions_and_by_a_table_that_follows(
     small: Small, spark: SparkSession
 ) -> None:

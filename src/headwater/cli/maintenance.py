@@ -351,7 +351,9 @@ def verify(
         try:
             with reading(f"verifying {name}", as_json) as report:
                 found = verify_view(opened, name, spark, report)
-        except ExpressionError as error:  # of this view alone
+        except HeadwaterError as error:
+            if len(wanted) == 1 and not isinstance(error, ExpressionError):
+                raise  # else it is of this view, and the others are looked at all the same
             print_failing(name, error, as_json)
             wrong += 1
             continue

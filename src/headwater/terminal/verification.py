@@ -55,11 +55,11 @@ def print_verification(found: Verification, as_json: bool = False) -> None:
 
 
 def print_failing(view: str, error: HeadwaterError, as_json: bool = False) -> None:
-    """A view that cannot be compared, since an expression of it fails on a row."""
+    """A view that cannot be compared, such as one with an expression that fails on a row."""
     if as_json:
         print_json({"view": view, "holds": False, "error": str(error)})
     else:
-        console().print(f"✗ {view} has no value at its newest version: {error}", markup=False)
+        console().print(f"✗ {view} cannot be verified: {error}", markup=False)
 
 
 def _row(row: Sequence[object]) -> str:
