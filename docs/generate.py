@@ -281,7 +281,7 @@ def functions() -> str:
                 f"`{function.example}`",
                 f"`{_value(function.example)}`",
             ]
-            for group in ("choice", "text", "number", "date and time")
+            for group in ("choice", "text", "number", "date and time", "array and struct")
             for function in sorted(every, key=lambda f: f.names[0])
             if function.group == group
         ),

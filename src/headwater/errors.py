@@ -8,6 +8,7 @@ own is an assertion, and an inconsistency found by the checker is a verdict, not
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 
 class HeadwaterError(Exception):
@@ -68,6 +69,10 @@ class SourceError(HeadwaterError):
     """A source broke its promise or cannot be reached."""
 
 
+class SeveralSourceError(SeveralError, SourceError):
+    """Several things that are wrong with a source."""
+
+
 class LostConnectionError(SourceError):
     """A source cannot be reached right now; trying again later may help."""
 
@@ -103,3 +108,10 @@ class BusyError(HeadwaterError):
 
 class FencedError(HeadwaterError):
     """Another runner has taken over; this one may not commit any more."""
+
+
+def one_of(problems: Iterable[SourceError]) -> SourceError:
+    """What tells some problems of a source, of which there is at least one."""
+    several = SeveralSourceError(problems)
+    first, *others = several.problems
+    return several if others else cast("SourceError", first)

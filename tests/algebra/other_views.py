@@ -68,24 +68,15 @@ VIEWS = {
 # Why views are refused
 CLOCK = "the clock: the view would change although no source did"
 OWN = "a function of one's own, which the engines do not know"
-ROWS = "rows made by a function (EXPLODE, RANGE, UNNEST): not yet"
-LIST = "a list as an aggregate (ARRAY_AGG): not yet"
+LIST = "a function of functions (AGGREGATE, TRANSFORM): not yet"
 APPROX = "an approximation: `PERCENTILE_CONT` is exact"
-NULLS = "a percentage that is NULL: leave the column out"
-SEPARATOR = "a separator that is not a constant"
-LATERAL = "LATERAL: write a join"
 CHANGES = "the changes of a table as a query: `WITH CHANGES` has those of a view"
 ARRIVAL = "EMIT: depends on when rows arrive, not on what they are"
-FIELD = "a field of a struct: not yet"
 JSON = "a function of JSON: not yet"
 RECURSION = "recursion: write out as many steps as there are"
 TYPES = "a type of one database: ranges, points, numbers of an enumeration's labels"
 EFFECT = "a function that waits"
-LIMITS = "LIMIT for each outer row: use QUALIFY with ROW_NUMBER()"
-MOMENTS = "RANGE with an offset: there are ROWS and whole peers"
 ONLY_SPARK = "a function that only Spark computes: not yet"
-IN_ON = "a subquery in ON: join a subquery in FROM instead"
-CONSTANTS = "VALUES: rows that no source has"
 
 
 @dataclass(frozen=True)
@@ -177,7 +168,7 @@ PG_IVM = _views(
         "SELECT c.id, c.name FROM customers c "
         "WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id) AND c.id > 2",
     ),
-    ("rows from a function (generate_series, UNNEST)", "SELECT id FROM orders, RANGE(1, 11)", ROWS),
+    ("rows from a function (generate_series, UNNEST)", "SELECT o.id FROM orders o, RANGE(1, 11)"),
     ("GROUP BY", "SELECT customer, MIN(total), MAX(total) FROM orders GROUP BY customer"),
     (
         "subqueries in FROM",
@@ -218,14 +209,12 @@ RISINGWAVE = _views(
     (
         "lists as aggregates (array_agg)",
         "SELECT COUNT(*) AS n, SUM(id) AS s, ARRAY_AGG(id) AS all_ids FROM orders GROUP BY id",
-        LIST,
     ),
     ("aggregates of all rows", "SELECT BOOL_AND(vip), BOOL_OR(vip) FROM customers"),
     (
         "ordered aggregates (string_agg, percentiles)",
         "SELECT PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY value) AS nothing, "
         "PERCENTILE_CONT(0.3 + NULL) WITHIN GROUP (ORDER BY value) AS again FROM events",
-        NULLS,
     ),
     (
         "approximate aggregates",
@@ -241,7 +230,6 @@ RISINGWAVE = _views(
         "ordered aggregates (string_agg, percentiles)",
         "SELECT STRING_AGG(kind, CAST(amount AS STRING) ORDER BY amount) AS x FROM events "
         "GROUP BY customer",
-        SEPARATOR,
     ),
     (
         "lists as aggregates (array_agg)",
@@ -251,7 +239,6 @@ RISINGWAVE = _views(
     (
         "lists as aggregates (array_agg)",
         "SELECT kind, ARRAY_MAX(ARRAY_AGG(amount)) AS most FROM events GROUP BY kind",
-        LIST,
     ),
     (
         "functions of one's own",
@@ -270,7 +257,6 @@ RISINGWAVE = _views(
     (
         "rows from a function (generate_series, UNNEST)",
         "SELECT id, EXPLODE(SEQUENCE(1, 2, amount)) AS step FROM events",
-        ROWS,
     ),
     (
         "LATERAL",
@@ -278,7 +264,6 @@ RISINGWAVE = _views(
         "SUM(l.quantity * l.price) FILTER (WHERE l.price <= o.total) AS worth, "
         "SUM(l.quantity) FILTER (WHERE l.price <= o.total) AS pieces FROM lines l "
         "WHERE l.order_id = o.id AND l.shipped >= o.placed) AS b ON TRUE",
-        LATERAL,
     ),
     (
         "joins of a table with itself",
@@ -322,7 +307,7 @@ RISINGWAVE = _views(
     ("views over views", "SELECT SUM(id) AS s, AVG(total) AS mean FROM large GROUP BY customer"),
     ("columns and filters", "SELECT id, customer, 0.908 * total AS total, placed FROM orders"),
     ("columns and filters", "SELECT id, 10 / amount AS share FROM events"),
-    ("arrays, structs and JSON", "SELECT * FROM tags ORDER BY place.zip", FIELD),
+    ("arrays, structs and JSON", "SELECT * FROM tags ORDER BY place.zip"),
     (
         "windows of time (TUMBLE, HOP)",
         "SELECT SUM(amount) AS s, TIMESTAMP_SECONDS(UNIX_SECONDS(sent) DIV 1800 * 1800) AS begun "
@@ -412,7 +397,6 @@ MATERIALIZE = _views(
         "LATERAL",
         "SELECT c.id, x.last FROM customers c, LATERAL (SELECT status, MAX(id) AS last FROM orders "
         "WHERE customer = c.id GROUP BY status ORDER BY status DESC LIMIT 3) x",
-        LATERAL,
     ),
     (
         "DISTINCT ON",
@@ -439,7 +423,6 @@ MATERIALIZE = _views(
         "lists as aggregates (array_agg)",
         "SELECT customer, CAST(ARRAY_AGG(amount ORDER BY amount DESC) AS STRING) AS x FROM events "
         "GROUP BY customer HAVING ARRAY_AGG(amount ORDER BY amount DESC)[0] + 1 - customer > 2",
-        LIST,
     ),
     ("columns and filters", "SELECT * FROM orders"),
     (
@@ -460,7 +443,6 @@ MATERIALIZE = _views(
         "SELECT l.product, MAX(l.price) AS most, (SELECT m.quantity FROM lines m "
         "WHERE m.product = l.product ORDER BY m.price DESC LIMIT 1) AS of_it FROM lines l "
         "GROUP BY l.product",
-        LIMITS,
     ),
     (
         "joins of a table with itself",
@@ -513,7 +495,6 @@ FELDERA = _views(
         "placed "
         "RANGE BETWEEN INTERVAL 21 DAYS PRECEDING AND CURRENT ROW) AS moving, SUM(total) OVER "
         "(PARTITION BY status, EXTRACT(YEAR FROM placed) ORDER BY placed) AS so_far FROM orders",
-        MOMENTS,
     ),
     (
         "types that only one database has",
@@ -546,7 +527,6 @@ FELDERA = _views(
         "w AS "
         "(PARTITION BY customer ORDER BY at RANGE BETWEEN INTERVAL 30 DAYS PRECEDING "
         "AND CURRENT ROW)",
-        MOMENTS,
     ),
     ("GROUP BY", "SELECT product, MIN(cost) AS cost FROM offers GROUP BY product"),
     ("the clock", "SELECT * FROM events WHERE at >= NOW() - INTERVAL 7 DAYS", CLOCK),
@@ -567,7 +547,6 @@ FELDERA = _views(
         "lists as aggregates (array_agg)",
         "SELECT customer, kind, ARRAY_AGG(id) AS ids, ARRAY_AGG(value) AS all_values FROM events "
         "GROUP BY customer, kind",
-        LIST,
     ),
     (
         "LEFT or RIGHT JOIN",
@@ -579,14 +558,12 @@ FELDERA = _views(
     (
         "rows from a function (generate_series, UNNEST)",
         "SELECT word, t.id FROM tags t LATERAL VIEW EXPLODE(t.words) AS word",
-        ROWS,
     ),
     ("columns and filters", "SELECT amount <=> customer AS same FROM events"),
     ("arrays, structs and JSON", "SELECT id, PARSE_JSON(payload) AS payload FROM events", JSON),
     (
         "rows from a function (generate_series, UNNEST)",
         "SELECT t.id, at, word FROM tags t LATERAL VIEW POSEXPLODE(t.words) AS at, word",
-        ROWS,
     ),
     (
         "WITH RECURSIVE",
@@ -600,7 +577,6 @@ FELDERA = _views(
         "SELECT id, at, COUNT(*) OVER m AS in_minute, COUNT(*) OVER d AS in_day FROM events WINDOW "
         "m AS (ORDER BY at RANGE BETWEEN INTERVAL 1 MINUTE PRECEDING AND CURRENT ROW), "
         "d AS (ORDER BY at RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW)",
-        MOMENTS,
     ),
     ("functions", "SELECT BASE64(hash) AS text FROM events"),
     (
@@ -608,7 +584,6 @@ FELDERA = _views(
         "SELECT product, stock, supplier, "
         "TRY_DIVIDE(CAST(stock AS DECIMAL(12,6)), stock + supplier) AS a, "
         "TRY_DIVIDE(CAST(stock AS DECIMAL(12,6)), stock + product) AS b FROM offers",
-        ONLY_SPARK,
     ),
     (
         "inner joins",
@@ -624,17 +599,14 @@ FELDERA = _views(
     (
         "rows from a function (generate_series, UNNEST)",
         "SELECT id, word, place FROM tags, LATERAL EXPLODE(words) AS x(word)",
-        ROWS,
     ),
     (
         "rows from a function (generate_series, UNNEST)",
         "SELECT place, word FROM tags, LATERAL EXPLODE(words) AS x(word)",
-        ROWS,
     ),
     (
         "rows from a function (generate_series, UNNEST)",
         "SELECT word FROM tags LATERAL VIEW EXPLODE(words) x AS word",
-        ROWS,
     ),
     (
         "functions of one's own",
@@ -688,19 +660,16 @@ READYSET = _views(
         "subqueries in ON",
         "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id "
         "AND o.customer IN (SELECT a.owner FROM accounts a WHERE a.branch = o.status)",
-        IN_ON,
     ),
     (
         "subqueries in ON",
         "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id "
         "AND o.status NOT IN (SELECT a.branch FROM accounts a WHERE a.id = 20)",
-        IN_ON,
     ),
     (
         "subqueries in ON",
         "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id "
         "AND o.customer IN (SELECT MAX(d.id) FROM customers d)",
-        IN_ON,
     ),
     (
         "EXISTS and IN",
@@ -767,7 +736,6 @@ READYSET = _views(
         "VALUES",
         "SELECT c.name, v.tier FROM customers c LEFT JOIN (VALUES ('gold'), ('blue')) AS v(tier) "
         "ON c.tier = v.tier",
-        CONSTANTS,
     ),
     ("GROUP BY", "SELECT COUNT(total) FROM orders WHERE id > 1 GROUP BY status"),
     (

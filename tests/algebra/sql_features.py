@@ -1,6 +1,7 @@
 """What a view's SQL may say, feature by feature: the table behind docs/sql.md, and its tests.
 
-Each query is over r(a, b, t), s(a, c) and u(c, d), all of integers but the text t.
+Each query is over r(a, b, t), s(a, c) and u(c, d), all of integers but the text t, and
+v(a, xs, p), where xs is an array of integers and p a struct of the integer x and the text y.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.values import INT, TEXT
+from headwater.algebra.values import INT, TEXT, array_type, struct_type
 
+POINT = struct_type([("x", INT), ("y", TEXT)])
 RELATIONS = (
     Relation("r", "x", Schema.of([("a", INT), ("b", INT), ("t", TEXT)]), ("a",)),
     Relation("s", "y", Schema.of([("a", INT), ("c", INT)])),
     Relation("u", "y", Schema.of([("c", INT), ("d", INT)])),
+    Relation("v", "x", Schema.of([("a", INT), ("xs", array_type(INT)), ("p", POINT)])),
 )
 
 
@@ -91,6 +94,9 @@ FEATURES = (
         "FROM r GROUP BY t",
         "SELECT b, STRING_AGG(t, ',' ORDER BY a DESC) AS x, MEDIAN(a) AS m FROM r GROUP BY b",
         "SELECT t, PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY a) AS p FROM r GROUP BY t",
+        "SELECT b, STRING_AGG(t, CAST(a AS STRING) ORDER BY a) AS x FROM r GROUP BY b",
+        "SELECT t, COUNT(*) AS n, PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a) AS p FROM r "
+        "GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
     ),
     _feature(
@@ -179,6 +185,43 @@ FEATURES = (
     ),
     _feature(
         "Subqueries",
+        "LATERAL, and other subqueries for each row",
+        "SELECT r.a, x.c FROM r, LATERAL (SELECT c FROM s WHERE s.a = r.a ORDER BY c DESC LIMIT 1) "
+        "AS x",
+        "SELECT r.a, x.n, x.m FROM r LEFT JOIN LATERAL (SELECT COUNT(*) AS n, SUM(c) FILTER (WHERE "
+        "c > r.b) AS m FROM s WHERE s.a >= r.a) x ON TRUE",
+        "SELECT a, (SELECT MAX(c) FROM s WHERE s.a < r.a) AS m FROM r",
+        "SELECT r.a, x.* FROM r, LATERAL (SELECT c, MAX(d) + r.b AS m FROM u WHERE d = r.b "
+        "GROUP BY c ORDER BY c LIMIT 2 OFFSET 1) x",
+        "SELECT a, (SELECT c FROM s WHERE s.a = r.b ORDER BY c DESC LIMIT 1) AS c FROM r",
+        "SELECT b, MAX(a) AS m, (SELECT d FROM u WHERE u.c = r.b ORDER BY d LIMIT 1) AS d FROM r "
+        "GROUP BY b",
+        "SELECT b, COUNT(*) AS n FROM r GROUP BY b HAVING b IN (SELECT c FROM s WHERE s.a = r.b)",
+        "SELECT r.a, x.n FROM r CROSS JOIN LATERAL (SELECT DISTINCT c + r.b AS n FROM s WHERE "
+        "s.a = r.a) x",
+        "SELECT r.a, x.n FROM r JOIN LATERAL (SELECT SUM(c) AS n FROM s WHERE s.a = r.a HAVING "
+        "COUNT(*) < 2) x ON n IS NULL OR n > 0",
+        "SELECT r.a, x.c FROM r, LATERAL (SELECT c FROM s WHERE s.a = r.a UNION SELECT d FROM u "
+        "WHERE u.c = r.b ORDER BY 1 LIMIT 2) x",
+        "SELECT r.a, x.n FROM r, LATERAL (SELECT c, ROW_NUMBER() OVER (ORDER BY c, s.a) AS n FROM "
+        "s WHERE s.a <= r.a QUALIFY n < 3) x",
+    ),
+    _feature(
+        "Subqueries",
+        "subqueries in ON",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND r.b IN (SELECT d FROM u WHERE c = r.a)",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND r.b NOT IN (SELECT d FROM u)",
+        "SELECT r.a, c FROM r JOIN s ON r.a = s.a AND EXISTS (SELECT 1 FROM u WHERE u.c = s.c AND "
+        "d > r.b)",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND s.c IN (SELECT MAX(d) FROM u)",
+        "SELECT r.a, c FROM r RIGHT JOIN s ON r.a = s.a AND r.b = (SELECT MAX(d) FROM u) "
+        "WHERE s.c IN (SELECT d FROM u)",
+        "SELECT r.a, c FROM r LEFT JOIN s ON r.a = s.a AND (r.b IN (SELECT d FROM u) OR "
+        "EXISTS (SELECT 1 FROM u WHERE u.c = r.b))",
+        "SELECT r.a FROM r LEFT ANTI JOIN s ON r.a = s.a AND EXISTS (SELECT 1 FROM u WHERE d = b)",
+    ),
+    _feature(
+        "Subqueries",
         "subqueries in FROM, and WITH",
         "SELECT x.a FROM (SELECT a, b + 1 AS k FROM r WHERE b > 0) x WHERE k > 1",
         "SELECT n, COUNT(*) AS m FROM (SELECT r.a, COUNT(s.c) AS n FROM r LEFT JOIN s "
@@ -193,6 +236,15 @@ FEATURES = (
         "(SELECT MAX(s) FROM x)",
         "SELECT DISTINCT k FROM (SELECT b AS k FROM r UNION ALL SELECT c FROM s) x",
         "SELECT x.n, y.m FROM (SELECT COUNT(*) AS n FROM r) x, (SELECT COUNT(*) AS m FROM s) y",
+    ),
+    _feature(
+        "Subqueries",
+        "rows that the query names",
+        "SELECT r.a, x.k FROM r LEFT JOIN (VALUES ('x', 1), ('y', 2)) AS x(t, k) ON r.t = x.t",
+        "SELECT a, id FROM r, RANGE(0, 3) AS n(id) WHERE id < b",
+        "SELECT n, COUNT(a) AS m FROM (VALUES (0), (1), (NULL)) AS v(n) LEFT JOIN r ON b = n "
+        "GROUP BY n",
+        "SELECT a FROM r UNION SELECT k FROM (VALUES (7), (1)) AS x(k)",
     ),
     _feature(
         "First rows",
@@ -225,6 +277,41 @@ FEATURES = (
         "SELECT a, SUM(b) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM r",
         "SELECT a, SUM(b) OVER w AS s, COUNT(*) OVER w AS n FROM r WINDOW w AS (ORDER BY b)",
         "SELECT a, FIRST_VALUE(b) OVER (PARTITION BY t ORDER BY a) AS f FROM r",
+        "SELECT a, SUM(a) OVER (PARTITION BY t ORDER BY b RANGE BETWEEN 1 PRECEDING AND "
+        "CURRENT ROW) AS s FROM r",
+        "SELECT c, d, COUNT(*) OVER (ORDER BY c DESC RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING) "
+        "AS n, MAX(d) OVER (ORDER BY c RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS m "
+        "FROM u",
+    ),
+    _feature(
+        "Arrays and structs",
+        "rows of arrays: UNNEST, EXPLODE, LATERAL VIEW",
+        "SELECT a, x FROM v, UNNEST(xs) AS n(x)",
+        "SELECT a, x FROM v LATERAL VIEW EXPLODE(xs) AS x",
+        "SELECT a, POSEXPLODE(xs) AS (at, x) FROM v",
+        "SELECT v.a, x FROM v CROSS JOIN LATERAL UNNEST(v.xs) AS n(x) WHERE x > 0",
+        "SELECT a, x, n FROM v CROSS JOIN UNNEST(xs) WITH ORDINALITY AS k(x, n)",
+        "SELECT v.a, x, b FROM v, UNNEST(xs) AS n(x) JOIN r ON r.a = x AND b > v.a",
+        "SELECT a, x FROM v LEFT JOIN UNNEST(xs) AS n(x) ON TRUE",
+        "SELECT x, COUNT(*) AS n, SUM(a) AS s FROM v, UNNEST(xs) AS n(x) GROUP BY x",
+        "SELECT a, EXPLODE(SEQUENCE(0, b)) AS x FROM r WHERE b IS NOT NULL",
+        "SELECT DISTINCT x FROM r, UNNEST(ARRAY[a, b]) AS n(x)",
+    ),
+    _feature(
+        "Arrays and structs",
+        "lists as aggregates",
+        "SELECT t, ARRAY_AGG(a ORDER BY a DESC) AS l FROM r WHERE a IS NOT NULL GROUP BY t",
+        "SELECT b, ARRAY_AGG(DISTINCT c ORDER BY c) AS l FROM r JOIN s USING (a) "
+        "WHERE c IS NOT NULL GROUP BY b",
+        "SELECT ARRAY_MAX(ARRAY_AGG(a)) AS m, SIZE(ARRAY_AGG(a)) AS n FROM r GROUP BY t",
+    ),
+    _feature(
+        "Arrays and structs",
+        "elements and fields",
+        "SELECT a, p.x, v.p.y AS z FROM v WHERE p.x > 0",
+        "SELECT a, GET(xs, 0) AS first, SIZE(xs) AS n FROM v WHERE ARRAY_CONTAINS(xs, 1)",
+        "SELECT a, ELEMENT_AT(xs, -1) AS last FROM v WHERE SIZE(xs) > 0",
+        "SELECT p.y, ARRAY[a, p.x] AS l FROM v ORDER BY p.x",
     ),
     _feature(
         "Columns",

@@ -129,6 +129,8 @@ def test_texts_are_put_together_in_an_order_that_they_complete() -> None:
     assert aggregated(aggregate("string_agg", T, COMMA), by_text) == "a,a,b"
     assert aggregated(aggregate("string_agg", T, COMMA, distinct=True), by_text) == "a,b"
     assert aggregated(aggregate("string_agg", T, COMMA), by_text[2:]) is None
+    each: list[tuple[Row, int]] = [(("b", "-"), 1), (("a", "+"), 2), (("c", ""), 1)]
+    assert aggregated(aggregate("string_agg", T, T), each) == "a+a-bc"
     rows: list[tuple[Row, int]] = [(("b", "", 1), 1), (("a", "", 1), 1), (("c", "", None), 1)]
     down = [Sorting(N, descending=True, nulls_last=True)]
     no_separator = Literal(None, TEXT)
@@ -144,8 +146,13 @@ def test_texts_are_put_together_in_an_order_that_they_complete() -> None:
         ("bool_and", (N,), {}, "BOOL_AND needs bool"),
         ("covar_pop", (N, T), {}, "COVAR_POP needs a number"),
         ("string_agg", (N, COMMA), {}, "STRING_AGG needs text, not int"),
-        ("string_agg", (T, T), {}, "separator of STRING_AGG is not a constant"),
-        ("string_agg", (T, COMMA), {"distinct": True, "order": [Sorting(N)]}, "by its text only"),
+        ("string_agg", (T, T), {"distinct": True}, "is not a constant"),
+        (
+            "string_agg",
+            (T, COMMA),
+            {"distinct": True, "order": [Sorting(N)]},
+            "by its own argument only",
+        ),
         ("percentile_cont", (N, N), {}, "needs a number for its percentage"),
         ("percentile_cont", (N, half(1.5)), {}, "1.5 is not between 0 and 1"),
         ("percentile_disc", (N, half(0.5)), {"order": [Sorting(X)]}, "by its own argument only"),

@@ -45,14 +45,14 @@ NAMES = SCHEMA.names
 
 def value(expression: str, **columns: Value) -> Value:
     """The expression on a row with these columns and NULL in all others."""
-    view = parse_view(f"SELECT {expression} AS x FROM r", [R])
+    view = parse_view(f"SELECT {expression} AS x FROM r", [R], total=False)
     rows = Rows.of(SCHEMA, [tuple(columns.get(name) for name in NAMES)])
     ((found,),) = evaluate_view(view, {"r": rows})
     return found
 
 
 def type_of(expression: str) -> str:
-    return str(parse_view(f"SELECT {expression} AS x FROM r", [R]).schema.types[0])
+    return str(parse_view(f"SELECT {expression} AS x FROM r", [R], total=False).schema.types[0])
 
 
 MEANINGS: dict[str, Value] = {
@@ -343,7 +343,7 @@ def test_a_list_with_null_in_it_never_makes_not_in_true() -> None:
 
 
 def test_a_row_whose_condition_is_unknown_is_not_selected() -> None:
-    view = parse_view("SELECT i FROM r WHERE i > 0", [R])
+    view = parse_view("SELECT i FROM r WHERE i > 0", [R], total=False)
     rows = Rows.of(SCHEMA, [(None,) * len(SCHEMA)])
     assert not evaluate_view(view, {"r": rows})
 
@@ -401,28 +401,28 @@ def test_a_later_choice_that_is_not_needed_cannot_fail() -> None:
 
 
 def test_a_condition_that_can_fail_sees_only_rows_that_the_others_keep() -> None:
-    view = parse_view("SELECT i FROM r WHERE 10 / j > 1 AND j <> 0", [R])
+    view = parse_view("SELECT i FROM r WHERE 10 / j > 1 AND j <> 0", [R], total=False)
     rows: list[Row] = [(1, 0, *(None,) * 8), (2, 5, *(None,) * 8)]
     assert list(evaluate_view(view, {"r": Rows.of(SCHEMA, rows)})) == [(2,)]
 
 
 def test_a_condition_that_can_fail_sees_only_rows_that_join() -> None:
     s = Relation("s", "source", Schema.of([("k", INT)]))
-    view = parse_view("SELECT i FROM r, s WHERE 10 / j > 1 AND r.i = s.k", [R, s])
+    view = parse_view("SELECT i FROM r, s WHERE 10 / j > 1 AND r.i = s.k", [R, s], total=False)
     rows: list[Row] = [(1, 0, *(None,) * 8), (2, 5, *(None,) * 8)]
     state = {"r": Rows.of(SCHEMA, rows), "s": Rows.of(s.schema, [(2,)])}
     assert list(evaluate_view(view, state)) == [(2,)]
 
 
 def test_an_output_that_can_fail_sees_only_rows_that_are_selected() -> None:
-    view = parse_view("SELECT 10 / j AS x FROM r WHERE j <> 0", [R])
+    view = parse_view("SELECT 10 / j AS x FROM r WHERE j <> 0", [R], total=False)
     rows: list[Row] = [(1, 0, *(None,) * 8), (2, 5, *(None,) * 8)]
     assert list(evaluate_view(view, {"r": Rows.of(SCHEMA, rows)})) == [(2.0,)]
 
 
 @pytest.mark.parametrize("condition", ["f > 1", "d = 1", "f IN (1, 2)", "f = 1.5", "i = 1"])
 def test_a_comparison_with_a_constant_cannot_fail(condition: str) -> None:
-    (join,) = parse_view(f"SELECT i FROM r WHERE {condition}", [R]).joins
+    (join,) = parse_view(f"SELECT i FROM r WHERE {condition}", [R], total=False).joins
     assert not any(can_fail(conjunct) for conjunct in join.condition)
 
 
@@ -430,7 +430,7 @@ def test_a_comparison_with_a_constant_cannot_fail(condition: str) -> None:
     "expression", ["day < DATE '1998-12-01' - INTERVAL 90 DAY", "UPPER(t) = 'A'", "YEAR(day) = 1"]
 )
 def test_a_function_that_always_has_a_value_cannot_fail(expression: str) -> None:
-    (join,) = parse_view(f"SELECT i FROM r WHERE {expression}", [R]).joins
+    (join,) = parse_view(f"SELECT i FROM r WHERE {expression}", [R], total=False).joins
     assert not any(can_fail(conjunct) for conjunct in join.condition)
 
 
@@ -479,5 +479,5 @@ def test_an_expression_whose_types_do_not_fit_is_refused(expression: str, words:
     ],
 )
 def test_an_expression_is_shown_in_words_like_sql(expression: str, shown: str) -> None:
-    (join,) = parse_view(f"SELECT {expression} AS x FROM r", [R]).joins
+    (join,) = parse_view(f"SELECT {expression} AS x FROM r", [R], total=False).joins
     assert show_expression(join.outputs[0]) == shown

@@ -33,6 +33,8 @@ def test_measures_batches_reads_and_recomputing() -> None:
     assert found["read"]["tail_rows"] >= 50
     assert found["recompute"]["spark_s"] > 0
     assert found["bulk"][0]["lines"] > 100
+    assert {one["view"] for one in found["grouped"]} == {"v1", "v2", "v3"}
+    assert all(one["groups"] > 0 and one["read_s"] > 0 for one in found["grouped"])
 
 
 def test_the_crossover_lies_between_the_sizes_that_were_measured() -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from headwater.errors import SeveralError, SourceError
-from tests.cli.commands import headwater, quick
+from tests.cli.commands import failing, headwater, quick
 from tests.sources.postgres_harness import PostgresHarness
 
 PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")
@@ -329,6 +329,57 @@ def test_setup_tells_all_tables_that_views_cannot_use_and_sets_up_the_others(
     assert "public.customers" not in str(caught.value)
     shown = "SELECT tablename FROM pg_publication_tables"
     assert database.writer().connection.execute(shown).fetchall() == [("customers",)]
+
+
+def test_a_view_over_a_table_that_cannot_be_used_stops_and_others_of_the_source_run(
+    database: PostgresHarness, tmp_path: Path
+) -> None:
+    tables = ("paid", "paid", "customers")
+    views = [
+        f"CREATE MATERIALIZED VIEW v{at} AS SELECT t.id FROM app.{table} t"
+        for at, table in enumerate(tables)
+    ]
+    settings = SETTINGS + "setup = 'by run'\n"
+    project = make_project(tmp_path / "p", views, settings)
+    execute(database, FILLED)
+    done = headwater("run", "--once", "--json", "-p", str(project))
+    assert done.code == 1
+    assert done.err.count("public.paid is a view") == 1
+    stopped = json.loads(done.out.splitlines()[-1])["views"]
+    assert [stopped[f"v{at}"]["state"] for at in range(3)] == ["stopped", "stopped", "running"]
+    assert "public.paid is a view" in stopped["v0"]["message"]
+    assert len(rows(project, "SELECT id FROM v2")) == 2
+
+
+@pytest.mark.parametrize("command", [["check"], ["setup", "app"], ["run", "--once"]])
+def test_where_no_table_can_be_used_all_are_told_and_each_once(
+    database: PostgresHarness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    tables = ("paid", "sessions", "nowhere")
+    views = [f"CREATE MATERIALIZED VIEW {t}_v AS SELECT t.id FROM app.{t} t" for t in tables]
+    project = make_project(tmp_path / "p", views)
+    done = failing(monkeypatch, capsys, *command, "-p", str(project))
+    assert done.code != 0
+    for told in ("public.paid is a view", "public.sessions is unlogged", "no table nowhere"):
+        assert done.err.count(told) == 1
+
+
+def test_check_tells_a_table_that_cannot_be_used_once(
+    database: PostgresHarness,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tables = ("customers", "paid", "nowhere")
+    views = [f"CREATE MATERIALIZED VIEW {t}_v AS SELECT t.id FROM app.{t} t" for t in tables]
+    project = make_project(tmp_path / "p", views)
+    done = failing(monkeypatch, capsys, "check", "-p", str(project))
+    assert done.err.count("paid") == 1
+    assert done.err.count("nowhere") == 1
 
 
 def test_setup_says_that_no_view_names_a_table_yet(

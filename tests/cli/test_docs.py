@@ -69,7 +69,7 @@ REFUSALS = list(table(SQL, "query", "refused with", "instead"))
 
 def value_of(expression: str) -> str:
     sql = f"SELECT {expression} AS v FROM orders, customers"
-    (row,) = evaluate_view(parse_view(sql, [ORDERS, CUSTOMERS]), STATE)
+    (row,) = evaluate_view(parse_view(sql, [ORDERS, CUSTOMERS], total=False), STATE)
     return show(row[0])
 
 
@@ -102,7 +102,7 @@ def test_a_query_is_refused_as_is_said(sql: str, reason: str) -> None:
 @pytest.mark.parametrize("names", list(table(SQL, "type", "also written")))
 def test_a_type_has_the_names_that_are_said(names: list[str]) -> None:
     first, *others = (name for cell in names for name in cell.split(", ") if name)
-    if first != "decimal(p,s)":
+    if first != "decimal(p,s)" and "<" not in first:  # those stand for many
         assert {parse_type(name) for name in others} <= {parse_type(first)}
 
 

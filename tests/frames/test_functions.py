@@ -27,7 +27,7 @@ from headwater.algebra.functions.signatures import Signature
 from headwater.algebra.functions.table import FUNCTIONS, Function
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.typing_rules import call, cast, try_cast
+from headwater.algebra.typing_rules import call, cast, struct, try_cast
 from headwater.algebra.values import (
     BOOL,
     BYTES,
@@ -43,14 +43,18 @@ from headwater.algebra.values import (
     Row,
     Type,
     Value,
+    array_type,
     canonical,
     decimal_type,
+    struct_type,
 )
 from headwater.errors import ExpressionError
 from headwater.frames.columns import Columns
 from tests.frames.lifting import unsettled
 
 MONEY, WIDE, FINE = decimal_type(10, 2), decimal_type(38, 0), decimal_type(38, 37)
+INTS, TEXTS, FLOATS = array_type(INT), array_type(TEXT), array_type(FLOAT)
+NESTED, POINT = array_type(INTS), struct_type([("x", INT), ("y", TEXT)])
 SMALL_INTS = (0, 1, 2, 3, 5, -1, -2, 7, 30, 64, 256, 2024)
 DOMAINS: dict[Type, tuple[object, ...]] = {
     BOOL: (True, False),
@@ -76,6 +80,11 @@ DOMAINS: dict[Type, tuple[object, ...]] = {
     TIMESTAMP_TZ: (datetime(1, 1, 1, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, 0, 1, tzinfo=UTC),
                    datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
                    datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+    INTS: ((), (1,), (1, 2, 3), (3, None, 1, 3, 2), (None,), (None, None), (7, 1, 7, -1), (5,)),
+    TEXTS: ((), ("a",), ("b", None, "a"), (None,), ("a", "", "a"), ("x,y",)),
+    FLOATS: ((), (NAN, 1.0, 0.0), (2.5, None, NAN), (float("inf"), -1.5)),
+    NESTED: ((), ((1,), (2, None)), ((3,), None), (None,), ((), (1,))),
+    POINT: ((1, "a"), (None, "b"), (2, None)),
 }  # fmt: skip
 KINDS: dict[str, tuple[Type, ...]] = {
     "any": (INT,),
@@ -86,6 +95,15 @@ KINDS: dict[str, tuple[Type, ...]] = {
     "time": (DATE, TIMESTAMP, TIMESTAMP_TZ),
     "instant": (DATE, TIMESTAMP, TIMESTAMP_TZ),
     **{kind.name: (kind,) for kind in DOMAINS if not kind.precision},
+    "array": (INTS,),
+    "texts": (TEXTS,),
+}
+OTHER_KINDS: dict[str, tuple[Type, ...]] = {
+    "flatten": (NESTED,),
+    **dict.fromkeys(
+        ("array_max", "array_min", "sort_array", "array_sort", "array_distinct", "array_compact"),
+        (INTS, FLOATS, TEXTS),
+    ),
 }
 PATTERNS = (
     "a",
@@ -117,8 +135,10 @@ CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
     ("trunc", 1): ("YEAR", "quarter", "MM", "week"),
     ("date_trunc", 0): ("YEAR", "QUARTER", "mon", "WEEK", "DAY", "hour", "MINUTE", "SECOND",
                         "MILLISECOND", "MICROSECOND"),
+    ("sort_array", 1): (True, False, True),
+    ("field", 1): ("x", "Y"),
 }  # fmt: skip
-SMALL_SIZES = frozenset({"lpad", "rpad", "repeat"})
+SMALL_SIZES = frozenset({"lpad", "rpad", "repeat", "array_repeat", "sequence"})
 COPIES = 3
 SCHEMA = Schema.of(
     [
@@ -154,7 +174,10 @@ def _calls(function: Function) -> Iterator[Expression]:
 
 def _variants(function: Function, signature: Signature) -> int:
     constants = [len(found) for (name, _), found in CONSTANTS.items() if name == function.name]
-    kinds = [len(KINDS[parameter.kind]) for parameter in signature.parameters]
+    kinds = [
+        len(OTHER_KINDS.get(function.name, KINDS[parameter.kind]))
+        for parameter in signature.parameters
+    ]
     return max([2, *kinds, *constants])
 
 
@@ -169,9 +192,9 @@ def _arguments(
         if parameter.is_constant:
             known = CONSTANTS[function.name, at]
             value = known[variant % len(known)]
-            yield Literal(value, INT if isinstance(value, int) else TEXT)
+            yield Literal(value, {bool: BOOL, int: INT}.get(type(value), TEXT))
             continue
-        kinds = KINDS[parameter.kind]
+        kinds = OTHER_KINDS.get(function.name, KINDS[parameter.kind])
         kind = kinds[(variant + at) % len(kinds)]
         is_small = kind == INT and (function.name in SMALL_SIZES or variant % 2)
         name = "small" if is_small else str(kind)
@@ -230,14 +253,33 @@ def _shown(expression: Expression, number: Value) -> str:
     return show_expression(expression, lambda name: repr(row[SCHEMA.positions[name]]))
 
 
-GROUPS = ("text", "number", "date and time", "choice")
+GROUPS = ("text", "number", "date and time", "choice", "array and struct")
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_function_has_the_same_values_everywhere(spark: SparkSession, group: str) -> None:
-    calls = [each for f in FUNCTIONS.values() if f.group == group for each in _calls(f)]
+    known = [f for f in FUNCTIONS.values() if f.group == group and f.name != "struct"]
+    calls = [each for f in known for each in _calls(f)]
     assert calls
     _assert_same(spark, calls)
+
+
+@pytest.mark.parametrize("operator", ["try_add", "try_subtract", "try_multiply", "try_divide"])
+def test_arithmetic_that_is_tried_has_the_same_values_everywhere(
+    spark: SparkSession, operator: str
+) -> None:
+    kinds = (INT, MONEY, WIDE, FINE, FLOAT)
+    columns = [(ColumnRef(f"{a} 0", a), ColumnRef(f"{b} 1", b)) for a in kinds for b in kinds]
+    _assert_same(spark, [call(operator, a, b) for a, b in columns])
+
+
+def test_a_struct_is_made_and_taken_apart_alike_everywhere(spark: SparkSession) -> None:
+    point, names = ColumnRef(f"{POINT} 1", POINT), ["a", "b"]
+    made = struct(names, [ColumnRef("float 0", FLOAT), point])
+    other = struct(names, [ColumnRef("float 1", FLOAT), point])
+    field = call("field", call("field", made, Literal("b", TEXT)), Literal("x", TEXT))
+    array = call("array", made, other)
+    _assert_same(spark, [made, field, array, call("item", array, Literal(1, INT))])
 
 
 def test_a_cast_has_the_same_values_everywhere(spark: SparkSession) -> None:
@@ -245,13 +287,14 @@ def test_a_cast_has_the_same_values_everywhere(spark: SparkSession) -> None:
 
 
 def _fails(name: str, *arguments: Value) -> Expression:
-    kinds = {str: TEXT, int: INT, float: FLOAT, date: DATE, datetime: TIMESTAMP}
+    kinds = {str: TEXT, int: INT, float: FLOAT, date: DATE, datetime: TIMESTAMP, tuple: INTS}
     return Call(name, tuple(Literal(a, kinds[type(a)]) for a in arguments), _RESULTS[name])
 
 
 _RESULTS = {"lpad": TEXT, "split_part": TEXT, "floor": INT, "round": INT, "div": INT,
             "date_add": DATE, "add_months": DATE, "make_date": DATE, "next_day": DATE,
-            "timestamp_seconds": TIMESTAMP_TZ, "plus_months": TIMESTAMP}  # fmt: skip
+            "timestamp_seconds": TIMESTAMP_TZ, "plus_months": TIMESTAMP,
+            "item": INT, "element_at": INT, "slice": INTS, "sequence": INTS}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -269,6 +312,13 @@ _RESULTS = {"lpad": TEXT, "split_part": TEXT, "floor": INT, "round": INT, "div":
         _fails("next_day", date(9999, 12, 31), "MON"),
         _fails("plus_months", datetime(1, 1, 1), -1),
         _fails("timestamp_seconds", 2**40),
+        _fails("item", (1, 2), 2),
+        _fails("item", (1, 2), -1),
+        _fails("element_at", (1, 2), 0),
+        _fails("element_at", (1, 2), -3),
+        _fails("slice", (1, 2), 1, -1),
+        _fails("sequence", 1, 2, -1),
+        _fails("sequence", INT_MIN, INT_MAX),
         Call("cast", (Literal("12:30", TEXT),), TIMESTAMP),
         Call("cast", (Literal("10000-01-01", TEXT),), DATE),
         Call("cast", (Literal(b"\xff", BYTES),), TEXT),

@@ -5,6 +5,7 @@ from pyspark.sql import SparkSession
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.sql.view import parse_view
+from headwater.algebra.tops import evaluate_top
 from headwater.frames.frame import Frame
 from tests.algebra.sql_features import RELATIONS
 from tests.algebra.test_sql_meaning import QUERIES, STATE_LIST
@@ -28,3 +29,7 @@ def test_a_view_shows_the_same_on_spark(spark: SparkSession, query: str) -> None
     shown = view.shown(unsettled(spark, stored))
     assert isinstance(shown, Frame)
     assert shown == view.shown(stored)
+    if view.compact is not None:
+        condensed = view.stored(unsettled(spark, stored))
+        assert condensed == view.stored(stored)
+        assert evaluate_top(view.compact.top, condensed) == shown

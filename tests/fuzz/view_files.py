@@ -14,7 +14,7 @@ from tests.fuzz.mutations import noise, put
 _SOUND = [
     """-- Everything that a header has.
 CREATE MATERIALIZED VIEW fuzzed WITH STRONG CONSISTENCY USING pvm-cc (p = 8, handle = 'posse')
-KEEP KEYS REFRESH EVERY '5 seconds' PUBLISH EVERY '2 hours'
+IN GROUP g KEEP KEYS REFRESH EVERY '5 seconds' PUBLISH EVERY '2 hours'
 AS SELECT c.name, o.id AS order_id, l.price * 2 + 1.5 AS twice, upper(c.segment) AS s
 FROM crm.customers AS c JOIN shop.orders AS o ON o.customer = c.id
 JOIN shop.lines l ON l.order_id = o.id WHERE l.price > 0 AND c.name LIKE 'A%' AND NOT o.id IN (1, 2)

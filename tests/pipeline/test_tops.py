@@ -115,12 +115,26 @@ def test_a_row_on_which_the_top_fails_is_named_and_correcting_it_heals(small: Sm
     small.write("shop", "INSERT INTO orders VALUES (9, 4, 'y', 'good')")
     assert run_once(small, no_spark)["shares"] == LOADED["shares"]
     assert "division by zero" in str(told_of(small, "shares")["message"])
+    verified = quick("verify", "shares", "greatest", "--json", *small.arguments)
+    assert verified.code == 1
+    told = [json.loads(line) for line in verified.out.splitlines()]
+    assert "division by zero" in told[0]["error"]
+    assert (told[0]["view"], told[1]["view"], told[1]["holds"]) == ("shares", "greatest", True)
     small.write("shop", "UPDATE orders SET amount = 3 WHERE id = 8")
     assert run_once(small, no_spark)["shares"] == {("new", 3), ("bad", 1), ("good", 1)}
     assert (
         "message"
         not in json.loads(quick("status", "--json", *small.arguments).out)["views"]["shares"]
     )
+
+
+def test_a_view_that_cannot_be_verified_does_not_keep_others_from_it(small: Small) -> None:
+    run_once(small, no_spark)
+    small.write("crm", "ALTER TABLE customers RENAME TO clients")
+    verified = quick("verify", "everyone", "greatest", "--json", *small.arguments)
+    told = [json.loads(line) for line in verified.out.splitlines()]
+    assert (verified.code, [one["holds"] for one in told]) == (1, [False, True])
+    assert "customers" in told[0]["error"]
 
 
 def test_changes_are_told_between_versions_and_by_a_table_that_follows(
@@ -161,6 +175,7 @@ def test_check_and_status_say_what_is_stored_and_how_large(small: Small) -> None
             "relations": ["shop.orders"],
             "copy": True,
             "keyed_by": ["o.state"],
+            "sums": None,
         }
     ]
     assert ["c.id" in part["keyed_by"] for part in parts["everyone"]] == [True, True]

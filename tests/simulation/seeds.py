@@ -31,7 +31,7 @@ SEEDS = {
     "answers where their view stands": 0,
     "what concerns a view is passed over": 0,
     "a replaced runner commits": 35,
-    "a replaced runner acknowledges": 0,
+    "a replaced runner acknowledges": 48,
     "states taken together": 75,
     "watermark that jumps": 63,
     "vector before its change": 116,

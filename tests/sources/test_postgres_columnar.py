@@ -68,7 +68,7 @@ MESSAGES = st.one_of(
 
 def interpreter() -> Interpreter:
     nothing = Sight(XidSnapshot(3, 3, frozenset()), 0, {})
-    return Interpreter("s", {"t": TABLE}, (), "slot", LogPosition(0), 0, lambda _: nothing)
+    return Interpreter("s", {"t": TABLE}, {}, "slot", LogPosition(0), 0, lambda _: nothing)
 
 
 def described() -> bytes:

@@ -12,7 +12,16 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT
 from headwater.embedded.postgres import GUARDED, PostgresServer, shared_server
 from headwater.errors import BrokenLogError, InputError, LostConnectionError, SourceError, SqlError
-from headwater.sources.contract import Committed, Monitor, Position, Reader, Source
+from headwater.sources.contract import (
+    Broken,
+    Committed,
+    Logged,
+    Marked,
+    Monitor,
+    Position,
+    Reader,
+    Source,
+)
 from headwater.sources.postgres import monitor as monitor_module
 from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
@@ -212,17 +221,34 @@ def test_all_that_is_wrong_is_told_at_once_and_the_rest_can_be_used(
     assert_answers(source)
 
 
-def test_a_table_that_was_used_and_cannot_be_any_more_is_an_error(harness: PostgresHarness) -> None:
+def test_a_table_that_was_used_and_cannot_be_any_more_is_a_gap_and_others_go_on(
+    harness: PostgresHarness,
+) -> None:
     harness.create_table("b", Schema.of([("n", INT)]))
     source = harness.source(["a", "b"])
     source.setup()
     source.relations()
-    harness.writer().execute("ALTER TABLE b RENAME TO c; CREATE VIEW b AS SELECT 1 AS n")
-    with pytest.raises(SourceError, match=r"public\.b is a view"):
-        source.open_monitor(None)
-    assert set(harness.source(["a", "b"]).relations()) == {"a"}
-    with pytest.raises(SourceError, match=r"public\.b is a view"):
-        harness.source(["a", "b"]).narrowed({"b": ["n"]}).relations()
+    monitor = source.open_monitor(None)
+    at = position(monitor.read(0.2)[-1])
+    monitor.close()
+    writer = harness.writer()
+    writer.execute("ALTER TABLE b RENAME TO c; CREATE VIEW b AS SELECT 1 AS n")
+    for again in (source, harness.source(["a", "b"]).narrowed({"b": ["n"]})):
+        monitor = again.open_monitor(at)
+        (gap,) = monitor.read(0.2)[:1]
+        assert isinstance(gap, Broken)
+        assert gap.columns == {"pg.b": None}
+        assert "public.b is a view" in gap.reason
+        monitor.close()
+        assert set(again.relations()) == {"a"}
+        with pytest.raises(SourceError, match=r"public\.b is a view"):
+            again.open_load(["b"], 1)
+    assert_answers(source)
+
+
+def position(logged: Logged) -> Position:
+    assert not isinstance(logged, Marked)
+    return logged.position
 
 
 def assert_answers(source: Source) -> None:
@@ -233,12 +259,12 @@ def test_setup_says_what_it_runs_and_runs_it_once(harness: PostgresHarness) -> N
     harness.create_table("b", Schema.of([("n", INT)]))
     source = harness.source(["a"])
     statements = source.setup_statements()
-    assert [s.split()[0] for s in statements] == ["CREATE", "COMMENT", "ALTER", "SELECT"]
+    assert [s.split()[0] for s in statements] == ["CREATE", "COMMENT", "ALTER", "ALTER", "SELECT"]
     source.setup()
     assert source.setup_statements() == []
     source.setup()
     more = harness.source(["a", "b"])
-    assert [s.split()[0] for s in more.setup_statements()] == ["ALTER", "COMMENT", "ALTER"]
+    assert [s.split()[0] for s in more.setup_statements()] == ["COMMENT", "ALTER", "ALTER"]
     more.setup()
     assert more.setup_statements() == []
 

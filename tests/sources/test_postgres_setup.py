@@ -14,11 +14,12 @@ from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.order import Order
 from headwater.sources.postgres import connect as connecting
 from headwater.sources.postgres import locks
-from headwater.sources.postgres.connect import Access
+from headwater.sources.postgres import setup as installing
+from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.ownership import Note
 from headwater.sources.postgres.source import PostgresSource, default_name
 from tests.sources.postgres_harness import PostgresHarness
-from tests.sources.postgres_tools import LINES, read_log, whole
+from tests.sources.postgres_tools import LINES, answered, read_log, whole
 
 MINE, OTHER = "0a1b2c3d", "ffffffff"
 
@@ -117,6 +118,43 @@ def test_teardown_gives_back_the_replica_identity(
     assert identity(harness) == expected
 
 
+def test_an_application_may_change_a_table_without_a_key_at_every_moment_of_setup_and_teardown(
+    harness: PostgresHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TABLE bag (n int); INSERT INTO bag VALUES (1)")
+    run_steps = locks.run_steps
+
+    def one_by_one(
+        access: Access, connection: Connection, steps: list[list[str]], tables: list[int]
+    ) -> None:
+        for step in steps:
+            run_steps(access, connection, [step], tables)
+            writer.execute("UPDATE bag SET n = n + 1")
+
+    monkeypatch.setattr(installing, "run_steps", one_by_one)
+    source = PostgresSource(f"s{harness.name}", harness.dsn, ["bag"], owner=MINE)
+    source.setup()
+    assert identity(harness, "bag") == "f"
+    assert source.setup_statements() == []
+    source.teardown()
+    assert identity(harness, "bag") == "d"
+
+
+def test_setup_makes_nothing_if_the_role_does_not_own_a_table(harness: PostgresHarness) -> None:
+    maker = f"maker_{harness.name}"
+    harness.writer().execute(
+        f'CREATE ROLE "{maker}" LOGIN; GRANT SELECT ON a TO "{maker}"; '
+        f'GRANT CREATE ON DATABASE "{harness.name}" TO "{maker}"'
+    )
+    source = PostgresSource("pg", shared_server().dsn(harness.name, maker), ["a"], owner=MINE)
+    before = source.setup_statements()
+    with pytest.raises(SourceError, match=r"does not own public\.a, .* run: CREATE PUBLICATION"):
+        source.setup()
+    assert source.setup_statements() == before
+    harness.writer().execute(f'DROP OWNED BY "{maker}"; DROP ROLE "{maker}"')
+
+
 def test_what_another_publication_needs_stays_and_is_told(harness: PostgresHarness) -> None:
     mine, other = owned(harness, MINE), owned(harness, OTHER)
     mine.setup()
@@ -205,6 +243,13 @@ def test_nothing_that_others_put_into_public_is_run(harness: PostgresHarness) ->
         assert connection.execute("SELECT * FROM public.caught").fetchall() == []
 
 
+def test_no_query_is_compiled_which_takes_seconds_where_it_runs_for_milliseconds(
+    harness: PostgresHarness,
+) -> None:
+    with Access("pg", harness.dsn).connect() as connection:
+        assert connection.execute("SHOW jit").fetchone() == ("off",)
+
+
 def test_every_session_has_an_empty_search_path_from_the_start(harness: PostgresHarness) -> None:
     access = Access("pg", harness.dsn)
     with access.connect() as connection:
@@ -222,8 +267,8 @@ def test_a_table_without_a_schema_is_found_by_the_roles_own_search_path(
     harness.create_table("c", LINES)
     server = shared_server()
     server.execute(f'ALTER DATABASE "{harness.name}" SET search_path = sales, public')
-    assert '"sales"."c"' in harness.source(["c"]).setup_statements()[0]
-    assert '"public"."c"' in harness.source(["public.c"]).setup_statements()[0]
+    assert '"sales"."c"' in str(harness.source(["c"]).setup_statements())
+    assert '"public"."c"' in str(harness.source(["public.c"]).setup_statements())
 
 
 @pytest.mark.parametrize(
@@ -249,6 +294,20 @@ def test_a_log_that_is_gone_is_told_with_the_command_that_begins_it_anew() -> No
     assert "headwater repair pg" in error.hint
 
 
+def test_other_threads_run_while_a_question_waits(harness: PostgresHarness) -> None:
+    source = harness.source(["a"])
+    source.setup()
+    query = whole(source.relations(), "a")
+    wrapper = source.open_wrapper()
+    with psycopg.connect(harness.dsn) as blocking:
+        blocking.execute("LOCK TABLE a")
+        letting_go = threading.Timer(0.3, blocking.rollback)
+        letting_go.start()  # never comes to it if this thread keeps all others from running
+        assert len(wrapper.ask([query]).results) == 1
+        letting_go.join()
+    wrapper.close()
+
+
 def test_a_question_that_an_administrator_cancels_is_worth_another_try(
     harness: PostgresHarness,
 ) -> None:
@@ -256,7 +315,10 @@ def test_a_question_that_an_administrator_cancels_is_worth_another_try(
     source.setup()
     query = whole(source.relations(), "a")
     wrapper = source.open_wrapper()
-    with psycopg.connect(harness.dsn) as blocking, psycopg.connect(harness.dsn) as administrator:
+    with (
+        psycopg.connect(harness.dsn) as blocking,
+        psycopg.connect(harness.dsn, autocommit=True) as administrator,  # sees who waits anew
+    ):
         blocking.execute("LOCK TABLE a")
         stop = threading.Event()
         cancelling = threading.Thread(target=cancel_waiting, args=(administrator, stop))
@@ -412,7 +474,8 @@ def test_a_view_that_takes_a_tables_place_is_never_asked(
     assert isinstance(error, LostConnectionError)
     assert not has_run(swapped)
     with pytest.raises(SourceError, match="is a view, not a table"):
-        source.open_wrapper()
+        answered(source, query)
+    assert not has_run(swapped)
 
 
 @pytest.mark.parametrize("is_restricted", [True, False])
@@ -567,6 +630,6 @@ def test_a_question_notices_an_index_that_would_run_somebody_elses_function(
         wrapper.ask([query])
     wrapper.close()
     with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.a"):
-        source.open_wrapper()
+        answered(source, query)
     harness.writer().execute("DROP INDEX odd")
-    source.open_wrapper().close()
+    answered(source, query)

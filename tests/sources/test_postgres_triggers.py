@@ -278,6 +278,31 @@ def test_what_the_triggers_did_not_see_is_a_gap_after_a_restart(
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        "INSERT INTO a VALUES (2, 'y', 20, '')",
+        "UPDATE a SET piece = 'y'",
+        "DELETE FROM a",
+    ],
+)
+def test_a_change_while_a_used_column_has_another_name_is_a_gap_though_it_is_back(
+    harness: PostgresHarness, source: PostgresSource, written: str
+) -> None:
+    writer = harness.writer()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO a VALUES (1, 'x', 10, '')")
+    (first,) = read_log(monitor, 1)
+    monitor.close()
+    there, back = "ALTER TABLE a RENAME part TO piece", "ALTER TABLE a RENAME piece TO part"
+    run(harness, f"{there}; {written}; {back}")
+    reopened = source.open_monitor(first.position)
+    (gap,) = gaps(read_until(reopened, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.a": frozenset({"part"})}
+    assert "had no column part" in gap.reason
+    reopened.close()
+
+
+@pytest.mark.parametrize(
     "statements",
     [
         "VACUUM FULL a",
@@ -680,7 +705,7 @@ def test_a_column_that_is_gone_is_not_called_as_a_function(
         writer.execute("INSERT INTO c VALUES (2, 'kept', 'x')")
     assert not is_superuser(harness)
     log = admin.connection.execute(f"SELECT new FROM {harness.name}.log".encode())
-    assert (["2", "kept", None],) in log.fetchall()
+    assert (["2", "kept", None, "to_json"],) in log.fetchall()
     source.teardown()
     admin.execute("ALTER TABLE c OWNER TO postgres")
 
@@ -811,6 +836,32 @@ def test_a_table_that_becomes_unlogged_is_a_gap_and_again_when_it_is_logged(
             with pytest.raises(SourceError, match=r"Run: ALTER TABLE public\.a SET LOGGED"):
                 source.open_load(["a"], 1)
     source.open_load(["a"], 1).close()
+
+
+def test_a_table_from_which_another_comes_to_inherit_is_a_gap(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    harness.writer().execute("CREATE TABLE of_a () INHERITS (a)")
+    (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.a": None}
+    assert "tables that inherit from it" in gap.reason
+    with pytest.raises(SourceError, match="tables that inherit from it"):
+        source.open_load(["a"], 1)
+
+
+def test_a_table_that_cannot_be_used_any_more_is_a_gap_where_the_log_is_read_on(
+    harness: PostgresHarness, source: PostgresSource, monitor: Monitor
+) -> None:
+    harness.writer().execute("INSERT INTO a VALUES (1, 'x')")
+    logged = read_until(monitor, lambda logged: any(isinstance(i, Progressed) for i in logged))
+    after = [item for item in logged if isinstance(item, Progressed)][-1].position
+    monitor.close()
+    harness.writer().execute("CREATE TABLE of_a () INHERITS (a)")
+    again = source.open_monitor(after)
+    (gap,) = gaps(read_until(again, lambda logged: len(gaps(logged)) == 1))
+    again.close()
+    assert gap.columns == {"pg.a": None}
+    assert "cannot be followed any more: public.a has tables that inherit" in gap.reason
 
 
 def test_a_table_that_a_crash_emptied_while_it_was_unlogged_is_a_gap_after_a_restart() -> None:

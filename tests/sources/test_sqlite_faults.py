@@ -134,6 +134,27 @@ def test_a_file_that_is_swapped_while_it_is_read_is_looked_at_again(
         source.open_monitor(position)
 
 
+def test_another_file_in_the_place_of_the_one_that_was_set_up_is_told_with_one_remedy(
+    harness: SqliteHarness, source: SqliteSource, tmp_path: Path
+) -> None:
+    monitor = source.open_monitor(None)
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v, w)")
+    other.close()
+    for end in ("-wal", "-shm"):
+        Path(f"{harness.path}{end}").unlink()
+    (tmp_path / "other.db").replace(harness.path)
+    with pytest.raises(LostConnectionError, match="was replaced"):
+        drain(monitor)
+    monitor.close()
+    with pytest.raises(LostConnectionError, match="Put the right file back; or") as told:
+        source.open_monitor(None)
+    assert "headwater repair s" in str(told.value)
+    assert "setup" not in str(told.value)
+    source.set_up_again()
+    source.open_monitor(None).close()
+
+
 def test_a_file_that_is_restored_in_place_while_it_is_read_is_noticed(
     harness: SqliteHarness, source: SqliteSource
 ) -> None:
@@ -285,6 +306,8 @@ def test_a_used_column_that_is_renamed_breaks_itself_and_nothing_else(
     assert rows(logged)[-1] == (2, 8)
     assert rows(logged, "u") == [(3, "z", 9)]
     (gap,) = gaps(logged)
+    short = [rows([item]) == [(2, 8)] for item in logged]
+    assert logged.index(gap) < short.index(True), "no row comes without a column before the gap"
     assert gap.columns == {"s.t": frozenset({"v"})}
     assert "headwater setup s" in gap.reason
 

@@ -108,11 +108,14 @@ def test_what_there_is_can_be_listed_before_any_view(source: SqliteSource) -> No
     assert all("it is generated" in remark for remark in generated.values())
 
 
-def test_a_table_that_a_view_uses_and_that_cannot_be_used_is_an_error(
+def test_a_table_that_a_view_uses_and_that_cannot_be_used_is_told_to_who_loads_it(
     source: SqliteSource,
 ) -> None:
+    narrow = source.narrowed({"plain": ["a"], "seen": ["a"]})
+    assert "plain" in narrow.relations()
+    assert "is a view" in str(narrow.unusable()["seen"])
     with pytest.raises(SourceError, match="is a view"):
-        source.narrowed({"plain": ["a"], "seen": ["a"]}).relations()
+        narrow.open_load(["seen"], 1)
 
 
 def test_tables_of_other_databases_are_not_there(

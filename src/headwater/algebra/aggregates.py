@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from headwater.algebra.expressions import Expression, Literal, columns_of, show_expression
+from headwater.algebra.expressions import Call, Expression, Literal, columns_of, show_expression
 from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
-from headwater.algebra.ranked import joined_text, mode, percentile
+from headwater.algebra.ranked import listed, mode, percentile
 from headwater.algebra.values import (
     BOOL,
     FLOAT,
@@ -28,6 +28,7 @@ from headwater.algebra.values import (
     Row,
     Type,
     Value,
+    array_type,
     decimal_type,
     show,
     sort_key,
@@ -149,6 +150,12 @@ def _text_type(function: str, kinds: Sequence[Type]) -> Type:
     return TEXT
 
 
+def _array_type(function: str, kinds: Sequence[Type]) -> Type:
+    if kinds[0] == VOID:
+        raise ValueError(f"{function.upper()} needs values with a type")
+    return array_type(kinds[0])
+
+
 def _same(function: str, kinds: Sequence[Type]) -> Type:
     return kinds[0]
 
@@ -174,22 +181,35 @@ def _count_type(function: str, kinds: Sequence[Type]) -> Type:
 def _with_fraction(function: Aggregate) -> Aggregate:
     """The second argument says which percentile; one order may say the direction."""
     value, fraction = function.arguments
-    if not (isinstance(fraction, Literal) and fraction.value is not None):
+    if not isinstance(fraction, Literal):
         raise ValueError(f"{function.function.upper()} needs a number for its percentage")
-    if not 0 <= fraction.value <= 1:  # type: ignore[operator]
+    if fraction.value is not None and not 0 <= fraction.value <= 1:  # type: ignore[operator]
         raise ValueError(f"the percentage {show(fraction.value)} is not between 0 and 1")
     if any(one.expression != value for one in function.order):
         raise ValueError(f"{function.function.upper()} is ordered by its own argument only")
+    if fraction.value is None:  # which makes every percentile NULL, since no row has one
+        return replace(function, arguments=(value, Literal(None, FLOAT)))
     return function
 
 
 def _with_separator(function: Aggregate) -> Aggregate:
     text, separator = function.arguments
-    if not isinstance(separator, Literal):
-        raise ValueError(f"the separator of {function.function.upper()} is not a constant text")
-    if function.distinct and any(one.expression != text for one in function.order):
-        raise ValueError(f"{function.function.upper()}(DISTINCT ...) is ordered by its text only")
+    _ordered_by_itself(function)
+    if not isinstance(separator, Literal):  # each text has its own before it
+        if function.distinct:
+            raise ValueError("the separator of STRING_AGG(DISTINCT ...) is not a constant text")
+        before = Call("coalesce", (separator, Literal("", TEXT)), TEXT)
+        return replace(function, arguments=(text, before))
     return replace(function, arguments=(text, Literal(separator.value or "", TEXT)))
+
+
+def _ordered_by_itself(function: Aggregate) -> Aggregate:
+    """With DISTINCT, nothing else than the argument itself can say the order."""
+    argument = function.arguments[0]
+    if function.distinct and any(one.expression != argument for one in function.order):
+        name = function.function.upper()
+        raise ValueError(f"{name}(DISTINCT ...) is ordered by its own argument only")
+    return function
 
 
 # Computing
@@ -223,6 +243,8 @@ def _covariance(sample: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Va
 
 def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
     def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+        if not counted:
+            return None
         fraction = float(_constant(function)) if len(function.arguments) > 1 else 0.5
         descending = any(one.descending for one in function.order)
         return percentile(counted, fraction, descending=descending, discrete=discrete)
@@ -231,8 +253,20 @@ def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], 
 
 
 def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-    order = [(one.descending, one.nulls_last) for one in function.order]
-    return joined_text(counted, _constant(function), order)
+    if not counted:
+        return None
+    rows = listed(counted, _order(function), width=2)
+    if isinstance(function.arguments[1], Literal):
+        return str(_constant(function)).join(str(row[0]) for row in rows)
+    return str(rows[0][0]) + "".join(f"{row[1]!s}{row[0]!s}" for row in rows[1:])
+
+
+def _array_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    return tuple(row[0] for row in listed(counted, _order(function)))
+
+
+def _order(function: Aggregate) -> list[tuple[bool, bool]]:
+    return [(one.descending, one.nulls_last) for one in function.order]
 
 
 def _constant(function: Aggregate) -> Any:
@@ -321,5 +355,6 @@ FUNCTIONS: dict[str, Function] = {
     "median": Function(_float_type, _percentile(discrete=False)),
     "mode": Function(_same, lambda counted, function: mode(counted)),
     "string_agg": Function(_text_type, _string_agg, arguments=2, checked=_with_separator),
+    "array_agg": Function(_array_type, _array_agg, checked=_ordered_by_itself),
     "single": Function(_same, _single, sees_nulls=True),
 }

@@ -28,8 +28,6 @@ from headwater.algebra.sums import (
     COLUMNS,
     Slot,
     SummedAggregate,
-    Weigh,
-    failures_of,
     slots_of,
     weighing,
 )
@@ -43,7 +41,7 @@ from headwater.algebra.tops import (
     inputs_of,
     with_inputs,
 )
-from headwater.algebra.values import Row, Type, Value
+from headwater.algebra.values import VOID, Row, Type, Value
 
 
 @dataclass(frozen=True)
@@ -109,9 +107,7 @@ def _summing(
     part: SummedPart, compact: Compact, number: int | None
 ) -> Callable[[Row], Iterator[tuple[Row, int]]]:
     read = compile_rows(part.keys, compact.linear)
-    weighers: list[tuple[int, Weigh]] = [
-        (at, weighing(slot, compact.linear)) for at, slot in enumerate(part.slots, 1)
-    ]
+    weigh = weighing(dict(enumerate(part.slots, 1)), compact.linear)
     positions = compact.schema.positions
     where = [positions[name] for name in part.columns]
     template: list[Value] = [None] * len(compact.schema)
@@ -124,12 +120,8 @@ def _summing(
         for at, value in zip(where, read(row), strict=True):
             values[at] = value
         yield tuple(values), 1
-        for slot, weigh in weighers:
-            weights = weigh(row)
-            values[slot_at] = slot if weights is not None else failures_of(slot)
-            for place, weight in weights if weights is not None else ((0, 1),):
-                values[bin_at] = place
-                yield tuple(values), weight
+        for values[slot_at], values[bin_at], weight in weigh(row):
+            yield tuple(values), weight
 
     return spread
 
@@ -199,7 +191,7 @@ def _use(top: Top) -> _Use | None:
     keys = tuple(meanings[key] for key in top.keys)
     aggregates = tuple(_in_terms_of(aggregate, meanings) for aggregate in top.aggregates)
     slots = [slots_of(aggregate) for aggregate in aggregates]
-    if any(map(can_fail, keys)) or None in slots:
+    if any(can_fail(key) or key.type == VOID for key in keys) or None in slots:
         return None
     return _Use(keys, aggregates, tuple(found for found in slots if found is not None))
 

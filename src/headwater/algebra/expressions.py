@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from headwater.algebra.functions.casts import cast_can_fail
 from headwater.algebra.functions.table import FUNCTIONS
-from headwater.algebra.operators import CAN_FAIL, LAZY, Evaluator, strict_function
+from headwater.algebra.operators import CAN_FAIL, LAZY, TOTAL, Evaluator, strict_function
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row, Type, Value, show
 from headwater.errors import ExpressionError
@@ -56,6 +56,14 @@ def columns_of(expression: Expression) -> frozenset[str]:
     return frozenset(node.name for node in walk(expression) if isinstance(node, ColumnRef))
 
 
+def tells_error(expression: Expression) -> bool:
+    """Whether it is what tells of the errors of others (`totals`)."""
+    match expression:
+        case Call("case", (Call("fails"), *_)):
+            return True
+    return False
+
+
 def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
     """The expression with other expressions, of the same types, for some of its columns."""
     match expression:
@@ -69,10 +77,13 @@ def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> E
 
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise on some row."""
-    return any(isinstance(node, Call) and _call_can_fail(node) for node in walk(expression))
+    if not isinstance(expression, Call) or expression.operator in TOTAL:
+        return False
+    return call_can_fail(expression) or any(map(can_fail, expression.arguments))
 
 
-def _call_can_fail(call: Call) -> bool:
+def call_can_fail(call: Call) -> bool:
+    """Whether the operator itself may raise, whatever its arguments do."""
     match call:
         case Call("cast", (argument,), target):
             return cast_can_fail(argument.type, target)
@@ -147,7 +158,7 @@ def _strict(name: str, function: Callable[..., Value], parts: list[Evaluator]) -
             return None
         return function(a, b)
 
-    return backwards if name in ("/", "%", "pmod", "div") else forwards
+    return backwards if name in ("/", "%", "pmod", "div", "try_divide") else forwards
 
 
 def _strict_of_many(function: Callable[..., Value], parts: list[Evaluator]) -> Evaluator:
@@ -199,12 +210,19 @@ _INFIX = {
 
 
 def show_expression(expression: Expression, column: Callable[[str], str] = str) -> str:
-    """The expression in SQL-like words; `column` may shorten column names."""
+    """The expression in SQL-like words; `column` may shorten column names.
+
+    What is done about its errors (`totals`) is left out.
+    """
     match expression:
         case Literal(value=value):
             return show(value)
         case ColumnRef(name=name):
             return column(name)
+        case Call(operator="tried", arguments=(only,)):
+            return show_expression(only, column)
+        case Call(operator="or", arguments=(Call(operator="fails"), only)):
+            return show_expression(only, column)
         case Call(operator="is null", arguments=(only,)):
             return f"{_operand(only, column)} IS NULL"
         case Call(operator="not", arguments=(only,)):
@@ -220,6 +238,10 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
             return f"CASE {branches} ELSE {shown[-1]} END"
         case Call(operator=name, arguments=arguments) if name in _INFIX:
             return f" {name.upper()} ".join(_operand(argument, column) for argument in arguments)
+        case Call(operator="field", arguments=(of, Literal(value=name))):
+            return f"{show_expression(of, column)}.{name!s}"
+        case Call(operator="item", arguments=(of, at)):
+            return f"{_operand(of, column)}[{show_expression(at, column)}]"
         case Call(operator="negate", arguments=(only,)):
             return f"-{_operand(only, column)}"
         case Call(operator=name, arguments=arguments):
@@ -228,5 +250,7 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
 
 def _operand(expression: Expression, column: Callable[[str], str]) -> str:
     shown = show_expression(expression, column)
+    if isinstance(expression, Call) and expression.operator == "tried":
+        (expression,) = expression.arguments
     composite = isinstance(expression, Call) and expression.operator in _INFIX
     return f"({shown})" if composite else shown

@@ -12,7 +12,9 @@ from typing import TypeAlias
 
 from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.tops import (
+    Constant,
     Distinct,
+    Exploded,
     First,
     Grouped,
     Less,
@@ -90,7 +92,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             }
             every = {frozenset({(number, column)}) for column in known[number]}
             return _Keyed(frozenset(every), shown)
-        case Select():
+        case Select() | Exploded():
             return _keyed(top.input, known)
         case Project(outputs=outputs, schema=schema):
             below = _keyed(top.input, known)
@@ -120,7 +122,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             for function in functions:
                 common &= set(function.partition)
             return below.only([name for name in top.input.schema.names if name in common])
-        case First():
+        case First() | Constant():
             return _Keyed(frozenset(), {})
         case UnionAll(inputs=inputs):
             return _of_sum(
@@ -130,6 +132,10 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             both = [_keyed(left, known), _keyed(right, known)]
             found = _of_sum(both, [left.schema.names, right.schema.names])
             return found.only(left.schema.names)
+        case Restrict(input=left, by=right) if not parts_of(right):
+            return _keyed(left, known)
+        case Product(left=left, right=right) if not (parts_of(left) and parts_of(right)):
+            return _keyed(left if parts_of(left) else right, known)
         case Restrict(input=left, by=right, key=key, by_key=by_key):
             return _of_pairs(
                 _keyed(left, known), _keyed(right, known), key, by_key, left.schema.names

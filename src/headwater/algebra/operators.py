@@ -29,6 +29,7 @@ from headwater.algebra.values import (
     canonical_decimal,
     canonical_float,
 )
+from headwater.errors import ExpressionError
 
 Function = Callable[..., Any]
 Evaluator = Callable[[Row], Value]
@@ -47,6 +48,8 @@ def strict_function(name: str, arguments: Sequence[Type], result: Type) -> Funct
         return _ARITHMETIC[name](result)
     if name == "cast":
         return cast_function(arguments[0], result)
+    if name in _TRIED:
+        return _attempt(_ARITHMETIC[_TRIED[name]](result))
     if name == "try_cast":
         return _attempt(cast_function(arguments[0], result))
     return _PLAIN.get(name)
@@ -56,9 +59,9 @@ def _attempt(function: Function | None) -> Function:
     """NULL where the function fails."""
     assert function is not None
 
-    def attempt(value: Value) -> Any:
+    def attempt(*values: Value) -> Any:
         try:
-            return function(value)
+            return function(*values)
         except (ArithmeticError, ValueError):
             return None
 
@@ -162,6 +165,10 @@ _ARITHMETIC: dict[str, Callable[[Type], Function]] = {
 }
 
 
+_TRIED = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": "/"}
+"""What is NULL where the other one fails."""
+
+
 # Text
 
 
@@ -237,6 +244,47 @@ def _null_safe_equal(arguments: Sequence[Evaluator]) -> Evaluator:
     return evaluate
 
 
+# Operators for rows on which another expression fails (see `totals`)
+
+
+def _tried(arguments: Sequence[Evaluator]) -> Evaluator:
+    (tried,) = arguments
+
+    def evaluate(row: Row) -> Value:
+        try:
+            return tried(row)
+        except (ArithmeticError, ValueError):
+            return None
+
+    return evaluate
+
+
+def _fails(arguments: Sequence[Evaluator]) -> Evaluator:
+    (tried,) = arguments
+
+    def evaluate(row: Row) -> Value:
+        try:
+            tried(row)
+        except (ArithmeticError, ValueError):
+            return True
+        return False
+
+    return evaluate
+
+
+def _sound(arguments: Sequence[Evaluator]) -> Evaluator:
+    (told,) = arguments
+
+    def evaluate(row: Row) -> Value:
+        if (error := told(row)) is None:
+            return True
+        raise ExpressionError(f"{error!s}.", CORRECT_IT)
+
+    return evaluate
+
+
+CORRECT_IT = "Correct the row at its source, or change the view so that it does not get there."
+
 LAZY: dict[str, Callable[[Sequence[Evaluator]], Evaluator]] = {
     "and": _and,
     "or": _or,
@@ -244,7 +292,14 @@ LAZY: dict[str, Callable[[Sequence[Evaluator]], Evaluator]] = {
     "case": _case,
     "is null": lambda arguments: lambda row: arguments[0](row) is None,
     "<=>": _null_safe_equal,
+    "tried": _tried,
+    "fails": _fails,
+    "sound": _sound,
 }
+"""`tried` is its argument, NULL where that fails; `fails` is whether it does. `sound` is true where
+its argument is NULL, and raises it as an error where it is not."""
 
-CAN_FAIL = frozenset({"+", "-", "*", "/", "%", "pmod", "negate", "abs", "cast", "like"})
+CAN_FAIL = frozenset({"+", "-", "*", "/", "%", "pmod", "negate", "abs", "cast", "like", "sound"})
 """Operators that may raise on a row; conditions with them are decided last."""
+TOTAL = frozenset({"tried", "fails"})
+"""Operators that never raise, whatever their arguments do."""

@@ -1,7 +1,7 @@
-"""Aggregates that look at values in their order: percentiles, the mode, texts put together.
+"""Aggregates that look at values in their order: percentiles, the mode, lists and texts.
 
-Separate from sums, which do not. A value that counts n times is n values here. The order of texts
-is completed by the texts themselves, so that the result depends on the multiset alone.
+Separate from sums, which do not. A value that counts n times is n values here. The order of a
+list is completed by the values themselves, so that the result depends on the multiset alone.
 """
 
 from __future__ import annotations
@@ -50,18 +50,16 @@ def mode(counted: Counted) -> Value:
     return min((row for row, count in counted if count == most), key=sort_key)[0]
 
 
-def joined_text(counted: Counted, separator: str, order: Sequence[tuple[bool, bool]]) -> Value:
-    """The texts that come first in each row, in the order of what follows them there.
+def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1) -> list[Row]:
+    """The rows, each as often as it counts, in the order of what follows the arguments in them.
 
-    `order` says for each of these values whether it descends, and whether NULL comes last.
+    `order` says for each of these values whether it descends, and whether NULL comes last; `width`
+    is the number of arguments.
     """
-    if not counted:
-        return None
 
     def key(item: tuple[Row, int]) -> Any:
-        (text, _, *rest), _ = item
-        pairs = zip(rest, order, strict=True)
-        return [sorting_key(value, *how) for value, how in pairs], sort_key((text,))
+        row, _ = item
+        pairs = zip(row[width:], order, strict=True)
+        return [sorting_key(value, *how) for value, how in pairs], sort_key(row[:width])
 
-    ordered = sorted(counted, key=key)
-    return separator.join(str(row[0]) for row, count in ordered for _ in range(count))
+    return [row for row, count in sorted(counted, key=key) for _ in range(count)]

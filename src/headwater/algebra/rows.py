@@ -320,6 +320,22 @@ class Rows:
         """Each row with the values of window functions behind its own."""
         return _without_zeros(schema, windowed(self.items(), self.schema, functions))
 
+    def exploded(
+        self, schema: Schema, column: str, *, first: int | None = None, outer: bool = False
+    ) -> Rows:
+        """Each row with each element of an array behind it, and its number, from `first` on."""
+        at = self.schema.positions[column]
+        counts: dict[Row, int] = defaultdict(int)
+        for row, count in self.items():
+            array = row[at]
+            elements = array if isinstance(array, tuple) else ()
+            found: list[Row] = [(element,) for element in elements]
+            if first is not None:
+                found = [(*one, number) for number, one in enumerate(found, first)]
+            for more in found or ([(None,) * (len(schema) - len(row))] if outer else []):
+                counts[row + more] += count
+        return _without_zeros(schema, counts)
+
     def renamed(self, schema: Schema) -> Rows:
         """The same rows under other column names."""
         assert schema.types == self.schema.types

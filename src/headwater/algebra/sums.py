@@ -114,28 +114,50 @@ _MEASURES_OF: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-Weigh: TypeAlias = Callable[[Row], Weights | None]
+Weigh: TypeAlias = Callable[[Row], Iterable[tuple[int, int, int]]]
 
 
-def weighing(slot: Slot, schema: Schema) -> Weigh:
-    """What a row adds to a sum; None if an expression fails on it."""
-    measure = _MEASURES[slot.measure]
+def weighing(slots: Mapping[int, Slot], schema: Schema) -> Weigh:
+    """What a row adds to sums: to which, at which place, and how much.
+
+    Slots with the same argument and condition are taken together: each is evaluated once.
+    """
+    together: dict[tuple[Expression | None, Expression | None], dict[int, Slot]] = {}
+    for number, slot in slots.items():
+        together.setdefault((slot.argument, slot.condition), {})[number] = slot
+    groups = [_weighing_alike(alike, schema) for alike in together.values()]
+    return (
+        groups[0] if len(groups) == 1 else lambda row: [w for weigh in groups for w in weigh(row)]
+    )
+
+
+def _weighing_alike(slots: Mapping[int, Slot], schema: Schema) -> Weigh:
+    one = next(iter(slots.values()))
     argument, condition = (
         compile_expression(expression, schema) if expression is not None else None
-        for expression in (slot.argument, slot.condition)
+        for expression in (one.argument, one.condition)
     )
-    kind = slot.argument.type if slot.argument is not None else INT
+    kind = one.argument.type if one.argument is not None else INT
+    measures = [(number, _MEASURES[slot.measure]) for number, slot in slots.items()]
+    failing = [(failures_of(number), 0, 1) for number in slots]
+    single = [(number, 0, 1) for number in slots]
 
-    def weigh(row: Row) -> Weights | None:
+    def weigh(row: Row) -> Iterable[tuple[int, int, int]]:
         try:
             if condition is not None and condition(row) is not True:
-                return _NOTHING
+                return ()
             if argument is None:
-                return _ONE
+                return single
             value = argument(row)
         except ExpressionError:
-            return None
-        return _NOTHING if value is None else measure(value, kind)
+            return failing
+        if value is None:
+            return ()
+        return [
+            (number, place, weight)
+            for number, measure in measures
+            for place, weight in measure(value, kind)
+        ]
 
     return weigh
 

@@ -29,7 +29,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SummedAggregate
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, Row
 from headwater.algebra.windows import WindowFunction
 
 PART = "_part"
@@ -47,6 +47,15 @@ class Part:
     """Which part, or None where there is only one."""
     signed: bool = False
     """Whether counts below zero mean something: those of sums do."""
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Constant:
+    """Rows that the query itself names; one that is there twice is named twice."""
+
+    rows: tuple[Row, ...]
+    schema: Schema
 
 
 @cached_hash
@@ -195,8 +204,25 @@ class Windowed:
     schema: Schema
 
 
+@cached_hash
+@dataclass(frozen=True)
+class Exploded:
+    """Each row once for each element of its array in `column`, which comes behind its columns.
+
+    Behind that is the element's number, if `first` says what the first one has.
+    """
+
+    input: Top
+    column: str
+    schema: Schema
+    first: int | None = None
+    outer: bool = False
+    """Whether a row whose array is NULL or empty is there once, with NULLs."""
+
+
 Top: TypeAlias = (
     Part
+    | Constant
     | Select
     | Project
     | UnionAll
@@ -208,9 +234,11 @@ Top: TypeAlias = (
     | Summed
     | First
     | Windowed
+    | Exploded
 )
 _NODES = (
     Part,
+    Constant,
     Select,
     Project,
     UnionAll,
@@ -222,6 +250,7 @@ _NODES = (
     Summed,
     First,
     Windowed,
+    Exploded,
 )
 
 
@@ -240,7 +269,7 @@ def inputs_of(top: Top) -> tuple[Top, ...]:
 def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
     """The node over other inputs."""
     match top:
-        case Part():
+        case Part() | Constant():
             return top
         case UnionAll():
             return UnionAll(tuple(inputs))
@@ -282,6 +311,8 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
     match top:
         case Part():
             return _part(top, stored if top.signed else stored.positive())
+        case Constant(rows=rows, schema=schema):
+            return Rows.of(schema, rows)
         case Select(condition=condition):
             return inputs[0].select(condition)
         case Project(outputs=outputs, schema=schema):
@@ -304,6 +335,8 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
             return inputs[0].first(order, limit, offset)
         case Windowed(functions=functions, schema=schema):
             return inputs[0].windowed(schema, functions)
+        case Exploded(column=column, schema=schema, first=number, outer=outer):
+            return inputs[0].exploded(schema, column, first=number, outer=outer)
 
 
 def _part(part: Part, stored: Rows) -> Rows:

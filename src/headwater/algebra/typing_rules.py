@@ -24,7 +24,9 @@ from headwater.algebra.values import (
     TIMESTAMP,
     VOID,
     Type,
+    array_type,
     decimal_type,
+    struct_type,
 )
 from headwater.errors import ExpressionError
 
@@ -205,6 +207,12 @@ def _arithmetic(operator: str, arguments: Sequence[Expression]) -> Expression:
     return Call(operator, (cast(left, a), cast(right, b)), _decimal_result(operator, a, b))
 
 
+def _tried(operator: str, arguments: Sequence[Expression]) -> Expression:
+    plain = _arithmetic({"try_divide": "/", "try_multiply": "*"}.get(operator, "+"), arguments)
+    assert isinstance(plain, Call)
+    return folded(Call(operator, plain.arguments, plain.type))
+
+
 def _quotient(operator: str, arguments: Sequence[Expression]) -> Expression:
     left, right = _numbers(operator, arguments)
     if FLOAT in (left.type, right.type):
@@ -246,6 +254,84 @@ def _case(operator: str, arguments: Sequence[Expression]) -> Expression:
     return Call(operator, (*(part for pair in pairs for part in pair), otherwise), kind)
 
 
+# Arrays and structs
+
+
+def _concatenated(operator: str, arguments: Sequence[Expression]) -> Expression:
+    kinds = {argument.type for argument in arguments}
+    if any(kind.name == "array" for kind in kinds):
+        _check_alike(arguments)
+        return folded(Call(operator, tuple(arguments), arguments[0].type))
+    return _text(TEXT)(operator, arguments)
+
+
+def _check_alike(arguments: Sequence[Expression]) -> None:
+    first, *others = (argument.type for argument in arguments)
+    for other in others:
+        if other != first:
+            raise ValueError(f"{first} and {other} are not arrays of one type")
+
+
+def _array(operator: str, arguments: Sequence[Expression]) -> Expression:
+    kind = common_type([argument.type for argument in arguments])
+    if kind == VOID:
+        raise ValueError("an array needs an element with a type")
+    elements = tuple(cast(argument, kind) for argument in arguments)
+    return folded(Call(operator, elements, array_type(kind)))
+
+
+def struct(names: Sequence[str], values: Sequence[Expression]) -> Expression:
+    """A struct of these fields; ValueError says why there is none."""
+    if any(value.type == VOID for value in values):
+        raise ValueError("a field of a struct is always NULL and has no type")
+    kind = struct_type((name, value.type) for name, value in zip(names, values, strict=True))
+    return folded(Call("struct", tuple(values), kind))
+
+
+def _field(operator: str, arguments: Sequence[Expression]) -> Expression:
+    of, literal = arguments
+    assert isinstance(literal, Literal)
+    name = str(literal.value)
+    if of.type.name != "struct":
+        raise ValueError(f"{of.type} has no field {name}; only a struct has fields")
+    known = [part for part in of.type.parts if part[0].lower() == name.lower()]
+    if len(known) != 1:
+        fields = ", ".join(part for part, _ in of.type.parts)
+        no = "no" if not known else "more than one"
+        raise ValueError(f"there is {no} field {name}; there are {fields}")
+    ((found, kind),) = known
+    return folded(Call(operator, (of, Literal(found, TEXT)), kind))
+
+
+def _with_element(operator: str, arguments: Sequence[Expression]) -> Expression:
+    if len(arguments) == 2 and arguments[0].type.name == "array":
+        array, value = arguments
+        element = array.type.element
+        if common_type([element, value.type]) != element:
+            raise ValueError(f"{value.type} is looked for among {element}; CAST it")
+        arguments = (array, cast(value, element))
+    return _function(FUNCTIONS[operator], arguments)
+
+
+def _of_two_arrays(operator: str, arguments: Sequence[Expression]) -> Expression:
+    _check_alike(arguments)
+    return _function(FUNCTIONS[operator], arguments)
+
+
+def _of_ordered(operator: str, arguments: Sequence[Expression]) -> Expression:
+    kind = arguments[0].type if arguments else VOID
+    if kind.name == "array" and kind.element.is_nested:
+        raise ValueError(f"values of type {kind.element} have no order")
+    return _function(FUNCTIONS[operator], arguments)
+
+
+def _flattened(operator: str, arguments: Sequence[Expression]) -> Expression:
+    kind = arguments[0].type if arguments else VOID
+    if kind.name == "array" and kind.element.name != "array":
+        raise ValueError(f"FLATTEN takes an array of arrays, not {kind}")
+    return _function(FUNCTIONS[operator], arguments)
+
+
 _RULES: dict[str, Callable[[str, Sequence[Expression]], Expression]] = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "<=>"), _comparison),
     **dict.fromkeys(("and", "or", "not"), _logical),
@@ -253,8 +339,20 @@ _RULES: dict[str, Callable[[str, Sequence[Expression]], Expression]] = {
     **dict.fromkeys(("negate", "abs"), _unary_number),
     "is null": _is_null,
     "like": _text(BOOL),
-    "||": _text(TEXT),
+    "||": _concatenated,
     **dict.fromkeys(("coalesce", "greatest", "least"), _coalesce),
+    **dict.fromkeys(("try_add", "try_subtract", "try_multiply", "try_divide"), _tried),
     "div": _quotient,
     "case": _case,
+    "array": _array,
+    "field": _field,
+    **dict.fromkeys(
+        ("array_contains", "array_position", "array_remove", "array_append", "array_prepend"),
+        _with_element,
+    ),
+    **dict.fromkeys(
+        ("array_union", "array_except", "array_intersect", "arrays_overlap"), _of_two_arrays
+    ),
+    **dict.fromkeys(("array_max", "array_min", "sort_array", "array_sort"), _of_ordered),
+    "flatten": _flattened,
 }

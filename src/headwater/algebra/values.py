@@ -218,18 +218,22 @@ def canonical_float(value: float) -> float:
     return NAN if value != value else value + 0.0  # adding 0.0 turns -0.0 into 0.0
 
 
+_LAST_PLACES = [Decimal(1).scaleb(-scale) for scale in range(MAX_DECIMAL_DIGITS + 1)]
+
+
 def canonical_decimal(value: Decimal, kind: Type) -> Decimal:
     """`value` rounded half up to the declared scale; ValueError if it has too many digits."""
     if not value.is_finite():
         raise ValueError(f"{value} does not fit {kind}")
     try:
-        fitted = value.quantize(Decimal(1).scaleb(-kind.scale, _EXACT), context=_EXACT)
+        fitted = value.quantize(_LAST_PLACES[kind.scale], context=_EXACT)
     except InvalidOperation:
         raise ValueError(f"{value} does not fit {kind}") from None
-    digits = len(fitted.as_tuple().digits)
-    if digits > kind.precision and fitted != 0:
+    if not fitted:
+        return abs(fitted)
+    if fitted.adjusted() + kind.scale >= kind.precision:
         raise ValueError(f"{value} does not fit {kind}")
-    return abs(fitted) if fitted == 0 else fitted
+    return fitted
 
 
 def canonical(value: object, kind: Type) -> Value:

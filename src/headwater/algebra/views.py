@@ -6,6 +6,9 @@ alias of its own, and columns are named `alias.column`.
 
 A view beyond joins has a *top* (`tops`): the sum of joins is what is stored for it, and what it
 shows is a function of that. Algorithms maintain what is stored and never look at the top.
+
+A *group* is one view with several tops, one for each of its members: what is stored for all of
+them is one sum of joins, so that they move together.
 """
 
 from __future__ import annotations
@@ -19,7 +22,20 @@ from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail,
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
-from headwater.algebra.tops import Part, Top, evaluate_top
+from headwater.algebra.tops import (
+    Part,
+    Project,
+    Select,
+    Top,
+    UnionAll,
+    evaluate_top,
+    inputs_of,
+)
+from headwater.algebra.values import TEXT
+from headwater.errors import ExpressionError
+
+FAILING = Rows.of(Schema.of([("error", TEXT)]), [("an error",)])
+"""Stands for the state of a view in which it cannot be shown; readers keep the last before it."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +158,17 @@ def equated_columns(conjunct: Expression) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A view of a group: what it shows of the rows that are stored for all of them."""
+
+    name: str
+    sql: str
+    relations: tuple[str, ...]
+    """The names of the relations that its SELECT reads."""
+    top: Top
+
+
+@dataclass(frozen=True)
 class View:
     """A named sum of joins with one schema, and what is shown of it."""
 
@@ -152,10 +179,14 @@ class View:
     sql: str = ""
     top: Top | None = None
     """What is shown, as a function of what is stored; None if that is the same."""
+    members: tuple[Member, ...] = ()
+    """The views of a group, which has no top of its own; none if it is no group."""
 
     @cached_property
     def compact(self) -> Compact | None:
         """How its rows are condensed before they are stored; None if they are not."""
+        if self.members:
+            return compacted(UnionAll(tuple(member.top for member in self.members)), self.schema)
         return compacted(self.top, self.schema)
 
     @property
@@ -166,7 +197,15 @@ class View:
     @property
     def stored_top(self) -> Top | None:
         """What is shown, as a function of what a warehouse stores."""
-        return self.top if self.compact is None else self.compact.top
+        return self.top if self.compact is None or self.members else self.compact.top
+
+    @cached_property
+    def stored_members(self) -> tuple[Member, ...]:
+        """The members of a group with their tops over what a warehouse stores."""
+        if self.compact is None:
+            return self.members
+        pairs = zip(self.members, inputs_of(self.compact.top), strict=True)
+        return tuple(replace(member, top=top) for member, top in pairs)
 
     def stored(self, rows: Rows) -> Rows:
         """What a warehouse stores for rows that a manager finds."""
@@ -176,9 +215,31 @@ class View:
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
 
+    @property
+    def error_column(self) -> str | None:
+        """The stored column that tells of errors (`totals`), where all others are shown."""
+        match self.top:
+            case Project(
+                input=Select(input=Part(), condition=Call("sound", (ColumnRef(name=name),))),
+                schema=shown,
+            ) if self.schema.names == (*shown.names, name):
+                return name
+        return None
+
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""
         return stored.positive() if self.top is None else evaluate_top(self.top, stored)
+
+    def of_member(self, member: Member) -> View:
+        """A view of this group as one by itself, over the rows that are stored for all."""
+        return replace(self, name=member.name, sql=member.sql, top=member.top, members=())
+
+    def judged(self, stored: Rows) -> Rows:
+        """The same, and `FAILING` where there is an error: for who compares states."""
+        try:
+            return self.shown(stored)
+        except ExpressionError:
+            return FAILING
 
     @cached_property
     def relations(self) -> tuple[Relation, ...]:
@@ -249,7 +310,7 @@ class View:
             for name in occurrence.relation.key:
                 if join.output_positions(at, (name,)) is None:
                     (kind,) = occurrence.relation.schema.only((name,)).types
-                    hidden = Column(_unused(f"{occurrence.alias}_{name}", join.schema), kind)
+                    hidden = Column(unused_name(f"{occurrence.alias}_{name}", join.schema), kind)
                     output = ColumnRef(f"{occurrence.alias}.{name}", kind)
                     join = replace(
                         join,
@@ -300,8 +361,9 @@ class View:
         return join.output_positions(places[0], join.occurrences[places[0]].relation.key)
 
 
-def _unused(name: str, schema: Schema) -> str:
-    """The name, with underscores before it until no column has it."""
-    while name in schema.positions:
+def unused_name(name: str, schema: Schema) -> str:
+    """The name, with underscores before it until no column has it, in any case of its letters."""
+    taken = {column.lower() for column in schema.names}
+    while name.lower() in taken:
         name = f"_{name}"
     return name

@@ -4,21 +4,23 @@ A row that counts n times is n rows here. The order of a window is completed by 
 that a number or a neighbour depends on the multiset alone. Rows that the ORDER BY itself does not
 tell apart are peers: they have one rank, and a RANGE frame takes all of them or none.
 
-Choices: frames are ROWS with any offsets, and RANGE without offsets.
+Choices: frames are ROWS with any offsets, and RANGE up to peers or to values, which are expressions
+over the row: its own value in the one column of the order, moved by an offset.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, from_moments
-from headwater.algebra.expressions import Expression, columns_of, compile_rows
+from headwater.algebra.expressions import Expression, columns_of, compile_expression, compile_rows
 from headwater.algebra.grouping import computed, told
 from headwater.algebra.moments import FINISH, RunningMoments, with_squares
-from headwater.algebra.order import Order, in_order, order_key
+from headwater.algebra.order import Order, in_order, order_key, sorting_key
 from headwater.algebra.values import Row, Type, Value
 
 if TYPE_CHECKING:
@@ -29,12 +31,19 @@ if TYPE_CHECKING:
 class WindowFrame:
     """The rows around a row: offsets from it, negative before it; None is unbounded.
 
-    With `by_range` the only offset is 0, and means all peers.
+    With `by_range` the only offset is 0, and means all peers, unless `low` or `high` is the value
+    from which on rows belong to the frame, or up to which they do.
     """
 
     start: int | None = None
     end: int | None = 0
     by_range: bool = True
+    low: Expression | None = None
+    high: Expression | None = None
+
+    @property
+    def by_value(self) -> bool:
+        return self.low is not None or self.high is not None
 
 
 WHOLE = WindowFrame(None, None, by_range=False)
@@ -84,10 +93,12 @@ def window_values(function: WindowFunction, each: list[Row], schema: Schema) -> 
     values: list[Value] = [None] * len(each)
     for places in partitions.values():
         ordered = sorted(places, key=lambda at: key(each[at]))  # stable: all columns complete it
+        keys = [key(each[at]) for at in ordered]
         window = _Window(
             function,
             [arguments(each[at]) for at in ordered],
-            _peers([key(each[at]) for at in ordered]),
+            _peers(keys),
+            _edges(function, [each[at] for at in ordered], keys, schema),
         )
         for at, value in zip(ordered, compute(window), strict=True):
             values[at] = value
@@ -105,16 +116,49 @@ def _peers(keys: list[object]) -> list[tuple[int, int]]:
     return found
 
 
+def _edges(
+    function: WindowFunction, rows: list[Row], keys: list[Any], schema: Schema
+) -> list[tuple[int, int]]:
+    """For each row where a frame up to values starts and ends; empty if the frame is another."""
+    frame = function.frame
+    if not frame.by_value:
+        return []
+    (order,) = function.order
+
+    def places(
+        bound: Expression | None, find: Callable[..., int], otherwise: list[int]
+    ) -> list[int]:
+        if bound is None:
+            return otherwise
+        value = compile_expression(bound, schema)
+        return [
+            find(keys, (sorting_key(value(row), order.descending, order.nulls_last),))
+            for row in rows
+        ]
+
+    peers = _peers(keys)
+    starts = [0 if frame.start is None else start for start, _ in peers]
+    ends = [len(rows) if frame.end is None else end for _, end in peers]
+    found = zip(
+        places(frame.low, bisect_left, starts), places(frame.high, bisect_right, ends), strict=True
+    )
+    return list(found)
+
+
 @dataclass
 class _Window:
-    """One partition in order: the arguments on each row, and its peers."""
+    """One partition in order: the arguments on each row, its peers, and the edges of its frame."""
 
     function: WindowFunction
     arguments: list[Row]
     peers: list[tuple[int, int]]
+    edges: list[tuple[int, int]]
 
     def frame(self, at: int) -> range:
         frame, size = self.function.frame, len(self.arguments)
+        if self.edges:
+            start, end = self.edges[at]
+            return range(start, max(start, end))
         first, last = self.peers[at] if frame.by_range else (at, at + 1)
         start = 0 if frame.start is None else first + frame.start
         end = size if frame.end is None else last + frame.end

@@ -296,13 +296,14 @@ def freshness_bench(
         list[float] | None, typer.Option(help="Bulk deltas, per cent of all orders; 0 for none.")
     ] = None,
     tail: Annotated[int, typer.Option(help="Rows in the tail when reads are timed.")] = 10_000,
+    grouped: Annotated[bool, typer.Option(help="Also sums over the same join.")] = True,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture into this file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """From a commit at a source to the view, against recomputing on Spark and in DuckDB."""
     from headwater.bench.freshness.command import freshness
 
-    freshness(scale, batch, bulk, tail, plot, as_json)
+    freshness(scale, batch, bulk, tail, grouped, plot, as_json)
 
 
 @app.command("views")

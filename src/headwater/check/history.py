@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import product
 from typing import TypeAlias
 
-from headwater.algebra.evaluate import evaluate_shown
+from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.protocol.transactions import Transaction
@@ -70,7 +70,7 @@ class History:
         return state
 
     def view_at(self, vector: Vector) -> Rows:
-        """The view at a source state, as a reader should see it."""
+        """The view at a source state, as a reader should see it; `FAILING` if there is an error."""
         known = self._views.get(vector)
         if known is None:
             places = {source: at for at, source in enumerate(self.sources)}
@@ -78,7 +78,7 @@ class History:
                 r.name: self.state_of(r.source, vector[places[r.source]])[r.name]
                 for r in self.view.relations
             }
-            known = self._views[vector] = evaluate_shown(self.view, state)
+            known = self._views[vector] = self.view.judged(evaluate_view(self.view, state))
         return known
 
     def steps(self, vector: Vector) -> Iterable[tuple[Transaction, Vector]]:

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.values import Json
+from headwater.algebra.views import FAILING
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.algorithms.registry import algorithm as find_algorithm
 from headwater.bench.plots import level_grid
@@ -97,10 +99,18 @@ def run_json(done: Run) -> Object:
     return {
         "level": str(done.verdict.level),
         "properties": dict(done.verdict.properties),
-        "states": [rows_to_json(state) for state in done.trace.states],
+        "states": [rows_to_json(state) for state in _readable(done.trace.states)],
         "messages": done.trace.message_count,
         "bytes": done.trace.byte_count,
     }
+
+
+def _readable(states: list[Rows]) -> Iterator[Rows]:
+    """What a reader had: the last state without an error."""
+    last = Rows.empty(states[0].schema)
+    for state in states:
+        last = last if state is FAILING else state
+        yield last
 
 
 def _print_runs(scenario: Scenario, algorithm: str, runs: list[tuple[int, Run]]) -> None:

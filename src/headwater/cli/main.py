@@ -8,7 +8,7 @@ import typer
 
 from headwater import __version__, demo
 from headwater.bench import commands as bench
-from headwater.cli import lab, lab_system, maintenance, project, share, sources
+from headwater.cli import explaining, lab, lab_system, maintenance, project, share, sources
 from headwater.demo import anomaly
 from headwater.terminal.failures import Commands, told
 
@@ -29,6 +29,7 @@ lab.app.command("demo")(anomaly.demo)
 app.command("demo")(demo.demo)
 app.command("init")(project.init)
 app.command("check")(project.check)
+app.command("explain")(explaining.explain)
 app.command("tables")(sources.tables)
 app.command("setup")(sources.setup)
 app.command("teardown")(sources.teardown)

@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.sources import ProjectOption, SourceArgument
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import ExpressionError, HeadwaterError, InputError
 from headwater.terminal.output import JsonOption, console, print_json, print_table
-from headwater.terminal.verification import print_verification, reading
+from headwater.terminal.verification import print_failing, print_verification, reading
 
 if TYPE_CHECKING:
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project
+    from headwater.warehouse.warehouse import Warehouse
 
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
+UnitArgument = Annotated[str, typer.Argument(help="A view's name, or a group's.")]
 _REFRESH_S = 0.25
 
 
@@ -147,6 +149,10 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
     for name, view in found["views"].items():
+        if members := view.get("members"):
+            together = f"stand together at version {view['number']}"
+            out.print()
+            out.print(f"○ {name}: {', '.join(members)} {together}")
         if stored := view.get("stored"):
             out.print()
             out.print(
@@ -269,7 +275,7 @@ def changes(
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
-    table = Warehouse(opened.warehouse).view(view)
+    table = Warehouse(opened.warehouse).shown_view(view)
     found = table.shown_changes(first, last, engine_of(opened).for_small)
     names = [*found.schema.names, CHANGE]
     rows = [(*row, count) for row, count in found.sorted_items()[:limit]]
@@ -322,7 +328,8 @@ def _shown(value: object) -> str:
 
 def verify(
     views: Annotated[
-        list[str] | None, typer.Argument(help="Views' names; all if none is given.")
+        list[str] | None,
+        typer.Argument(help="Names of views or groups; all if none is given."),
     ] = None,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
@@ -335,34 +342,60 @@ def verify(
 
     opened = Project.open(project)
     spark = engine_of(opened).for_small
-    wanted = views or Warehouse(opened.warehouse).view_names()
+    warehouse = Warehouse(opened.warehouse)
+    wanted = _units(warehouse, views, as_json) if views else warehouse.view_names()
     if not wanted:
         raise InputError("There is no view to verify.", "'headwater run' loads them.")
     wrong = 0
     for name in wanted:
-        with reading(f"verifying {name}", as_json) as report:
-            found = verify_view(opened, name, spark, report)
+        try:
+            with reading(f"verifying {name}", as_json) as report:
+                found = verify_view(opened, name, spark, report)
+        except HeadwaterError as error:
+            if len(wanted) == 1 and not isinstance(error, ExpressionError):
+                raise  # else it is of this view, and the others are looked at all the same
+            print_failing(name, error, as_json)
+            wrong += 1
+            continue
         print_verification(found, as_json)
         wrong += not found.holds
     if wrong:
         raise typer.Exit(1)
 
 
+def _units(warehouse: Warehouse, names: Sequence[str], quiet: bool) -> list[str]:
+    """The views and groups that are looked at as one: a member stands for its group."""
+    found: dict[str, None] = {}
+    for name in names:
+        group = warehouse.group_of(name)
+        if group is not None and not quiet:
+            console().print(_whole_group(name, group.name, [m.name for m in group.members]))
+        found[name if group is None else group.name] = None
+    return list(found)
+
+
+def _whole_group(view: str, group: str, members: Sequence[str]) -> str:
+    return f"○ {view} is in the group {group}, whose views move together: {', '.join(members)}"
+
+
 # One view's tables
 
 
-def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
-    """Bring a view's plain table up to its newest commit, now."""
+def fold(view: UnitArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Bring a view's plain table up to its newest commit, now; of a group those of all views."""
     from headwater.pipeline.api import engine_of
     from headwater.project.project import Project
     from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
     opened = Project.open(project)
-    table = Warehouse(opened.warehouse).view(view)
+    warehouse = Warehouse(opened.warehouse)
+    (view,) = _units(warehouse, [view], as_json)
+    table = warehouse.view(view)
     spark = engine_of(opened).for_small
     commit = table.fold(spark, "headwater fold") if table.tail().rows else None
-    if view in opened.view_files and opened.view_files[view].changes:
+    table.follow(spark)
+    if view in opened.units and opened.files_of(view)[0].changes:
         table.follow_changes(spark)
     if isinstance(commit, Unfolded):
         raise HeadwaterError(commit.reason)
@@ -374,8 +407,8 @@ def fold(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
         console().print(f"✓ {view}: the plain table is at version {commit.number}")
 
 
-def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
-    """Remove a view's tables; other views go on."""
+def drop(view: UnitArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+    """Remove a view's tables, or those of a whole group; other views go on."""
     from headwater.pipeline.requests import drop_view
     from headwater.project.project import Project
 
@@ -385,19 +418,19 @@ def drop(view: ViewArgument, project: ProjectOption = Path(), as_json: JsonOptio
         print_json({"view": view, "dropped": True})
         return
     console().print(f"✓ {view}: its tables are gone")
-    if view in opened.view_files:
-        path = opened.view_files[view].path
-        console().print(f"  {path} is still there: the next run loads the view again")
+    for file in opened.files_of(view) if view in opened.units else ():
+        console().print(f"  {file.path} is still there: the next run loads the view again")
 
 
 def reload(
-    views: Annotated[list[str], typer.Argument(help="Views' names.")],
+    views: Annotated[list[str], typer.Argument(help="Names of views or groups.")],
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
 ) -> None:
     """Load views anew, for example after their SELECT has changed; other views go on.
 
-    Readers keep the old contents until the new ones replace them, in one step.
+    Readers keep the old contents until the new ones replace them, in one step. A view of a group is
+    loaded anew with all of the group.
     """
     from headwater.pipeline.api import session_of
     from headwater.pipeline.requests import ask_runner
@@ -405,6 +438,10 @@ def reload(
     from headwater.project.project import Project
 
     opened = Project.open(project, only=views)
+    for view in [] if as_json else views:
+        if view in opened.view_files and (unit := opened.unit_of(view)) != view:
+            console().print(_whole_group(view, unit, opened.units[unit]))
+    views = list(dict.fromkeys(map(opened.unit_of, views)))
     _check_views(opened, views)
     left = [view for view in views if not ask_runner(opened, "reload", view)]
     if left:
@@ -434,7 +471,7 @@ def repair(
 
     open_source(project, source)  # says so if there is none
     opened = Project.open(project)
-    views = [view for view, needs in opened.needs.items() if source in needs]
+    views = [unit for unit in opened.units if source in opened.sources_of(unit)]
     _check_views(opened, views)
     if not ask_runner(opened, "repair", source):
         runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
@@ -456,10 +493,10 @@ def _check_views(project: Project, views: Sequence[str]) -> None:
     from headwater.algebra.sql.names import closest_first
 
     for view in views:
-        if view not in project.view_files:
+        if view not in project.units:
             raise InputError(
                 f"The project has no view {view}.",
-                f"It has {closest_first(view, project.view_files) or 'none'}.",
+                f"It has {closest_first(view, project.units) or 'none'}.",
             )
     relations = project.relations(views)
     for view in views:

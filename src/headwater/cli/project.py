@@ -19,7 +19,7 @@ from headwater.terminal.output import (
 
 if TYPE_CHECKING:
     from headwater.algebra.schema import Relation
-    from headwater.project.inspection import Inspection, SourceFound
+    from headwater.project.inspection import Inspection, SourceFound, ViewFound
 
 
 def init(
@@ -104,8 +104,7 @@ def _print_objects(found: Inspection) -> None:
     for view in found.views:
         print_json(
             {
-                "view": view.file.name,
-                "file": str(view.file.path),
+                **_named(view),
                 "level": str(view.file.level),
                 "algorithm": view.algorithm,
                 "reason": view.reason,
@@ -129,7 +128,7 @@ def _print_tables(found: Inspection) -> None:
             ["view", "level", "algorithm", "sources", "why"],
             (
                 [
-                    view.file.name,
+                    _title(view),
                     styled(str(view.file.level)),
                     view.algorithm or "-",
                     ", ".join(view.sources),
@@ -156,6 +155,17 @@ def _print_tables(found: Inspection) -> None:
         print_error(problem)
     if not found.problems:
         console().print("✓ everything is sound")
+
+
+def _named(view: ViewFound) -> dict[str, object]:
+    if not view.members:
+        return {"view": view.name, "file": str(view.file.path)}
+    files = {file.name: str(file.path) for file in view.files}
+    return {"group": view.name, "views": list(view.members), "files": files}
+
+
+def _title(view: ViewFound) -> str:
+    return f"{view.name}: {', '.join(view.members)}" if view.members else view.name
 
 
 def _row(source: SourceFound) -> list[str]:

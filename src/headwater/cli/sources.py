@@ -49,11 +49,10 @@ def tables(
             console().print("")
         else:
             console().print(_title(table))
-            print_table(
-                "",
-                ["column", "type there", "type here", "remark"],
-                ([c.name, c.declared, c.type or "-", c.remark] for c in table.columns),
-            )
+            rows = [[c.name, c.declared, c.type or "-", c.remark] for c in table.columns]
+            shown = 4 if any(c.remark for c in table.columns) else 3
+            heads = ["column", "type there", "type here", "remark"][:shown]
+            print_table("", heads, [row[:shown] for row in rows], is_whole=True)
             for index in table.indexes:
                 console().print(f"  {index}")
             console().print("")

@@ -21,6 +21,7 @@ from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, Value, to_json
+from headwater.frames import totals
 from headwater.frames.functions import cast_column, function_column
 
 COLUMN_PREFIX = "c"
@@ -77,6 +78,11 @@ def to_column(expression: Expression, schema: Schema) -> Column:
                 return _like(parts[0], pattern)
             if operator in _LONG_DECIMALS and kind.precision > _ROUNDED_FROM:
                 return _LONG_DECIMALS[operator](*parts, kind).cast(spark_type(kind))
+            if operator == "field" and isinstance(field := arguments[1], Literal):
+                return parts[0].getField(str(field.value))
+            if operator == "struct":
+                fields = zip(parts, kind.parts, strict=True)
+                return F.struct(*(part.alias(n) for part, (n, _) in fields)).cast(spark_type(kind))
             if operator in ("cast", "try_cast"):
                 return canonical_column(cast_column(expression, parts[0], spark_type(kind)), kind)
             if operator in FUNCTIONS:
@@ -227,6 +233,10 @@ _OPERATORS: dict[str, Operator] = {
     "/": lambda a, b: a / b,
     "%": lambda a, b: a % b,
     "pmod": F.pmod,
+    "try_add": F.try_add,
+    "try_subtract": F.try_subtract,
+    "try_multiply": F.try_multiply,
+    "try_divide": F.try_divide,
     "negate": lambda a: -a,
     "abs": F.abs,
     "||": F.concat,
@@ -234,4 +244,7 @@ _OPERATORS: dict[str, Operator] = {
     "coalesce": F.coalesce,
     "case": _case,
     "is null": lambda a: a.isNull(),
+    "tried": totals.tried,
+    "fails": totals.fails,
+    "sound": totals.sound,
 }

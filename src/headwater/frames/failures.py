@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import ArithmeticException, NumberFormatException, PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
 from headwater.algebra.expressions import (
     Expression,
@@ -38,6 +40,7 @@ _WORDS = {
     "[CAST_INVALID_INPUT": "the value is none of the type",
     "[INVALID_FORMAT": "the LIKE pattern escapes something else than _ % \\",
     "[INVALID_INDEX_OF_ZERO": "parts count from 1, or from -1 at the end",
+    "[INVALID_ARRAY_INDEX": "the array has no such element",
     "[DATETIME_FIELD_OUT_OF_BOUNDS": "there is no such day",
     "[DATETIME_OVERFLOW": "the result is outside the years 1 to 9999",
     "[INVALID_UTF8_STRING": "the bytes are no text in UTF-8",
@@ -67,11 +70,16 @@ def told(message: str, hint: str) -> str:
     return f"<headwater>{json.dumps([message, hint])}</headwater>"
 
 
+def told_column(words: Column) -> Column:
+    """The same where message and hint are a column, in JSON."""
+    kept = F.replace(words, F.lit("<"), F.lit("\\u003c"))
+    return F.concat(F.lit("<headwater>"), kept, F.lit("</headwater>"))
+
+
 def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     """The error to raise in the place of Spark's."""
-    if said := _TOLD.findall(str(error)):
-        message, hint = json.loads(said[-1])
-        return ExpressionError(message, hint)
+    if (told_of := told_error(error)) is not None:
+        return told_of
     words = _words(error)
     if words is None:
         return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")
@@ -85,6 +93,14 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
         f"{shown or 'An expression'} fails on a row: {words}.",
         "Change the view so that this row does not reach the expression, or the row.",
     )
+
+
+def told_error(error: Exception) -> ExpressionError | None:
+    """What a plan or a task has raised for a reader, if it has."""
+    if said := _TOLD.findall(str(error)):
+        message, hint = json.loads(said[-1])
+        return ExpressionError(message, hint)
+    return None
 
 
 def _words(error: Exception) -> str | None:

@@ -360,6 +360,29 @@ class Frame(Rows):
         )
         return Frame(schema, held)
 
+    def exploded(
+        self, schema: Schema, column: str, *, first: int | None = None, outer: bool = False
+    ) -> Frame:
+        if not self.size_hint:
+            return self._nothing(schema)
+        array, width = F.col(place(self.schema.positions[column])), len(self.schema)
+        names = [place(width)] if first is None else ["_at", place(width)]
+        if first is None:
+            made = (F.explode_outer if outer else F.explode)(array)
+        else:
+            made = (F.posexplode_outer if outer else F.posexplode)(array)
+        data = self._held.data.select("*", made.alias(*names))
+        if first is not None:
+            data = data.withColumn(place(width + 1), F.col("_at").cast("bigint") + F.lit(first))
+        held = Held(
+            self.spark,
+            positional(schema),
+            data.select(*positional(schema).names, COUNT),
+            unsigned=self._held.unsigned,
+            fragile=self._held.fragile,
+        )
+        return Frame(schema, held)
+
     def _same_key(self, other: Frame, key: Sequence[str], other_key: Sequence[str]) -> Column:
         """Whether a row here and one of `other`, whose columns are behind these, have one key."""
         width = len(self.schema)

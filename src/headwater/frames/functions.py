@@ -8,6 +8,7 @@ Those fail here too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -17,6 +18,13 @@ from pyspark.sql.types import DataType
 
 from headwater.algebra.expressions import Call, Literal
 from headwater.algebra.functions.casts import DATE_TEXT, TIMESTAMP_TEXT
+from headwater.algebra.functions.lists import (
+    FROM_ONE,
+    LONGEST,
+    NO_SEQUENCE,
+    NOT_ELEMENTS,
+    TOO_LONG,
+)
 from headwater.algebra.functions.signatures import Signature
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.functions.texts import HIGHEST, clamped
@@ -46,6 +54,9 @@ def cast_column(call: Call, value: Column, kind: DataType) -> Column:
     cast = value.try_cast(kind) if is_try else value.cast(kind)
     if (source, target.name) == ("bytes", "text"):
         return F.try_validate_utf8(cast) if is_try else F.validate_utf8(cast)
+    if (source, target.name) == ("float", "decimal"):  # of which Spark would make a NULL
+        finite = ~F.isnan(value) & (F.abs(value) != F.lit(math.inf))
+        return _unless_failed(finite, cast, "no decimal value", is_try)
     if source == "text" and target.name in _TEXTS:
         is_written = F.rlike(value, F.lit(_TEXTS[target.name]))
         cast = _unless_failed(is_written, cast, f"no {target}", is_try)
@@ -127,6 +138,36 @@ def _extracted(field: str) -> Callable[..., Column]:
     return lambda moment: F.extract(F.lit(field), moment)
 
 
+def _item(values: Column, at: Column) -> Column:
+    holds = (at >= F.lit(0)) & (at < F.array_size(values))
+    return _unless_failed(values.isNull() | at.isNull() | holds, F.get(values, at), NOT_ELEMENTS)
+
+
+def _slice(values: Column, start: Column, length: Column) -> Column:
+    is_null = values.isNull() | start.isNull() | length.isNull()
+    holds = (start != F.lit(0)) & (length >= F.lit(0))
+    found = F.slice(values, F.when(holds, start), F.when(holds, length))
+    return _unless_failed(is_null | holds, found, FROM_ONE)
+
+
+def _array_repeat(value: Column, times: Column) -> Column:
+    fits = times <= F.lit(LONGEST)
+    return _unless_failed(fits, F.array_repeat(value, F.when(fits, times)), TOO_LONG)
+
+
+def _sequence(start: Column, stop: Column, *step: Column) -> Column:
+    """Fails in words where Spark's fails in Java's."""
+    by = step[0] if step else F.when(start <= stop, F.lit(1)).otherwise(F.lit(-1)).cast("bigint")
+    exact = [column.cast("decimal(20,0)") for column in (start, stop, by)]
+    is_null = start.isNull() | stop.isNull() | by.isNull()
+    zero = F.lit(0).cast("decimal(20,0)")
+    leads = ((exact[2] > zero) & (stop > start)) | ((exact[2] < zero) & (stop < start))
+    number = F.abs(exact[1] - exact[0]) / F.abs(F.when(exact[2] != zero, exact[2]))
+    holds = (start == stop) | (leads & (number < F.lit(LONGEST).cast("decimal(20,0)")))
+    made = F.sequence(F.when(holds, start), F.when(holds, stop), F.when(holds, by))
+    return _unless_failed(is_null | F.coalesce(holds, F.lit(False)), made, NO_SEQUENCE)
+
+
 _WRITTEN_OUT: dict[str, Callable[..., Column]] = {
     "trim_left": _trimmed("ltrim"),
     "trim_right": _trimmed("rtrim"),
@@ -140,4 +181,8 @@ _WRITTEN_OUT: dict[str, Callable[..., Column]] = {
     "dayofweek_iso": _extracted("DAYOFWEEK_ISO"),
     "plus_months": _added("MONTH"),
     "plus_microseconds": _added("MICROSECOND"),
+    "item": _item,
+    "slice": _slice,
+    "array_repeat": _array_repeat,
+    "sequence": _sequence,
 }

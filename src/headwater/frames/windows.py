@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate
-from headwater.algebra.expressions import ColumnRef
+from headwater.algebra.expressions import ColumnRef, Expression, substituted
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import sort_key
 from headwater.algebra.windows import WindowFunction, window_values
@@ -111,7 +111,8 @@ def _by_spark(each: DataFrame, placed: Placed, name: str) -> DataFrame | None:
     """With the value as Spark has it, or None if that is not the same."""
     function = placed.function
     if function.function in FUNCTIONS:
-        return _aggregated(each, placed, name) if placed.is_forward else None
+        by_spark = placed.is_forward and not function.frame.by_value
+        return _aggregated(each, placed, name) if by_spark else None
     column = _column(placed)
     return None if column is None else each.select("*", column.alias(name))
 
@@ -189,9 +190,17 @@ def _by_python(each: DataFrame, inputs: Schema, functions: dict[str, Placed]) ->
 
 def _by_place(placed: Placed) -> WindowFunction:
     """The function over columns that are named by their places, with computed arguments."""
-    function, schema = placed.function, placed.schema
+    function, schema, frame = placed.function, placed.schema, placed.function.frame
+    columns: dict[str, Expression] = {
+        column.name: ColumnRef(place(at), column.type) for at, column in enumerate(schema.columns)
+    }
     return replace(
         function,
+        frame=replace(
+            frame,
+            low=frame.low and substituted(frame.low, columns),
+            high=frame.high and substituted(frame.high, columns),
+        ),
         arguments=tuple(
             ColumnRef(place(at), argument.type)
             for at, argument in zip(placed.places, function.arguments, strict=True)

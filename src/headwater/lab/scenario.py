@@ -1,5 +1,8 @@
 """Scenarios: relations at sources, a view, and transactions, validated from JSON.
 
+In place of `view` there may be a `group`: views by their names, which are maintained together and
+judged together, as one view whose rows say of which of them they are.
+
 Besides these a scenario may carry a name, a sentence `about` it, and a run to replay
 (`algorithm`, `set`, `schedule`, and what to `expect` of it). Every mistake is one sentence
 that starts with its place.
@@ -11,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from headwater.algebra.groups import together
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.view import parse_view
+from headwater.algebra.sql.view import parse_group, parse_view
 from headwater.algebra.values import Json, Row, from_json, parse_type
 from headwater.algebra.views import View
 from headwater.check.history import History
@@ -66,6 +70,7 @@ _MEMBERS = {
     "": {
         "relations",
         "view",
+        "group",
         "transactions",
         "keep_keys",
         "name",
@@ -220,11 +225,30 @@ class _Reader:
             )
 
     def view(self, data: Object, relations: Mapping[str, Relation]) -> View:
+        if "group" in data:
+            return self.group(data, relations)
         try:
             sql = self.text(data, "view", "the scenario")
             return parse_view(sql, relations)
         except SqlError as error:
             raise ScenarioError(f"{self.where}: view: {error.message}", error.hint) from None
+
+    def group(self, data: Object, relations: Mapping[str, Relation]) -> View:
+        if "view" in data:
+            raise self.wrong("the scenario", "has a view and a group", "Leave one of them out.")
+        selects = self.object(data, "group", "the scenario")
+        if not selects:
+            raise self.wrong("group", "there is none", "Name at least one view.")
+        known = tuple(relations.values())
+        for name in selects:
+            sql = self.text(selects, name, "group")
+            try:
+                parse_view(sql, known)
+            except SqlError as error:
+                place = f"{self.where}: group.{name}"
+                raise ScenarioError(f"{place}: {error.message}", error.hint) from None
+        members = [(name, str(sql), known) for name, sql in selects.items()]
+        return together(parse_group(members, "view"))
 
 
 @dataclass

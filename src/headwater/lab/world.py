@@ -150,7 +150,7 @@ class Simulation:
 
     def seen(self, contents: Rows) -> Rows:
         """What a reader sees of what is maintained: without hidden columns and negative counts."""
-        return self.manager.view.shown(contents)
+        return self.manager.view.judged(contents)
 
     @property
     def _at_once(self) -> bool:

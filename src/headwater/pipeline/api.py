@@ -18,6 +18,7 @@ from headwater.project.project import Project
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN
 from headwater.warehouse.columns import CHANGE
+from headwater.warehouse.groups import GroupTable
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -61,6 +62,39 @@ class MaintainedView:
     def verify(self, spark: SparkSession) -> Verification:
         """Recompute the view at its own version vector, and compare."""
         return verify_view(self.project, self.name, spark)
+
+
+@dataclass(frozen=True)
+class MaintainedGroup:
+    """A group of views that has been loaded; `Project.group` gives it."""
+
+    project: Project
+    name: str
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of its views."""
+        return tuple(member.name for member in self._table.members)
+
+    def dfs(self, spark: SparkSession, version: int | None = None) -> dict[str, DataFrame]:
+        """All views of the group by their names, as they are now or after one of its commits.
+
+        They belong together: all are of one version, and at one version vector.
+        """
+        return self._table.frames(spark, version)
+
+    @property
+    def version(self) -> int:
+        """The number of the newest commit, which is one for all of its views."""
+        return self._table.latest().number
+
+    def verify(self, spark: SparkSession) -> Verification:
+        """Recompute the views at their version vector, and compare."""
+        return verify_view(self.project, self.name, spark)
+
+    @property
+    def _table(self) -> GroupTable:
+        return Warehouse(self.project.warehouse).group(self.name)
 
 
 def run_project(

@@ -20,6 +20,8 @@ from headwater.warehouse.states import ViewState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.warehouse.view_table import ViewTable
+
 _MOST_SHOWN = 20
 
 
@@ -30,6 +32,8 @@ class Difference:
     missing: Rows
     extra: Rows
     place: str = ""
+    member: str = ""
+    """The view of a group in which they are; empty if they are not in one alone."""
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.extra)
@@ -52,6 +56,30 @@ def compare(
     if not found.missing and (below := -state.below_zero(_no_session if spark is None else spark)):
         found = replace(found, missing=below)
     return found, number_of_rows
+
+
+def compare_group(
+    group: View, table: ViewTable, state: ViewState, expected: Rows, spark: SparkSession | None
+) -> tuple[Difference, int]:
+    """The same for a group: what readers see of each member, then what is stored for all of them,
+    then the plain tables. The number of rows is that of all members together."""
+    found: Difference | None = None
+    total = 0
+    states = {member.name: member.of(state) for member in table.members}
+    for member in group.members:
+        rows, number_of_rows = _shown(states[member.name], spark)
+        total += number_of_rows
+        wrong = _difference(group.of_member(member).shown(expected), rows)
+        found = found or replace(wrong, member=member.name)
+    stored = _stored(state, spark)
+    found = found or _difference(group.stored(expected), stored, "what is stored")
+    for member in group.stored_members:
+        shown = states[member.name]
+        if shown.is_published:
+            base = evaluate_top(member.top, _base(shown, spark))
+            wrong = _difference(base, _plain(shown, spark), "the plain table")
+            found = found or replace(wrong, member=member.name)
+    return found, total
 
 
 def _difference(expected: Rows, actual: Rows, place: str = "") -> Difference:

@@ -45,9 +45,9 @@ class FollowedSources:
             self._relations[source] = dict(self._project.sources[source].relations())
         return self._relations[source]
 
-    def relations_of(self, view: str) -> list[Relation]:
-        """What the sources of a view say about their relations."""
-        return [r for s in self._project.needs[view] for r in self.relations(s).values()]
+    def relations_of(self, unit: str) -> list[Relation]:
+        """What the sources of a view or group say about their relations."""
+        return [r for s in self._project.sources_of(unit) for r in self.relations(s).values()]
 
     def ask_again(self, project: Project | None = None) -> None:
         """Ask the sources again, and find out anew what is needed of them."""
@@ -84,12 +84,14 @@ class FollowedSources:
         repair_source(narrow, ChangeLog(self._warehouse.changes, source), self._lease, after)
 
     def _is_altered(self, source: str, view: View) -> bool:
-        """Whether a view's columns are of other types than when the source was last described."""
+        """Whether a view's columns, or a table, are others than when the source was described."""
         described = self._described[source]
         return any(
             relation.source == source
-            and relation.name in described
-            and not set(relation.schema.columns) <= set(described[relation.name].schema.columns)
+            and not (
+                relation.name in described
+                and set(relation.schema.columns) <= set(described[relation.name].schema.columns)
+            )
             for relation in view.relations
         )
 

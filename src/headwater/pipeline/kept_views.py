@@ -9,11 +9,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from headwater.errors import FencedError, HeadwaterError, InputError, LostConnectionError
+from headwater.errors import (
+    FencedError,
+    HeadwaterError,
+    InputError,
+    LostConnectionError,
+    SourceError,
+    one_of,
+)
 from headwater.frames.engine import Engine
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
@@ -129,16 +136,23 @@ class KeptViews:
         """Refuse what the user wrote before anything is done.
 
         A view whose file is as it was when it was loaded is not at fault: its tables may have
-        been altered. It stops by itself, and the others go on.
+        been altered. It stops by itself, and so does one over a table that cannot be used; the
+        others go on, if there are any.
         """
+        unusable = []
         for view in self.all.values():
             try:
                 self._plan(view)
             except LostConnectionError:
                 continue
-            except HeadwaterError:
-                if not is_as_loaded(self.project, self._warehouse, view.name):
+            except HeadwaterError as error:
+                if is_as_loaded(self.project, self._warehouse, view.name):
+                    continue
+                if not isinstance(error, SourceError):
                     raise
+                unusable.append(error)
+        if unusable and len(unusable) == len(self.all):
+            raise one_of(unusable)
 
     def look_after(self) -> None:
         """See what the views have come to, and bring up what is due."""
@@ -161,13 +175,13 @@ class KeptViews:
         """Go on with files that have changed."""
         before, self.project = self.project, project
         self._followed.ask_again(project)
-        for name in [name for name in self.all if name not in project.view_files]:
+        for name in [name for name in self.all if name not in project.units]:
             self.halt(self.all[name])
             self._tell(self.all[name], Dropped(InputError(f"The file of view {name} is gone.")))
             del self.all[name]
-        for name, file in project.view_files.items():
+        for name in project.units:
             view = self.all.setdefault(name, KeptView(name))
-            if before.view_files.get(name) != file:
+            if name not in before.units or before.files_of(name) != project.files_of(name):
                 self.halt(view)
                 self._tell(view, FileChanged())
 
@@ -334,7 +348,10 @@ class KeptViews:
 
     def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table. In a worker."""
-        return Obtained(self._warehouse.view(view.name))
+        table = self._warehouse.view(view.name)
+        with suppress(HeadwaterError):  # the next fold tells why it cannot be
+            table.follow(self._engine.for_small)  # who was killed may have left it undone
+        return Obtained(table)
 
     def _load(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table, made of its sources. In a worker."""

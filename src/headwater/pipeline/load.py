@@ -29,6 +29,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
 from headwater.errors import HeadwaterError, LostConnectionError, TooManyRowsError
 from headwater.frames import small
+from headwater.frames.failures import told_error
 from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
@@ -189,9 +190,11 @@ class _Attempt:
                 state = {r.name: read(self.loads[r.source], r) for r in view.relations}
                 contents = evaluate_view(view, state, None if self.spark else small.ROWS)
                 shown = None if view.top is None else view.shown(contents)
+                if view.members:
+                    contents = _seen_by_members(view, contents)
                 for source in vector:
                     self.feeds[source].wait_begun()
-                return self.warehouse.put(
+                table = self.warehouse.put(
                     ViewLoad(
                         plan.definition,
                         vector,
@@ -204,12 +207,28 @@ class _Attempt:
                         None if shown is None else Shown(shown.schema, _for_spark(shown)),
                     )
                 )
+                table.follow(self.spark or _no_session)
+                return table
         except HeadwaterError:
             raise
         except Exception as error:
             raise failure_of(view.name, error) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _seen_by_members(group: View, stored: Rows) -> Rows:
+    """The rows of a group, computed, when the top of no member has failed on them."""
+    stored = stored.settled() if isinstance(stored, Frame) else stored
+    for member in group.members:
+        shown = group.of_member(member).shown(stored)
+        if isinstance(shown, Frame):
+            shown.settled()
+    return stored
+
+
+def _no_session() -> SparkSession:
+    raise TooManyRowsError("The group is too large for memory.")
 
 
 def _for_spark(rows: Rows) -> Rows | DataFrame:
@@ -265,6 +284,8 @@ _RAISED = re.compile(r"^headwater\.errors\.(\w+): (.+)$", re.MULTILINE)
 def failure_of(view: str, error: Exception) -> HeadwaterError:
     """Why a view could not be loaded; a lost connection, also of a task, is worth another try."""
     text = str(error)
+    if (told := told_error(error)) is not None:
+        return told
     if "snapshot" in text and "does not exist" in text:
         return LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
     raised = _RAISED.search(text)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.pipeline.api import MaintainedView
+    from headwater.pipeline.api import MaintainedGroup, MaintainedView
 
 
 class OpenProject(Project):
@@ -25,8 +25,16 @@ class OpenProject(Project):
         from headwater.pipeline.api import MaintainedView
         from headwater.warehouse.warehouse import Warehouse
 
-        Warehouse(self.warehouse).view(name)  # says so if there is none
+        Warehouse(self.warehouse).shown_view(name)  # says so if there is none
         return MaintainedView(self, name)
+
+    def group(self, name: str) -> MaintainedGroup:
+        """A group of views to be read at one version; InputError if it has not been loaded."""
+        from headwater.pipeline.api import MaintainedGroup
+        from headwater.warehouse.warehouse import Warehouse
+
+        Warehouse(self.warehouse).group(name)  # says so if there is none
+        return MaintainedGroup(self, name)
 
     def run(
         self,

@@ -11,7 +11,7 @@ from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.maintenance import Plan
 from headwater.project.differences import describe_difference
 from headwater.project.project import Project
-from headwater.warehouse.warehouse import Warehouse
+from headwater.warehouse.warehouse import Warehouse, refuse_own
 
 
 def plan_view(
@@ -22,6 +22,8 @@ def plan_view(
     stored = definition.stored
     narrow = definition.view.narrowed()
     choice = project.choose(replace(definition, view=narrow))
+    for member in narrow.members:
+        refuse_own(warehouse, member.name, view)
     if not anew and warehouse.has_view(view):
         difference = describe_difference(warehouse.view(view).definition, stored)
         if difference is not None:
@@ -43,7 +45,7 @@ def is_as_loaded(project: Project, warehouse: Warehouse, view: str) -> bool:
     if not warehouse.has_view(view):
         return False
     try:
-        stored = warehouse.view(view).definition.select
+        stored = warehouse.view(view).definition.selects
     except HeadwaterError:
         return True  # its table is damaged: that is told where it is brought up
-    return stored == normalised(project.view_files[view].select)
+    return stored == tuple(normalised(file.select) for file in project.files_of(view))

@@ -24,7 +24,7 @@ from headwater.warehouse.netting import quoted
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ONE = "Write one SELECT."
 _PLACES = (
@@ -93,7 +93,7 @@ def _named_views(
     project: Project, text: SqlText, statement: exp.Query, inner: Collection[str]
 ) -> list[_Named]:
     """The views that a query names beside its own; SqlError if there is no such view."""
-    loaded = Warehouse(project.warehouse).view_names()
+    loaded = Warehouse(project.warehouse).shown_names()
     found = []
     for table in statement.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
@@ -111,15 +111,35 @@ def _registered(
 ) -> tuple[str, list[str]]:
     """The query for Spark, to which every view that it names is now known, and by which names."""
     prepared, names = text.sql, []
+    views = list(views)
+    newest = _newest(project, spark, [each.view for each in views if each.number is None])
     for at, each in enumerate(views):
         known = each.view if each.number is None else f"__{at}"
-        view = Warehouse(project.warehouse).view(each.view)
-        view.dataframe(spark, each.number).createOrReplaceTempView(known)
+        if each.number is None:
+            newest[each.view].createOrReplaceTempView(known)
+        else:
+            view = Warehouse(project.warehouse).view(each.view)
+            view.dataframe(spark, each.number).createOrReplaceTempView(known)
         names.append(known)
         if each.number is not None:
             new = known if each.table.alias else f"{known} {quoted(each.view)}"
             prepared = _replaced(prepared, text, each.table, new)
     return prepared, names
+
+
+def _newest(project: Project, spark: SparkSession, views: Iterable[str]) -> dict[str, DataFrame]:
+    """The newest states of views; those of one group belong together: they are of one commit."""
+    warehouse = Warehouse(project.warehouse)
+    found: dict[str, DataFrame] = {}
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(views):
+        if group := warehouse.group_of(name):
+            groups.setdefault(group.name, []).append(name)
+        else:
+            found[name] = warehouse.view(name).dataframe(spark)
+    for group_name, names in groups.items():
+        found |= warehouse.group(group_name).frames(spark, names=names)
+    return found
 
 
 def _meant(text: SqlText, table: exp.Table, loaded: Iterable[str]) -> str | None:

@@ -40,10 +40,9 @@ class Request:
 
 
 def drop_view(project: Project, view: str) -> None:
-    """Remove a view's tables: by the runner, if there is one."""
+    """Remove a view's tables, or a group's: by the runner, if there is one."""
     warehouse = Warehouse(project.warehouse)
-    if not warehouse.remains(view):
-        warehouse.view(view)  # says that there is none
+    warehouse.check_droppable(view)
     if ask_runner(project, "drop", view):
         return
     lease = Lease(warehouse.internal)

@@ -67,7 +67,7 @@ class Runner:
         self.feeds = self._followed.feeds
         self._views = KeptViews(
             project,
-            list(project.view_files if only is None else only),
+            list(project.units if only is None else only),
             anew,
             self.warehouse,
             self.lease,
@@ -247,7 +247,7 @@ class Runner:
 
     def _repair(self, request: Request) -> None:
         source = request.name
-        views = [name for name in self.views if source in self.project.needs[name]]
+        views = [name for name in self.views if source in self.project.sources_of(name)]
         for name in views:
             self._views.halt(self.views[name])
         self._followed.close(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from headwater.warehouse.failing import failure
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.own_files import read_own
+from headwater.warehouse.table_versions import DataFile, TableVersion
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
@@ -80,12 +81,12 @@ def describe(project: Project) -> dict[str, Any]:
     existing = warehouse.view_names()
     views = {
         name: _view(warehouse, name, existing, live.get("views", {}).get(name, {}))
-        for name in {**project.view_files, **dict.fromkeys(existing)}
+        for name in {**project.units, **dict.fromkeys(existing)}
     }
     for view in views.values():
         _compare(view, sources)
     for name in existing:
-        if project.view_files and name not in project.view_files:
+        if project.view_files and name not in project.units:
             views[name]["state"] = "no file"
     return {
         "runner": runner,
@@ -138,7 +139,7 @@ def _view(
         table = warehouse.view(name)
         commit = table.latest()
         tail = table.tail()
-        failing = failure(table)
+        failing = next(filter(None, map(failure, table.members or (table,))), "")
     except HeadwaterError as error:
         return {**live, "state": "damaged", "message": str(error)}
     told = {"message": live.get("message") or failing} if failing else {}
@@ -163,12 +164,25 @@ def _view(
 def _stored(table: ViewTable) -> dict[str, Any]:
     """How large is what is stored of a view with a top, and what it shows."""
     state = table.at()
-    if state.top is None:
+    members = {member.name: member.of(state).plain for member in table.members}
+    if state.top is None and not members:
         return {}
+    shown = [file for plain in members.values() or (state.plain,) for file in plain.files]
     return {
-        name: {"rows": sum(f.rows for f in files), "bytes": sum(f.size for f in files)}
-        for name, files in (("stored", state.stored.files), ("shown", state.plain.files))
+        **({"members": {n: _published(plain) for n, plain in members.items()}} if members else {}),
+        "stored": _size(state.stored.files),
+        "shown": _size(shown),
     }
+
+
+def _published(plain: TableVersion) -> int | None:
+    """Which version of its group the plain table of a member shows; None if it has to follow."""
+    return plain.number or None
+
+
+def _size(files: Iterable[DataFile]) -> dict[str, int]:
+    listed = list(files)
+    return {"rows": sum(f.rows for f in listed), "bytes": sum(f.size for f in listed)}
 
 
 def _compare(view: dict[str, Any], sources: Mapping[str, Any]) -> None:

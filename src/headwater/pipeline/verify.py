@@ -28,7 +28,7 @@ from headwater.errors import HeadwaterError, InputError, LostConnectionError
 from headwater.frames import small
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
-from headwater.pipeline.comparing import compare
+from headwater.pipeline.comparing import compare, compare_group
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import in_memory_first, of_view, reader
 from headwater.pipeline.loading import held_back
@@ -84,7 +84,9 @@ def verify_view(
     spark: Spark,
     report: Callable[[Tally], None] = lambda tally: None,
 ) -> Verification:
-    """Recompute one view at its own version vector, and compare."""
+    """Recompute one view at its own version vector, and compare; of a member the whole group."""
+    if group := Warehouse(project.warehouse).group_of(name):
+        name = group.name
     if callable(spark) and not Warehouse(project.warehouse).view(name).at().is_small:
         spark = spark()
     return in_memory_first(spark, lambda session: _verify(project, name, session, report))
@@ -96,7 +98,7 @@ def _verify(
     began = time.monotonic()
     warehouse = Warehouse(project.warehouse)
     table = warehouse.view(name)
-    if name not in project.view_files:
+    if name not in project.units:
         raise InputError(
             f"The project has no view {name}.", "Only views whose file is there can be verified."
         )
@@ -132,10 +134,13 @@ def _verify(
                 base[relation.name] = rows + found.only(relation.schema) if found else rows
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
-            wrong, number_of_rows = compare(view, state, expected, spark)
+            if view.members:
+                wrong, number_of_rows = compare_group(view, table, state, expected, spark)
+            else:
+                wrong, number_of_rows = compare(view, state, expected, spark)
     seconds = time.monotonic() - began
     return Verification(
-        name,
+        wrong.member if wrong and wrong.member else name,
         state.commit.number,
         vector,
         number_of_rows,

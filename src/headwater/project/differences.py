@@ -14,12 +14,30 @@ def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str 
     """Why a view's table does not fit its definition any more, and what to do; or None."""
     view = now.name
     difference = (
-        _selects_differ(view, before.select, now.select)
+        _members_differ(before, now)
+        or _selects_differ(view, before.select, now.select)
         or _relations_differ(view, _by_name(before), _by_name(now))
         or (other_layout(view) if before.layout != now.layout else None)
         or _columns_differ(f"view {view}", before.schema, now.schema, "it")
     )
     return f"{difference} Run headwater reload {view}." if difference else None
+
+
+def _members_differ(before: StoredDefinition, now: StoredDefinition) -> str | None:
+    """Why a group is not what it was loaded as."""
+    if bool(before.members) != bool(now.members):
+        kinds = ("a view", "a group") if now.members else ("a group", "a view")
+        return f"{now.name} was loaded as {kinds[0]}, and is {kinds[1]} now."
+    old, new = ({m.name: m.select for m in each.members} for each in (before, now))
+    for name, select in new.items():
+        if name not in old:
+            return f"View {name} is new in group {now.name}, and was not there when it was loaded."
+        if difference := _selects_differ(name, old[name], select):
+            return difference
+    for name in old:
+        if name not in new:
+            return f"View {name} is no longer in group {now.name}, and was when it was loaded."
+    return None
 
 
 def _selects_differ(view: str, before: str, now: str) -> str | None:

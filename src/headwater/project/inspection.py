@@ -17,7 +17,7 @@ from pathlib import Path
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
-from headwater.errors import HeadwaterError, InputError, SourceError
+from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
 from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
 from headwater.project.project import (
@@ -54,9 +54,11 @@ class SourceFound:
 
 @dataclass(frozen=True)
 class ViewFound:
-    """A view; without an algorithm if one of its sources could not be read."""
+    """A view or a group; without an algorithm if one of its sources could not be read."""
 
-    file: ViewFile
+    name: str
+    files: tuple[ViewFile, ...]
+    """Its file, or those of the members of a group."""
     sources: tuple[str, ...]
     algorithm: str | None
     reason: str
@@ -66,6 +68,16 @@ class ViewFound:
     """What is stored of it, if that is not what it shows."""
     stored: str = ""
     """The same in a sentence."""
+
+    @property
+    def file(self) -> ViewFile:
+        """What says how it is maintained: the same in all files of a group."""
+        return self.files[0]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The views of a group; none if it is a view by itself."""
+        return () if self.file.group is None else tuple(file.name for file in self.files)
 
 
 @dataclass
@@ -98,7 +110,7 @@ def inspect(folder: Path) -> Inspection:
     sources = project.open_sources(known_owner(project.warehouse))
     found.sources = [_source(source, found.problems) for source in sources.values()]
     _look_at_logs(project, sources, found)
-    views = [view for name in project.view_files for view in _view(project, name, sources, found)]
+    views = [view for name in project.units for view in _view(project, name, sources, found)]
     for source in found.sources:
         if source.relations and (wanted := probes(views, source.name)):
             with _noting(found.problems):
@@ -126,7 +138,7 @@ def _look_at_warehouse(project: Project, problems: list[HeadwaterError]) -> None
             table = warehouse.view(name)
             table.tail()
             for source, reached in table.latest().vector.items():
-                if source in logs and name in project.view_files:
+                if source in logs and name in project.units:
                     check_goes_on(name, source, reached.number, logs[source])
 
 
@@ -233,6 +245,8 @@ def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]
 def _noting(problems: list[HeadwaterError]) -> Iterator[None]:
     try:
         yield
+    except SeveralError as error:
+        problems += error.problems
     except HeadwaterError as error:
         problems.append(error)
 
@@ -258,22 +272,27 @@ def _view(
     project: Project, name: str, sources: Mapping[str, Source], found: Inspection
 ) -> list[View]:
     """The view, or none if it is not sound or a source of it could not be read."""
-    file, needed = project.view_files[name], project.needs[name]
+    files, needed = project.files_of(name), project.sources_of(name)
     unread = [s.name for s in found.sources if s.name in needed and not s.relations]
     if unread:
         reason = f"not checked, since source {unread[0]} cannot be read"
-        found.views.append(ViewFound(file, needed, None, reason))
+        found.views.append(ViewFound(name, files, needed, None, reason))
         return []
     views = []
     with _noting(found.problems):
         relations = [relation for source in found.sources for relation in source.relations]
-        definition = project.definition(name, relations)
+        definition = project.definition(name, relations, sources)
         choice = project.choose(definition)
-        told = (*cautions_of(definition.view), *_constants(definition.view, sources))
         view = definition.view
+        alone = [each.view for each in definition.members] or [view]
+        told = tuple(
+            caution
+            for each in alone
+            for caution in (*cautions_of(each), *_constants(each, sources))
+        )
         parts, stored = stored_parts(view), describe_parts(view)
         found.views.append(
-            ViewFound(file, needed, choice.algorithm, choice.reason, told, parts, stored)
+            ViewFound(name, files, needed, choice.algorithm, choice.reason, told, parts, stored)
         )
         views.append(view)
         if difference := _since_loaded(project, name, definition):

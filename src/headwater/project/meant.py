@@ -77,4 +77,5 @@ def _loaded(warehouse: Path) -> Iterator[TableName]:
         views = Warehouse(warehouse)
         for name in views.view_names():
             with suppress(HeadwaterError):
-                yield from tables_of(views.view(name).definition.select)
+                for select in views.view(name).definition.selects:
+                    yield from tables_of(select)

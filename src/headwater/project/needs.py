@@ -88,10 +88,10 @@ def source_to_set_up(folder: str | Path, name: str) -> tuple[Source, list[Source
     except HeadwaterError:
         return source, []
     refused = []
-    for view, needs in project.needs.items():
+    for unit in project.units:
         try:
-            if name in needs:
-                project.check_usable(view)
+            if name in project.sources_of(unit):
+                project.check_usable(unit)
         except SourceError as error:
             refused.append(error)
     return found, refused
@@ -107,7 +107,8 @@ def _loaded(warehouse: Warehouse) -> list[View]:
 
 def _written(project: Project, relations: Mapping[str, Iterable[Relation]]) -> list[View]:
     found = []
-    for name, needs in project.needs.items():
+    for name in project.units:
+        needs = project.sources_of(name)
         if not all(source in relations for source in needs):
             continue
         known = [relation for source in needs for relation in relations[source]]

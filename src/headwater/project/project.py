@@ -20,6 +20,7 @@ from headwater.algebra.sql.text import RefusalError, means
 from headwater.check.levels import Level
 from headwater.errors import EngineError, InputError
 from headwater.project.choice import Choice, ForcedError, choose, resolve
+from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
 from headwater.project.over_views import with_others
 from headwater.project.settings import (
@@ -62,6 +63,7 @@ class Project:
         files, twice = _view_files(folder / VIEWS, problems)
         files = with_others(files, problems)
         known = None if problems else _meant(folder, settings, files.values())
+        twice |= check_groups(files.values(), problems)
         needs = {}
         for name, file in files.items():
             before = len(problems)
@@ -74,7 +76,12 @@ class Project:
                     _check_level(file, needed, known)
                     if len(problems) == before and name not in twice:
                         needs[name] = needed
-        if only is None or not needs.keys() >= set(only):
+        units = units_of(files)
+        for members in units.values():
+            if not needs.keys() >= set(members):  # a group is sound if all of it is
+                needs = {name: needed for name, needed in needs.items() if name not in members}
+        wanted = {name for each in only or () for name in units.get(each, (each,))}
+        if only is None or not needs.keys() >= wanted:
             problems.raise_any()
         return cls(folder, settings, {name: files[name] for name in needs}, needs)
 
@@ -85,6 +92,27 @@ class Project:
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
         problems.raise_any()
         return cls(folder, settings, {}, {})
+
+    @cached_property
+    def units(self) -> Mapping[str, tuple[str, ...]]:
+        """What is maintained as one: views by themselves and groups, each with its views."""
+        return units_of(self.view_files)
+
+    def unit_of(self, name: str) -> str:
+        """The unit that a view belongs to: its group, or itself. A unit's name is one, too."""
+        file = self.view_files.get(name)
+        return name if file is None else file.group or name
+
+    def is_group(self, unit: str) -> bool:
+        return self.units.get(unit, (unit,)) != (unit,)
+
+    def files_of(self, unit: str) -> tuple[ViewFile, ...]:
+        """The files of a view, or of all members of a group."""
+        return tuple(self.view_files[view] for view in self.units[unit])
+
+    def sources_of(self, unit: str) -> tuple[str, ...]:
+        """The sources of a view, or of all members of a group."""
+        return tuple(dict.fromkeys(s for view in self.units[unit] for s in self.needs[view]))
 
     @property
     def warehouse(self) -> Path:
@@ -105,37 +133,58 @@ class Project:
         found = _meant(self.folder, self.settings, self.view_files.values())
         return {n: s.open(n, self.folder, owner) for n, s in found.items()}
 
-    def relations(self, views: Iterable[str] | None = None) -> tuple[Relation, ...]:
-        """What the sources of these views, or of all, say about their relations."""
-        wanted = self.needs if views is None else views
-        needed = dict.fromkeys(source for view in wanted for source in self.needs[view])
+    def relations(self, units: Iterable[str] | None = None) -> tuple[Relation, ...]:
+        """What the sources of these views and groups, or of all, say about their relations."""
+        wanted = self.units if units is None else units
+        needed = dict.fromkeys(source for unit in wanted for source in self.sources_of(unit))
         return tuple(
             relation for name in needed for relation in self.sources[name].relations().values()
         )
 
     def definitions(self, relations: Iterable[Relation] | None = None) -> dict[str, DefinedView]:
-        """Every view over these relations, or over those that the sources have now."""
+        """Every view and group over these relations, or over those that the sources have now."""
         known = self.relations() if relations is None else tuple(relations)
         problems, found = Problems(), {}
-        for name in self.view_files:
+        for name in self.units:
             with problems.collecting():
                 found[name] = self.definition(name, known)
         problems.raise_any()
         return found
 
-    def definition(self, view: str, relations: Iterable[Relation]) -> DefinedView:
-        """One view over these relations, of which only its own sources' count."""
-        needed = self.needs[view]
+    def definition(
+        self,
+        unit: str,
+        relations: Iterable[Relation],
+        sources: Mapping[str, Source] | None = None,
+    ) -> DefinedView:
+        """One view or group over these relations, of which only its own sources' count.
+
+        `sources` are those that were asked for them, if not the project's own.
+        """
+        known = tuple(relations)
+        views = []
+        for name in self.units[unit]:
+            own = [relation for relation in known if relation.source in self.needs[name]]
+            views.append((self._view(name, own, sources), own))
+        return DefinedView.of_group(unit, views) if self.is_group(unit) else views[0][0]
+
+    def _view(
+        self, view: str, relations: Iterable[Relation], sources: Mapping[str, Source] | None
+    ) -> DefinedView:
         try:
-            return self.view_files[view].define(r for r in relations if r.source in needed)
+            return self.view_files[view].define(relations)
         except InputError:
-            self.check_usable(view)
+            self._check_usable(view, sources or self.sources)
             raise
 
-    def check_usable(self, view: str) -> None:
+    def check_usable(self, unit: str) -> None:
         """SourceError if a view names a table that was found unusable when sources were asked."""
+        for view in self.units[unit]:
+            self._check_usable(view, self.sources)
+
+    def _check_usable(self, view: str, sources: Mapping[str, Source]) -> None:
         for source in self.needs[view]:
-            for name, reason in self.sources[source].unusable().items():
+            for name, reason in sources[source].unusable().items():
                 table = Relation(f"{source}.{name}", source, Schema(()))
                 for named in self.view_files[view].tables():
                     with suppress(RefusalError):
@@ -154,9 +203,9 @@ class Project:
             file.keep_keys,
         )
 
-    def publish_every(self, view: str) -> float:
-        """Seconds between two renewals of a view's plain table."""
-        return self.view_files[view].publish_every or self.settings.warehouse.publish_every
+    def publish_every(self, unit: str) -> float:
+        """Seconds between two renewals of plain tables."""
+        return self.files_of(unit)[0].publish_every or self.settings.warehouse.publish_every
 
 
 def open_source(folder: str | Path, name: str) -> Source:

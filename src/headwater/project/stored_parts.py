@@ -52,11 +52,11 @@ class StoredPart:
 
 
 def stored_parts(view: View) -> tuple[StoredPart, ...]:
-    """The parts of a view with a top; none if what is stored is what is shown."""
-    if view.top is None:
+    """The parts of a view with a top; none if what is stored is what is shown, errors apart."""
+    if (view.top is None and not view.members) or view.error_column is not None:
         return ()
-    by = keying(view.top) or {}
-    return tuple(_part(join, by.get(_number(join), ()), view.compact) for join in view.joins)
+    by = (keying(view.top) if view.top is not None else None) or {}
+    return tuple(_part(join, by.get(part_number(join), ()), view.compact) for join in view.joins)
 
 
 def describe_parts(view: View) -> str:
@@ -65,6 +65,9 @@ def describe_parts(view: View) -> str:
     if not parts:
         return ""
     stored = "; ".join(map(str, parts))
+    if view.members:
+        names = ", ".join(member.name for member in view.members)
+        return f"Group {view.name} stores {stored}; {names} are shown of that."
     if parts[0].keyed_by:
         how = f"what is shown is computed by {', '.join(parts[0].keyed_by)}"
     else:
@@ -74,7 +77,7 @@ def describe_parts(view: View) -> str:
 
 def _part(join: Join, key: tuple[str, ...], compact: Compact | None) -> StoredPart:
     named = dict(zip(join.schema.names, join.outputs, strict=True))
-    summed = compact.parts.get(_number(join)) if compact is not None else None
+    summed = compact.parts.get(part_number(join)) if compact is not None else None
     if summed is not None:
         keys = tuple(_words(substituted(one, named)) for one in summed.keys)
         sums = tuple(_sum(slot, named) for slot in summed.slots)
@@ -108,7 +111,8 @@ def _words(output: Expression) -> str:
     return show_expression(output)
 
 
-def _number(join: Join) -> int | None:
+def part_number(join: Join) -> int | None:
+    """Which part a join is; None where there is only one."""
     at = join.schema.positions.get(PART)
     match join.outputs[at] if at is not None else None:
         case Literal(value=int(number)):

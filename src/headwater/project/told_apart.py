@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from headwater.algebra.expressions import columns_of
 from headwater.algebra.schema import Column
 from headwater.algebra.tops import (
+    Constant,
     Distinct,
+    Exploded,
     Grouped,
     Less,
     Part,
@@ -57,6 +59,8 @@ def _origins(top: Top, names: Iterable[str]) -> Iterator[tuple[int | None, str]]
     match top:
         case Part(columns=columns, number=number):
             yield from ((number, columns[at]) for at in places)
+        case Constant():
+            return
         case Project(input=below, outputs=outputs):
             yield from _origins(
                 below, frozenset().union(*(columns_of(outputs[at]) for at in places))
@@ -67,6 +71,9 @@ def _origins(top: Top, names: Iterable[str]) -> Iterator[tuple[int | None, str]]
         case Product(left=left, right=right):
             yield from _origins(left, wanted & set(left.schema.names))
             yield from _origins(right, wanted & set(right.schema.names))
+        case Exploded(input=below, column=column):
+            own = wanted & set(below.schema.names)
+            yield from _origins(below, own if own == wanted else own | {column})
         case Grouped(input=below, keys=keys):
             yield from _origins(below, [keys[at] for at in places if at < len(keys)])
         case _:

@@ -1,6 +1,7 @@
 """View files: the header of a `views/*.sql` file, and the view that its SELECT defines.
 
     CREATE MATERIALIZED VIEW name
+    [IN GROUP group]
     [WITH (CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
     [USING algorithm [(parameter = value, ...)]]
     [KEEP KEYS] [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute'] [WITH CHANGES]
@@ -21,7 +22,7 @@ from typing import NamedTuple, TypeVar
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import line_and_column
-from headwater.algebra.sql.view import parse_view, tables_of, unfolded
+from headwater.algebra.sql.view import parse_group, parse_view, tables_of, unfolded
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SqlError
@@ -37,7 +38,7 @@ LEVELS = {
 }
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
-_CLAUSES = ("WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
+_CLAUSES = ("IN", "WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
 _MOST_BYTES = 1 << 20
 _T = TypeVar("_T")
 
@@ -52,6 +53,8 @@ class ViewFile:
     """The whole file."""
     offset: int
     """Where the SELECT starts in it."""
+    group: str | None = None
+    """The group that it is a member of: IN GROUP."""
     level: Level = Level.STRONG
     algorithm: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -134,14 +137,29 @@ class ViewFile:
 
 @dataclass(frozen=True)
 class DefinedView:
-    """A view, and everything else that its file says of it."""
+    """A view, and everything else that its file says of it.
+
+    Of a group the file is that of its first member, which says the same as those of the others.
+    """
 
     file: ViewFile
     view: View
+    members: tuple[DefinedView, ...] = ()
+    """The views of a group, each as it would be by itself."""
 
     @property
     def name(self) -> str:
-        return self.file.name
+        return self.view.name
+
+    @classmethod
+    def of_group(
+        cls, name: str, members: Iterable[tuple[DefinedView, Iterable[Relation]]]
+    ) -> DefinedView:
+        """The group of these views, each with the relations that it was read over."""
+        found = tuple(members)
+        listed = [(view.name, view.view.sql, relations) for view, relations in found]
+        view = parse_group(listed, name)
+        return cls(found[0][0].file, view, tuple(each for each, _ in found))
 
     @property
     def stored(self) -> StoredDefinition:
@@ -228,16 +246,7 @@ class _Header:
         )
 
     def _name(self) -> str:
-        token = self._token
-        if token.kind not in ("word", "quoted") or token.word in _CLAUSES:
-            raise self._error("the view has no name.", "Write CREATE MATERIALIZED VIEW name.")
-        name = _unquoted(token)
-        if not _VIEW_NAME.fullmatch(name):
-            raise self._error(
-                f"{name} cannot be the name of a view.",
-                "Use letters, digits and underscores, a letter first.",
-            )
-        self._next()
+        name = self._plain_name("view", "Write CREATE MATERIALIZED VIEW name.")
         if self._is("("):
             raise self._error(
                 "names of columns after the view's name are not supported.",
@@ -247,9 +256,27 @@ class _Header:
             raise self._error("a view's name has no dot.", "Write the name alone.")
         return name
 
+    def _plain_name(self, of: str, hint: str) -> str:
+        token = self._token
+        if token.kind not in ("word", "quoted") or token.word in _CLAUSES:
+            raise self._error(f"the {of} has no name.", hint)
+        name = _unquoted(token)
+        if not _VIEW_NAME.fullmatch(name):
+            raise self._error(
+                f"{name} cannot be the name of a {of}.",
+                "Use letters, digits and underscores, a letter first.",
+            )
+        self._next()
+        return name
+
+    def _group(self) -> dict[str, object]:
+        self._expect("GROUP", "Write IN GROUP name.")
+        return {"group": self._plain_name("group", "Write IN GROUP name.")}
+
     def _clause(self) -> dict[str, object]:
         token = self._token
         readers: dict[str, Callable[[], dict[str, object]]] = {
+            "IN": self._group,
             "WITH": self._level,
             "USING": self._using,
             "WITH CHANGES": self._changes,

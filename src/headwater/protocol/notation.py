@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.algebra.expressions import Call, ColumnRef, Expression, columns_of, show_expression
+from headwater.algebra.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    columns_of,
+    show_expression,
+    tells_error,
+)
 from headwater.algebra.rows import show_rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Base, Factor, Query, Term
@@ -78,7 +85,8 @@ def _keeps_all(term: Term, columns: frozenset[str]) -> bool:
 
 
 def _outputs(join: Join) -> list[tuple[Expression, str]]:
-    return list(zip(join.outputs, join.schema.names, strict=True))
+    pairs = zip(join.outputs, join.schema.names, strict=True)
+    return [(output, name) for output, name in pairs if not tells_error(output)]
 
 
 def _output(join: Join, output: Expression, name: str) -> str:

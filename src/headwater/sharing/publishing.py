@@ -20,7 +20,8 @@ from itertools import pairwise
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.errors import InputError, UnsupportedViewError
+from headwater.algebra.totals import without_errors
+from headwater.errors import ExpressionError, InputError, UnsupportedViewError
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
@@ -133,6 +134,9 @@ def _definitions(
 def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
     """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
     whole = table.definition.view
+    if whole.members:
+        done.left_out[table.name] = _of_group(table).message
+        return False
     try:
         SharedView.parse(table.name, whole.sql, whole.relations)
     except UnsupportedViewError as error:
@@ -141,8 +145,17 @@ def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
     return True
 
 
+def _of_group(table: ViewTable) -> UnsupportedViewError:
+    return UnsupportedViewError(
+        f"{table.name}: groups of views and their members cannot be shared.",
+        "Share a view of the same SELECT that is in no group.",
+    )
+
+
 def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedView:
     whole = table.definition.view
+    if whole.members:
+        raise _of_group(table)
     mine = [relations[relation.name] for relation in whole.relations]
     for relation in mine:
         if lost := [c for c in whole.used_columns[relation.name] if c not in relation.schema.names]:
@@ -152,7 +165,7 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedVi
                 "Relations keep their columns: publish into a new catalog.",
             )
     definition = SharedView.parse(table.name, whole.sql, mine)
-    if definition.schema != table.schema:
+    if definition.schema != table.shown_schema:
         raise SharingError(
             f"View {table.name} has other columns in the warehouse than its SELECT gives.",
             "Reload it; views that keep hidden columns cannot be shared.",
@@ -179,20 +192,39 @@ def _versions(definition: SharedView, table: ViewTable, after: int) -> list[_Ver
     """The commits that can be published, oldest first; the first has no change."""
     found: list[_Version] = []
     waiting: list[Rows] = []
+    stored = table.schema
     for commit, rows in table.changes(after):
         _check_level(table, commit)
         waiting.append(rows)
         versions = _vector(definition, commit)
         if versions is not None:
-            change = Rows.sum(table.schema, waiting) if found else Rows.empty(table.schema)
-            found.append(_Version(commit.number, versions, change))
-            waiting = []
+            change = _shown(table, commit, Rows.sum(stored, waiting) if found else None)
+            if change is not None:  # else until what it comes from has been corrected
+                found.append(_Version(commit.number, versions, change))
+            waiting = waiting if found and change is None else []
     if not found:
         raise SharingError(
             f"View {table.name} has no commit that stands for one number of each source.",
             "Publish again when the runner has gone on.",
         )
     return _distinct(found, table)
+
+
+def _shown(table: ViewTable, commit: ViewCommit, change: Rows | None) -> Rows | None:
+    """What a reader sees of a commit: a change since one without errors, or nothing for the first.
+
+    None if there is an error in it.
+    """
+    name = table.error_column
+    if name is None:
+        return Rows.empty(table.schema) if change is None else change
+    try:
+        if change is None:
+            table.at(commit.number).tail_rows()
+            return Rows.empty(table.shown_schema)
+        return without_errors(change, name)
+    except ExpressionError:
+        return None
 
 
 def _distinct(found: Sequence[_Version], table: ViewTable) -> list[_Version]:

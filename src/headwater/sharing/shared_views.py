@@ -45,7 +45,7 @@ class SharedView:
     ) -> SharedView:
         """Read a SELECT; InputError says what is wrong with it, or why it cannot be shared."""
         given = tuple(relations.values() if isinstance(relations, Mapping) else relations)
-        view = parse_view(sql, given, name)
+        view = parse_view(sql, given, name, total=False)
         found = cls(name, sql.strip(), tuple(sorted(view.relations, key=lambda r: r.name)))
         found._check(view)
         found.__dict__["view"] = view  # read already
@@ -74,7 +74,7 @@ class SharedView:
 
     @cached_property
     def view(self) -> View:
-        return parse_view(self.sql, self.known, self.name)
+        return parse_view(self.sql, self.known, self.name, total=False)
 
     @cached_property
     def relations(self) -> dict[str, Relation]:

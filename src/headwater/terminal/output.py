@@ -111,7 +111,18 @@ def print_json(data: Mapping[str, object]) -> None:
     typer.echo(_NOT_PLAIN.sub(escaped, json.dumps(data, ensure_ascii=False)))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    is_whole: bool = False,
+) -> None:
+    """A table as wide as the terminal; if it `is_whole`, what is too wide goes on in the next line.
+
+    Then the first column, which says what a row is about, gives way last.
+    """
+    out, cells = Console(highlight=False), [list(row) for row in rows]
+    first = max((len(str(row[0])) for row in cells), default=0) if is_whole else 0
     table = Table(
         title=plain(title) if title else None,
         title_justify="left",
@@ -122,10 +133,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str 
         pad_edge=False,
     )
     for at, column in enumerate(columns):
-        table.add_column(plain(column), overflow="fold", no_wrap=at < len(columns) - 1, min_width=6)
-    for row in rows:
+        table.add_column(
+            plain(column),
+            overflow="fold",
+            no_wrap=at == 0 and first <= out.width // 2 if is_whole else at < len(columns) - 1,
+            min_width=None if is_whole else 6,
+        )
+    for row in cells:
         table.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
-    Console(highlight=False).print(table)
+    out.print(table)
 
 
 def styled(level: str) -> Text:

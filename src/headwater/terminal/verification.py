@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from headwater.errors import HeadwaterError
 from headwater.terminal.output import console, print_json
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ def print_verification(found: Verification, as_json: bool = False) -> None:
     for title, rows in (("missing", found.missing), ("too many", found.extra)):
         for row, count in rows.sorted_items():
             out.print(f"  {title}: {count} × {_row(row)}")
+
+
+def print_failing(view: str, error: HeadwaterError, as_json: bool = False) -> None:
+    """A view that cannot be compared, such as one with an expression that fails on a row."""
+    if as_json:
+        print_json({"view": view, "holds": False, "error": str(error)})
+    else:
+        console().print(f"✗ {view} cannot be verified: {error}", markup=False)
 
 
 def _row(row: Sequence[object]) -> str:

@@ -53,6 +53,14 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     _clean_staging(view.staging, now - max(ABANDONED, minimum_age).total_seconds())
 
 
+def clean_published(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
+    """The same for the plain table of a group's member, on which nothing relies."""
+    now = view.staging.storage.now()
+    horizon = now - max(keep, minimum_age).total_seconds()
+    newest = view.plain.snapshot().version
+    _clean(view.plain, newest, horizon, now - minimum_age.total_seconds())
+
+
 def _loaded(view: ViewTable, commits: Iterable[ViewCommit]) -> set[str]:
     """The plain files of loads, which their commits name themselves."""
     loads = [commit for commit in commits if commit.base.plain == OWN_FILES]

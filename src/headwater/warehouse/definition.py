@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.algebra.expressions import show_expression
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.view import normalised, parse_view
+from headwater.algebra.sql.view import normalised, parse_group, parse_view
 from headwater.algebra.values import Json, text_of
 from headwater.algebra.views import View
 from headwater.errors import EngineError, SqlError
@@ -36,9 +36,9 @@ _FORM = 2
 def layout_of(view: View) -> str:
     """What tells how a view with a top is stored: which parts, and what their columns mean.
 
-    Empty for a view without one: what is stored of it follows from its SELECT.
+    Empty for a view without one: what is stored of it follows from its SELECT. A group has several.
     """
-    if view.top is None:
+    if view.top is None and not view.members:
         return ""
     parts = [
         [list(map(show_expression, (*join.condition, *join.outputs))), join.schema.to_json()]
@@ -79,8 +79,28 @@ class StoredRelation:
 
 
 @dataclass(frozen=True)
+class StoredMember:
+    """A view of a group: its SELECT in its normal form, and the relations that it reads."""
+
+    name: str
+    select: str
+    relations: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        return {"view": self.name, "select": self.select, "relations": list(self.relations)}
+
+    @classmethod
+    def from_json(cls, found: Any) -> StoredMember:
+        relations = tuple(map(text_of, found["relations"]))
+        return cls(text_of(found["view"]), text_of(found["select"]), relations)
+
+
+@dataclass(frozen=True)
 class StoredDefinition:
-    """A view by its name, its SELECT in its normal form, its columns and its relations."""
+    """A view by its name, its SELECT in its normal form, its columns and its relations.
+
+    A group has the SELECTs of its members in place of one.
+    """
 
     name: str
     select: str
@@ -89,30 +109,59 @@ class StoredDefinition:
     relations: tuple[StoredRelation, ...] = ()
     layout: str = ""
     """Of a view with a top, what its stored columns mean (see `layout_of`)."""
+    members: tuple[StoredMember, ...] = ()
 
     @classmethod
     def of(cls, view: View) -> StoredDefinition:
         used = view.used_columns
         relations = tuple(StoredRelation(r, tuple(used[r.name])) for r in view.relations)
-        return cls(view.name, normalised(view.sql), view.stored_schema, relations, layout_of(view))
+        select = "" if view.members else normalised(view.sql)
+        members = tuple(
+            StoredMember(member.name, normalised(member.sql), member.relations)
+            for member in view.members
+        )
+        return cls(view.name, select, view.stored_schema, relations, layout_of(view), members)
+
+    @property
+    def selects(self) -> tuple[str, ...]:
+        """The SELECT, or those of all members."""
+        return tuple(member.select for member in self.members) or (self.select,)
 
     @cached_property
     def view(self) -> View:
         """The view over its relations as they were then; EngineError if it is damaged."""
-        relations = [stored.relation for stored in self.relations]
         try:
-            view = parse_view(self.select, relations, self.name)
+            view = self._group() if self.members else self._view()
         except (AttributeError, KeyError, SqlError, TypeError, ValueError):
             raise unreadable(self.name) from None
         if layout_of(view) != self.layout:
             raise EngineError(other_layout(self.name), f"Run headwater reload {self.name}.")
         return view
 
+    @property
+    def error_column(self) -> str | None:
+        """The stored column that tells of errors, where all others are shown."""
+        return self.view.error_column if self.layout else None
+
+    def _view(self) -> View:
+        return parse_view(self.select, [stored.relation for stored in self.relations], self.name)
+
+    def _group(self) -> View:
+        known = {stored.relation.name: stored.relation for stored in self.relations}
+        listed = [
+            (member.name, member.select, [known[name] for name in member.relations])
+            for member in self.members
+        ]
+        return parse_group(listed, self.name)
+
     def to_json(self) -> dict[str, Json]:
-        layout: dict[str, Json] = {"layout": self.layout} if self.layout else {}
-        return layout | {
+        told: dict[str, Json] = {"layout": self.layout} if self.layout else {}
+        if self.members:
+            told["members"] = [member.to_json() for member in self.members]
+        else:
+            told["select"] = self.select
+        return told | {
             "view": self.name,
-            "select": self.select,
             "columns": self.schema.to_json(),
             "relations": {stored.relation.name: stored.to_json() for stored in self.relations},
         }
@@ -121,12 +170,14 @@ class StoredDefinition:
     def from_json(cls, found: Any) -> StoredDefinition:
         """What `to_json` gave; ValueError if it is something else."""
         try:
+            members = tuple(map(StoredMember.from_json, found.get("members", ())))
             return cls(
                 text_of(found["view"]),
-                text_of(found["select"]),
+                "" if members else text_of(found["select"]),
                 Schema.from_json(found["columns"]),
                 tuple(StoredRelation.from_json(*item) for item in found["relations"].items()),
                 text_of(found.get("layout", "")),
+                members,
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("is not what a view was loaded with") from error

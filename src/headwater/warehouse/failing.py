@@ -1,6 +1,7 @@
-"""A top that fails on a row that is really there: readers keep the last state before that.
+"""An error that is really there: readers keep the last state before that.
 
-Commits go on, since what is stored does not fail. So does folding, up to that state. When the row
+It is a row on which a top fails, or an error row (`algebra.totals`). Commits go on, since what is
+stored does not fail. So does folding, up to that state. When the row
 has been put right at its source, the newest state is shown again.
 """
 
@@ -54,10 +55,12 @@ def failure(view: ViewTable) -> str:
     """Why what is shown is not the newest state; empty if it is, or if that would take long to
     find out: then the next fold does."""
     state = view.at()
-    if state.top is None or not state.tail_files or state.stored_size > _QUICK:
+    if not state.tail_files or (state.top is None and state.error_column is None):
+        return ""
+    if (state.tail_size if state.top is None else state.stored_size) > _QUICK:
         return ""
     try:
-        state.rows()
+        state.tail_rows() if state.top is None else state.rows()
     except ExpressionError as error:
         return f"Readers keep the last state before this: {error}"
     return ""

@@ -2,7 +2,8 @@
 
 On Spark only the files that rows go from are written anew; a small view is written anew whole, in
 memory, where a session need not be at hand. Of a view with a top the stored parts take the tail in,
-and the plain table what they show then.
+and the plain table what they show then. Of a group its own table does, and the plain tables of its
+members what they show then: each in a commit of its own, behind the one that decides.
 
 Two commits, in this order: the plain table takes the tail's sum in, then the log lets the folded
 files go. Killed in between, nothing is lost or double, since readers go by commit numbers. Stored
@@ -16,6 +17,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.errors import ExpressionError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headwater.frames.session import Spark
+    from headwater.warehouse.groups import MemberTable
     from headwater.warehouse.view_table import ViewTable
 
 CHECKPOINT_EVERY = 50
@@ -66,6 +69,8 @@ class _Folded:
 
     plain: Rewritten
     named: Sequence[LogLine] = ()
+    members: Sequence[tuple[MemberTable, TableVersion, Rewritten]] = ()
+    """Of a group, what it does to the plain tables of its members, as they are now."""
 
 
 def fold(view: ViewTable, spark: Spark, runner: str) -> ViewCommit | Unfolded | None:
@@ -86,9 +91,11 @@ def _fold_before_error(
     """Fold up to the last state before the top began to fail."""
 
     def look(state: ViewState) -> object:
-        if callable(spark):
-            return state.rows() if state.is_small else state.dataframe(spark())
-        return state.dataframe(spark)
+        shown = [member.of(state) for member in view.members] or [state]
+        if callable(spark) and state.is_small:
+            return [each.rows() for each in shown]
+        session = spark() if callable(spark) else spark
+        return [each.dataframe(session) for each in shown]
 
     state = before_error(view, failing, look)
     if not state.commit.is_early:
@@ -107,7 +114,7 @@ def _foldable(view: ViewTable) -> ViewState:
     between is not what is stored at any vector.
     """
     state = view.at()
-    if state.top is None or not state.commit.is_early:
+    if (state.top is None and not state.of_group) or not state.commit.is_early:
         return state
     whole = (commit for commit in view.commits() if not commit.is_early)
     return replace(state, commit=next(whole, state.commit))
@@ -158,10 +165,14 @@ def _fold_into_plain(
             if version % CHECKPOINT_EVERY == 0:
                 for table in view.bases(state.plain):
                     table.try_checkpoint()
+            for member, plain, rewritten in folded.members:
+                member.publish(commit, plain, rewritten)
             return commit
     except OvertakenError:
         pass
     delete(view.plain.folder, new)
+    for member, _, (_, written) in folded.members:
+        delete(member.plain.folder, written)
     return None
 
 
@@ -175,6 +186,9 @@ def _put_stored(view: ViewTable, state: ViewState, rewritten: Rewritten) -> list
 
 def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded | None:
     """Files with the tail in them; None if some count is below zero."""
+    if state.of_group:
+        table = _stored_on_spark(view, state, spark) if state.tail_files else ((), ())
+        return _Folded(table, members=_members_on_spark(view, state, spark)) if table else None
     if state.top is None:
         patch = state.patch(spark)
         below_zero, names = patch.touched(state.plain_frame_with_files(spark))
@@ -223,6 +237,22 @@ def _shown_on_spark(view: ViewTable, state: ViewState, top: Top, spark: SparkSes
     return state.plain.files, new
 
 
+def _members_on_spark(
+    group: ViewTable, state: ViewState, spark: SparkSession
+) -> list[tuple[MemberTable, TableVersion, Rewritten]]:
+    """The same for the plain tables of members; one that has still to follow does so later, from
+    what is folded, and its top is only seen not to fail."""
+    found = []
+    for member in group.members:
+        shown = member.of(state)
+        if shown.is_published:
+            rewritten = _shown_on_spark(member, shown, member.top, spark)
+            found.append((member, shown.plain, rewritten))
+        else:
+            whole(shown, member.top, spark)
+    return found
+
+
 def _patched(
     view: ViewTable,
     table: TableVersion,
@@ -246,6 +276,8 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     rows = state.signed_rows()
     if state.lacking(rows):
         return None
+    if state.of_group:
+        return _group_in_memory(view, state, rows)
     if state.top is None:
         new = write_contents(rows, state.schema, view.plain.folder, view.staging)
         return _Folded((state.plain.files, new))
@@ -254,6 +286,17 @@ def _in_memory(view: ViewTable, state: ViewState) -> _Folded | None:
     stored = write_counted(rows, state.schema, view.stored.folder, view.staging)
     named = _put_stored(view, state, (state.stored.files, stored))
     return _Folded((state.plain.files, new), named)
+
+
+def _group_in_memory(group: ViewTable, state: ViewState, rows: Rows) -> _Folded:
+    shown = [(member, evaluate_top(member.top, rows)) for member in group.members]
+    table = write_counted(rows, state.schema, group.plain.folder, group.staging)
+    members = []
+    for member, each in shown:
+        if (before := member.of(state)).is_published:
+            files = write_contents(each, each.schema, member.plain.folder, group.staging)
+            members.append((member, before.plain, (before.plain.files, files)))
+    return _Folded((state.plain.files, table), members=members)
 
 
 def _worth_folding(view: ViewTable, state: ViewState) -> bool:

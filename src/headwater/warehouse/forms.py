@@ -166,9 +166,16 @@ class _DescriptionWithTop(_Form):
     sources: _Texts
 
 
+class _DescriptionOfGroup(_Form):
+    definition_of_group: Annotated[dict[str, Any], Field(alias="definition_of_group")]
+    sources: _Texts
+
+
 ACTIONS: TypeAdapter[Any] = TypeAdapter(list[_Action])
 """An entry of a Delta log, or a checkpoint."""
-DESCRIPTION: TypeAdapter[Any] = TypeAdapter(_Description | _DescriptionWithTop)
+DESCRIPTION: TypeAdapter[Any] = TypeAdapter(
+    _Description | _DescriptionWithTop | _DescriptionOfGroup
+)
 """What the metadata of a signed log tells of its view."""
 
 # Change logs

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
+from headwater.storage.location import Location
 from headwater.warehouse.columns import check_change, check_columns, check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.definition import StoredDefinition
-from headwater.warehouse.table_versions import TableVersion
-from headwater.warehouse.tables import log_table
+from headwater.warehouse.files import write_contents, write_counted
+from headwater.warehouse.table_versions import DataFile, TableVersion
+from headwater.warehouse.tables import log_table, plain_table, stored_table
 from headwater.warehouse.vectors import VersionVector
 
 if TYPE_CHECKING:
@@ -61,9 +63,29 @@ class ViewLoad:
         return self.definition.name
 
     @property
+    def has_stored(self) -> bool:
+        """Whether what is stored has a table of its own: not if the plain table tells it."""
+        return self.shown is not None and self.definition.error_column is None
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is of a group: `contents` is what is stored, and members follow it."""
+        return bool(self.definition.members)
+
+    @property
     def plain(self) -> Shown:
         """What the plain table holds."""
         return self.shown or Shown(self.definition.schema, self.contents)
+
+    def write_plain(self, folder: Location, staging: Location) -> list[DataFile]:
+        """New files of the plain table; that of a group holds what is stored, with counts."""
+        write = write_counted if self.is_group else write_contents
+        return write(self.plain.contents, self.plain.schema, folder, staging)
+
+    def plain_table(self, before: TableVersion | None = None) -> list[LogLine]:
+        """The actions that make the plain table, or give it other columns."""
+        make = stored_table if self.is_group else plain_table
+        return make(self.name, self.plain.schema, before)
 
     def check(self) -> None:
         """Refuse what a table cannot hold."""

@@ -35,12 +35,11 @@ from headwater.warehouse.commits import (
     metadata_of,
 )
 from headwater.warehouse.delta_log import OvertakenError
-from headwater.warehouse.files import write_contents, write_counted
+from headwater.warehouse.files import write_counted
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.remaking import number_above, remade, whole
 from headwater.warehouse.stored import first_stored, names_stored, put_stored, stored_version
 from headwater.warehouse.table_versions import DataFile, TableVersion
-from headwater.warehouse.tables import plain_table
 
 if TYPE_CHECKING:
     from headwater.warehouse.view_table import ViewTable
@@ -54,7 +53,7 @@ def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
     view.log.check_in_place()
     files, stored = _written(view, load)
     before = view.plain.snapshot()
-    plain = [*plain_table(view.name, load.plain.schema, before), *(file.add() for file in files)]
+    plain = [*load.plain_table(before), *(file.add() for file in files)]
     if stored is not None or stored_version(before) is not None:
         plain.append(names_stored(stored))
     rows = sum(file.rows for file in files)
@@ -91,18 +90,17 @@ def _written(view: ViewTable, load: ViewLoad) -> tuple[list[DataFile], int | Non
     """
     plain = whole(view.plain)
     names = plain is not None and stored_version(plain) is not None
-    has_stored = load.shown is not None
+    has_stored = load.has_stored
     keeps = (has_stored or names) and whole(view.stored) is not None
     stored = _written_stored(view, load, keeps) if has_stored else None
-    contents, schema = load.plain.contents, load.plain.schema
     if plain and (keeps or not names):
-        return write_contents(contents, schema, view.plain.folder, view.staging), stored
+        return load.write_plain(view.plain.folder, view.staging), stored
     aside = _aside(view)
     try:
         aside.make_folder(durable=False)
-        files = write_contents(contents, schema, aside, view.staging)
+        files = load.write_plain(aside, view.staging)
         view.log.check_in_place()
-        view.plain = remade(view.plain, aside, plain_table(view.name, schema), view.staging)
+        view.plain = remade(view.plain, aside, load.plain_table(), view.staging)
         return files, stored
     finally:
         aside.remove_tree()

@@ -42,7 +42,7 @@ def shown_patch(state: ViewState, top: Top, spark: SparkSession) -> Patch | None
     """What the tail does to the plain rows; None if that is only told by all that is stored."""
     from headwater.frames.frame import Frame  # needs Spark
 
-    by = keying(top)
+    by = keying(top) if state.is_published else None
     if by is None:
         return None
     plain = state.plain_frame_with_files(spark)

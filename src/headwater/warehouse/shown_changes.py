@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headwater.algebra.keying import keying
 from headwater.algebra.rows import Rows
+from headwater.algebra.totals import without_errors
 from headwater.algebra.touched import shown_change
 from headwater.errors import InputError
 from headwater.frames.session import Spark
@@ -66,7 +67,11 @@ def _committed(view: ViewTable, before: ViewState, after: ViewState) -> Rows | N
     if sum(commit.rows for commit in view.commits() if commit.number > before.number) > SMALL_TAIL:
         return None
     found = [rows for commit, rows in view.changes(before.number) if commit.number in between]
-    return Rows.sum(after.schema, found) if len(found) == len(between) else None
+    if len(found) != len(between):
+        return None
+    if after.error_column is None:
+        return Rows.sum(after.schema, found)
+    return without_errors(Rows.sum(found[0].schema, found), after.error_column) if found else None
 
 
 def _stored(state: ViewState, spark: SparkSession | None) -> Rows:

@@ -18,7 +18,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SUM
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, TEXT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
@@ -26,6 +26,7 @@ from headwater.frames.small import is_small
 from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
+from headwater.warehouse.error_rows import sound_frame, sound_table
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
 from headwater.warehouse.netting import (
     Patch,
@@ -62,10 +63,28 @@ class ViewState:
     key: tuple[str, ...] = ()
     """The columns that identify every row; none if rows may occur twice."""
     top: Top | None = None
+    of_group: bool = False
+    """Whether it is of a group: its plain table holds what is stored, with counts."""
+    is_published: bool = True
+    """Whether `plain` is what the top shows of `stored`. The plain table of a group's member may
+    have still to follow what is stored: then that alone tells what is shown."""
+    error_column: str | None = None
+    """The column of the log that tells of errors. No base has any, so it has not that column."""
 
     @property
     def shown_schema(self) -> Schema:
         return self.schema if self.top is None else self.top.schema
+
+    @property
+    def _logged_schema(self) -> Schema:
+        if self.error_column is None:
+            return self.schema
+        return self.schema + Schema.of([(self.error_column, TEXT)])
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether what is stored has counts: where it is not a plain table for everybody."""
+        return self.top is not None or self.of_group
 
     @property
     def number(self) -> int:
@@ -126,7 +145,7 @@ class ViewState:
 
     def stored_rows(self) -> Rows:
         """What is stored at the base."""
-        if self.top is None:
+        if not self._is_counted:
             return self.plain_rows()
         found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
         return from_arrow(found, self.schema)
@@ -138,12 +157,14 @@ class ViewState:
         return plain_from_arrow(found, schema)
 
     def tail_rows(self) -> Rows:
-        """The sum of the tail."""
+        """The sum of the tail; ExpressionError if it has an error."""
         number = pyarrow.compute.field(COMMIT)
         wanted = (number > self.base.number) & (number <= self.number)
-        schema = log_arrow_schema(self.schema)
+        schema = log_arrow_schema(self._logged_schema)
         table = read_arrow(self.log.folder, self.tail_files, schema, wanted)
         signed = table.drop_columns([COMMIT])
+        if self.error_column is not None:
+            signed = sound_table(signed, self.error_column, self._logged_schema)
         if signed.num_rows > FEW:
             return Columns(self.schema, signed)
         return from_arrow(signed, self.schema)
@@ -175,7 +196,7 @@ class ViewState:
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
         """What a reader sees, duplicates as repeated rows."""
-        if not self.tail_files or self.number <= self.base.number:
+        if self.is_published and (not self.tail_files or self.number <= self.base.number):
             return self.plain_frame(spark)
         if self.top is not None:
             return shown_frame(self, self.top, spark)
@@ -195,7 +216,7 @@ class ViewState:
         """What is stored at the base, with counts."""
         from pyspark.sql import functions as f
 
-        if self.top is None:
+        if not self._is_counted:
             return self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
         schema = spark_schema(self.schema, COUNT)
         return read_spark(spark, self.stored.folder, self.stored.files, schema)
@@ -231,10 +252,13 @@ class ViewState:
     def tail_frame(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
 
-        schema = spark_schema(self.schema, COUNT, COMMIT)
+        schema = spark_schema(self._logged_schema, COUNT, COMMIT)
         frame = read_spark(spark, self.log.folder, self.tail_files, schema)
         wanted = (f.col(COMMIT) > self.base.number) & (f.col(COMMIT) <= self.number)
-        return frame.where(wanted).drop(COMMIT)
+        signed = frame.where(wanted).drop(COMMIT)
+        if self.error_column is not None:
+            return sound_frame(signed, self.error_column, self._logged_schema)
+        return signed
 
 
 def _with_files(frame: DataFrame, table: TableVersion) -> DataFrame:

@@ -25,6 +25,8 @@ from headwater.warehouse.table_versions import TableVersion
 _WITH_TOP = "definition_with_top"
 """Where a view with a top has its definition. Releases that would take what is stored for what is
 shown look for it elsewhere, and refuse the view."""
+_OF_GROUP = "definition_of_group"
+"""Where a group has its definition; releases that know of no groups refuse it."""
 
 
 def plain_table(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
@@ -39,6 +41,14 @@ def stored_table(view: str, schema: Schema, before: TableVersion | None = None) 
     return table_actions(view, signed_schema(schema), text, before)
 
 
+def member_table(
+    member: str, group: str, schema: Schema, before: TableVersion | None = None
+) -> list[LogLine]:
+    """The actions that make the plain table of a group's member, or give it other columns."""
+    text = f"The view {member} of the group {group}, kept by Headwater; read only."
+    return table_actions(member, arrow_schema(schema), text, before)
+
+
 def log_table(
     definition: StoredDefinition,
     sources: Sequence[str],
@@ -47,6 +57,7 @@ def log_table(
 ) -> list[LogLine]:
     """The actions that make a signed log, or give one other columns and another definition."""
     name = _WITH_TOP if definition.layout else "definition"
+    name = _OF_GROUP if definition.members else name
     told = {name: definition.to_json(), "sources": list(sources), "key": list(key)}
     schema = log_arrow_schema(definition.schema)
     return table_actions(definition.name, schema, json.dumps(told), before)
@@ -64,6 +75,11 @@ def definition_of(log: TableVersion) -> StoredDefinition:
         return _definition(log.description)
     except ValueError:
         raise unreadable(log.folder.name) from None
+
+
+def error_column_of(log: TableVersion) -> str | None:
+    """The column of commits that tells of errors, where all others are shown."""
+    return definition_of(log).error_column if _WITH_TOP in _described(log) else None
 
 
 def sources_of(log: TableVersion) -> tuple[str, ...]:
@@ -88,7 +104,8 @@ def _described(log: TableVersion) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _definition(text: str) -> StoredDefinition:
     found = parse_json(text)
-    return StoredDefinition.from_json(found.get(_WITH_TOP) or found.get("definition"))
+    names = (_OF_GROUP, _WITH_TOP, "definition")
+    return StoredDefinition.from_json(next(found[name] for name in names if name in found))
 
 
 @lru_cache(maxsize=256)

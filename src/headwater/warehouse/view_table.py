@@ -41,7 +41,13 @@ from headwater.warehouse.shown_changes import changes_between
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.stored import stored_version
 from headwater.warehouse.table_versions import TableVersion
-from headwater.warehouse.tables import definition_of, key_of, schema_of, sources_of
+from headwater.warehouse.tables import (
+    definition_of,
+    error_column_of,
+    key_of,
+    schema_of,
+    sources_of,
+)
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headwater.frames.session import Spark
+    from headwater.warehouse.groups import MemberTable
 
 
 @dataclass(frozen=True)
@@ -77,12 +84,17 @@ class ViewTable:
         self._stored = stored
         self.log = DeltaLog(log)
         self.staging = staging
-        self._internal = internal
+        self.internal = internal
 
     @cached_property
     def stored(self) -> DeltaLog:
         """What is stored of a view with a top; else there is no such table."""
         return DeltaLog(self._stored)
+
+    @property
+    def members(self) -> tuple[MemberTable, ...]:
+        """The views of a group; none if it is a view by itself."""
+        return ()
 
     def bases(self, plain: TableVersion) -> tuple[DeltaLog, ...]:
         """The tables that take tails in: the plain table, and the stored parts if it names any."""
@@ -104,6 +116,16 @@ class ViewTable:
     @property
     def definition(self) -> StoredDefinition:
         return definition_of(self.log.snapshot())
+
+    @property
+    def shown_schema(self) -> Schema:
+        """The columns of the plain table."""
+        return schema_of(self.plain.snapshot())
+
+    @property
+    def error_column(self) -> str | None:
+        """The column of commits that tells of errors, where all others are shown."""
+        return error_column_of(self.log.snapshot())
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -131,7 +153,7 @@ class ViewTable:
         vector, without positions. Which transactions are in above its numbers they do not tell.
         Its vector is the last at which the view is known to be as the commit left it.
         """
-        return noted(self._internal, self._committed(snapshot))
+        return noted(self.internal, self._committed(snapshot))
 
     def _committed(self, snapshot: TableVersion) -> ViewCommit:
         if found := next(_commits(self.log, snapshot), None):
@@ -377,8 +399,13 @@ class ViewTable:
         self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
     ) -> ViewState:
         stored = self.stored_in(plain)
-        top = None if stored is plain else definition_of(log).view.stored_top
-        return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
+        if stored is not plain:
+            top = definition_of(log).view.stored_top
+            return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
+        error = error_column_of(log)
+        return ViewState(
+            schema_of(plain), commit, plain, plain, log, base, key_of(log), error_column=error
+        )
 
     def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""
@@ -419,6 +446,9 @@ class ViewTable:
         `spark` may be what gives the session; it is called only if the view is not small.
         """
         return fold(self, spark, runner)
+
+    def follow(self, spark: Spark) -> None:
+        """Bring the plain tables of a group's members up to its own; a view has nothing to do."""
 
     def follow_changes(self, spark: Spark) -> None:
         """Bring the table of changes up to the plain table; make it if it is not there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -15,13 +15,13 @@ from headwater.warehouse.change_feed import feed_folder, is_feed
 from headwater.warehouse.columns import check_name
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, is_table
-from headwater.warehouse.files import write_contents, write_counted
+from headwater.warehouse.files import write_counted
+from headwater.warehouse.groups import GroupTable, in_the_way
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
 from headwater.warehouse.remaking import write_table
 from headwater.warehouse.stored import first_stored, names_stored
-from headwater.warehouse.tables import plain_table
 from headwater.warehouse.view_table import ViewTable
 
 if TYPE_CHECKING:
@@ -35,6 +35,23 @@ _RECENT = 32
 
 class ExistsError(InputError):
     """A view that was to be made is there already."""
+
+
+def refuse_own(warehouse: Warehouse, member: str, group: str) -> None:
+    """InputError if a view that is to be in a group has been loaded by itself."""
+    if warehouse.has_view(member):
+        raise InputError(
+            f"View {member} is in the warehouse by itself, and is to be in the group {group}.",
+            f"Run 'headwater drop {member}', then 'headwater reload {group}'.",
+        )
+    other = warehouse.group_of(member)
+    if other is not None and other.name != group:
+        raise InputError(
+            f"View {member} is in the group {other.name} in the warehouse, and is to be in the "
+            f"group {group}.",
+            f"Run 'headwater reload {other.name}', or 'headwater drop {other.name}' if it has no "
+            f"views left; then 'headwater reload {group}'.",
+        )
 
 
 class Warehouse:
@@ -66,6 +83,7 @@ class Warehouse:
         self._own = self._root / OWN
         self._logs = self._own / "views"
         self._stored = self._own / "stored"
+        self._groups = self._own / "groups"
         self._staging = self._own / "staging"
         self._trash = self._own / "trash"
         self._open: WeakValueDictionary[str, ViewTable] = WeakValueDictionary()
@@ -101,7 +119,7 @@ class Warehouse:
             self.internal.chmod(MODES["private"])
             if before != mode:
                 self.path.chmod(self.path.stat().st_mode & 0o7000 | before & mode)  # nobody new yet
-                for name in self.view_names():
+                for name in filter(lambda n: (self.path / n).is_dir(), self.shown_names()):
                     set_modes(self.path / name, mode)
                     if is_feed(feed := feed_folder(self._root / name)):
                         set_modes(feed.path, mode)
@@ -122,8 +140,45 @@ class Warehouse:
                     item.remove_tree()
 
     def view_names(self) -> list[str]:
-        """The views there are: a view exists when its signed log does."""
+        """The views and groups there are: one exists when its signed log does."""
         return [item.name for item in self._logs.files() if is_table(item)]
+
+    def shown_names(self) -> list[str]:
+        """The views that can be read: those by themselves, and the members of groups."""
+        found: dict[str, None] = {}
+        for name in self.view_names():
+            if not self.is_group(name):
+                found[name] = None
+                continue
+            with suppress(EngineError):  # it is told where the group itself is looked at
+                found |= dict.fromkeys(member.name for member in self.group(name).members)
+        return list(found)
+
+    def is_group(self, name: str) -> bool:
+        """Whether what has this name is a group: that has a table of what is stored for it."""
+        return (self._groups / name).exists()
+
+    def group(self, name: str) -> GroupTable:
+        """A group that is there."""
+        found = self.view(name)
+        if not isinstance(found, GroupTable):
+            groups = [each for each in self.view_names() if self.is_group(each)]
+            raise InputError(
+                f"'{name}' is not a group of views in the warehouse {self.path}.",
+                f"Its groups are {', '.join(groups)}." if groups else "It has no groups.",
+            )
+        return found
+
+    def group_of(self, name: str) -> GroupTable | None:
+        """The group of which a view is a member; None if it is by itself, or not there."""
+        if self.has_view(name):
+            return None
+        for each in filter(self.is_group, self.view_names()):
+            with suppress(EngineError):
+                group = self.group(each)
+                if any(member.name == name for member in group.members):
+                    return group
+        return None
 
     def has_view(self, name: str) -> bool:
         return name == Path(name).name and is_table(self._logs / name)
@@ -132,7 +187,9 @@ class Warehouse:
         """A view that is there. As long as it is open, it is the same for all who ask for it, so
         that each reads only what was committed since; its tables' folders tell whether it is."""
         if not self.has_view(name):
-            names = self.view_names()
+            if group := self.group_of(name):
+                return group.member(name)
+            names = self.shown_names()
             raise InputError(
                 f"There is no view '{name}' in the warehouse {self.path}.",
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
@@ -142,6 +199,14 @@ class Warehouse:
             found = self._open[name] = self._table(name)
         if found not in self._recent:
             self._recent.append(found)
+        return found
+
+    def shown_view(self, name: str) -> ViewTable:
+        """A view that is there to be read: no group, which shows nothing by itself."""
+        found = self.view(name)
+        if found.members:
+            names = ", ".join(member.name for member in found.members)
+            raise InputError(f"'{name}' is a group of views.", f"Name one of them: {names}.")
         return found
 
     def reached(self, source: str) -> list[int]:
@@ -159,9 +224,12 @@ class Warehouse:
 
     def put(self, load: ViewLoad) -> ViewTable:
         """Load a view: a new one, or in place of what it had, which is one more version of it."""
+        self._check_members(load)
+        if self.has_view(load.name) and self.is_group(load.name) == load.is_group:
+            return self._replaced(load)
         if self.has_view(load.name):
-            self.view(load.name).replace(load)
-            return self.view(load.name)
+            with load.guard():
+                self.drop(load.name)  # was a view and is a group now, or the other way round
         try:
             return self.create(load)
         except ExistsError:
@@ -169,6 +237,31 @@ class Warehouse:
                 f"Another runner has loaded the view {load.name} meanwhile.",
                 "One of both was replaced; who is the runner takes it up as it is.",
             ) from None
+
+    def _replaced(self, load: ViewLoad) -> ViewTable:
+        view = self.view(load.name)
+        before: list[str] = []
+        with suppress(EngineError):  # it may be damaged
+            before = [member.name for member in view.members]
+        view.replace(load)
+        now = {member.name for member in load.definition.members}
+        with self._locked():
+            for name in before:
+                if name not in now and not self.has_view(name):
+                    self._remove_leftover(name)
+        return self.view(load.name)
+
+    def _check_members(self, load: ViewLoad) -> None:
+        """Refuse members whose names others have in the warehouse."""
+        group = self.view(load.name) if self.has_view(load.name) else None
+        for member in load.definition.members:
+            refuse_own(self, member.name, load.name)
+            known: list[str] = []
+            with suppress(EngineError):
+                known = [each.name for each in group.members] if group else []
+            folder = self._root / member.name
+            if member.name not in known and folder.exists() and not self._is_ours(folder):
+                raise in_the_way(folder, member.name)
 
     def create(self, load: ViewLoad) -> ViewTable:
         """Load a new view.
@@ -185,10 +278,13 @@ class Warehouse:
             write_table(aside / "log", [*commit.actions(), *load.log_table()])
             with load.guard(), self._locked():
                 self._refuse_existing(name)
-                self._remove_leftover(name)
-                if load.shown is not None:
+                for folder in self.remains(name) if load.is_group else ():
+                    self._throw_away(folder)
+                for each in [m.name for m in load.definition.members] or [name]:
+                    self._remove_leftover(each)
+                if load.has_stored:
                     (aside / "stored").move(self._stored / name)
-                (aside / "plain").move(self._root / name)
+                (aside / "plain").move((self._groups if load.is_group else self._root) / name)
                 (aside / "log").move(self._logs / name)
         finally:
             aside.remove_tree()
@@ -199,8 +295,8 @@ class Warehouse:
 
         What is left of a damaged one goes as well; the folders that were removed are returned.
         """
-        if not (remains := self.remains(name)):
-            self.view(name)  # says that there is none
+        self.check_droppable(name)
+        remains = self.remains(name)
         with self._locked():
             notes = read_notes(self._own)
             if name in notes:
@@ -210,10 +306,23 @@ class Warehouse:
         self._trash.remove_tree()
         return remains
 
+    def check_droppable(self, name: str) -> None:
+        """InputError if there is nothing of that name, or it is only a part of a group."""
+        if group := self.group_of(name):
+            raise InputError(
+                f"The view {name} is a member of the group {group.name}.",
+                f"'headwater drop {group.name}' removes the whole group. To have the group without "
+                f"it, take its file away, then run 'headwater reload {group.name}'.",
+            )
+        if not self.remains(name):
+            self.view(name)  # says that there is none
+
     def remains(self, name: str) -> tuple[Location, ...]:
         """The folders that there are of a view, whole or damaged: its signed log first."""
         log, plain = self._logs / check_name(name), self._root / name
         stored = self._stored / name
+        if self.is_group(name):
+            return self._group_remains(name)
         ours = log.exists() or self._is_ours(plain)
         feed = feed_folder(plain)
         found = (log, plain, stored) if ours else (stored,)
@@ -221,30 +330,41 @@ class Warehouse:
             found = (*found, feed)
         return tuple(folder for folder in found if folder.exists())
 
+    def _group_remains(self, name: str) -> tuple[Location, ...]:
+        """A group's signed log, its table, and the plain tables of its members."""
+        found = [self._logs / name, self._groups / name]
+        with suppress(HeadwaterError):  # what a damaged log does not tell is a leftover of theirs
+            for member in self.group(name).members:
+                if not self.has_view(member.name):
+                    found += [member.plain.folder, feed_folder(member.plain.folder)]
+        return tuple(folder for folder in found if folder.exists())
+
     # Making tables
 
     def _write_plain(self, aside: Location, load: ViewLoad) -> ViewCommit:
         """The plain table, and what it shows, if that is not the same."""
         names: list[LogLine] = []
-        if load.shown is not None:
+        if load.has_stored:
             schema = load.definition.schema
             folder = aside / "stored"
             folder.make_folder(durable=False)
             stored = write_counted(load.contents, schema, folder, self._staging)
             write_table(aside / "stored", first_stored(load.name, schema, stored))
             names = [names_stored(0)]
-        schema = load.plain.schema
         folder = aside / "plain"
         folder.make_folder(durable=False)
-        files = write_contents(load.plain.contents, schema, folder, self._staging)
+        files = load.write_plain(folder, self._staging)
         commit = load.commit(1, FoldedBase(0, 1), sum(file.rows for file in files), 0)
-        table = [*plain_table(load.name, schema), *(file.add() for file in files)]
+        table = [*load.plain_table(), *(file.add() for file in files)]
         write_table(aside / "plain", [*commit.actions(), *names, *table])
         return commit
 
     # Folders
 
     def _table(self, name: str) -> ViewTable:
+        if self.is_group(name):
+            stored, log = self._groups / name, self._logs / name
+            return GroupTable(name, stored, log, self._staging, self._own, self._root)
         return ViewTable(
             name,
             self._root / name,
@@ -265,10 +385,7 @@ class Warehouse:
         for folder in self.remains(name):
             self._throw_away(folder)
         if (folder := self._root / name).exists():
-            raise InputError(
-                f"The folder {folder} is in the way of the view '{name}'.",
-                "It was not made by Headwater: move it away, or give the view another name.",
-            )
+            raise in_the_way(folder, name)
 
     @staticmethod
     def _is_ours(folder: Location) -> bool:

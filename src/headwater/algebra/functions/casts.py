@@ -59,6 +59,8 @@ def cast_function(source: Type, target: Type) -> Function | None:
     if target.name == "decimal" and source.name in _TO_DECIMAL:
         exact = _TO_DECIMAL[source.name]
         return lambda value: canonical_decimal(exact(value), target)
+    if source.is_nested and target.name == "text":
+        return _shown_nested(source)
     return _CASTS.get((source.name, target.name))
 
 
@@ -152,6 +154,27 @@ def _shown_timestamp(moment: datetime) -> str:
     shown = moment.replace(tzinfo=None, microsecond=0).isoformat(" ")
     fraction = f".{moment.microsecond:06}".rstrip("0")
     return shown + fraction if moment.microsecond else shown
+
+
+def _shown_nested(kind: Type) -> Function | None:
+    """An array in brackets, a struct in braces; no element may be of a type that can fail."""
+    shown = [_shown_element(part) for _, part in kind.parts]
+    if None in shown:
+        return None
+    opening, closing = "[]" if kind.name == "array" else "{}"
+
+    def show(values: tuple[Any, ...]) -> str:
+        each = shown * len(values) if kind.name == "array" else shown
+        parts = zip(values, each, strict=True)
+        return opening + ", ".join("null" if v is None else f(v) for v, f in parts) + closing
+
+    return show
+
+
+def _shown_element(kind: Type) -> Any:
+    if kind.name == "text":
+        return str
+    return None if kind.name == "bytes" else cast_function(kind, Type("text"))
 
 
 # Dates and timestamps

@@ -24,6 +24,7 @@ from headwater.algebra.values import (
     VOID,
     Type,
     Value,
+    array_type,
 )
 
 Result = Callable[[Sequence[Type], Sequence[Value]], Type]
@@ -42,12 +43,14 @@ _KINDS: Mapping[str, Mapping[Type, Type]] = {
     "day": dict.fromkeys(_MOMENTS, DATE),
     "time": {DATE: TIMESTAMP, TIMESTAMP: TIMESTAMP, TIMESTAMP_TZ: TIMESTAMP_TZ},
     "instant": dict.fromkeys(_MOMENTS, TIMESTAMP_TZ),
+    "texts": {array_type(TEXT): array_type(TEXT)},
 }
 """What fits a kind, and the type to which it is brought. An `index` is a whole number that Spark
 has with 32 bits, and of which one beyond `HIGHEST` means no more than that one does. A `day`, a
 `time` and an `instant` are any date or timestamp, in UTC."""
 _NUMBERS = {"number": None, "float": FLOAT}
 _ANY = "any"
+_NESTED = ("array", "struct")
 _WORD = re.compile(r"(\[?)([a-z_]+)(!?)(\.\.\.)?\]?")
 _RESULTS: Mapping[str, Type] = {
     kind.name: kind for kind in (BOOL, INT, FLOAT, TEXT, BYTES, DATE, TIMESTAMP, TIMESTAMP_TZ)
@@ -65,6 +68,8 @@ class Parameter:
         """The type to which an argument of this type is brought; None if it does not fit."""
         if self.kind == _ANY:
             return kind
+        if self.kind in _NESTED:
+            return kind if kind.name == self.kind else None
         if self.kind in _NUMBERS:
             wanted = _NUMBERS[self.kind]
             if kind == VOID:
@@ -130,4 +135,5 @@ _WORDS = {
     "time": "date or timestamp",
     "instant": "date or timestamp",
     "any": "any type",
+    "texts": "array of texts",
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headwater.algebra.functions import numbers, regular, texts, times
+from headwater.algebra.functions import lists, numbers, regular, texts, times
 from headwater.algebra.functions.signatures import Result, Signature
 from headwater.algebra.values import FLOAT, Type, Value, canonical_float, decimal_type
 
@@ -119,7 +119,8 @@ _TEXTS = (
     _of(_TEXT, "rpad", "text, index, [text] -> text", texts.pad_right, "rpad('7', 3, '.')",
         fails=True),
     _of(_TEXT, "repeat", "text, index -> text", texts.repeat, "repeat('ab', 2)", fails=True),
-    _of(_TEXT, "reverse", "text -> text", lambda text: text[::-1], "reverse('abc')"),
+    _of(_TEXT, "reverse", "text -> text | array -> first", lambda text: text[::-1],
+        "reverse('abc')"),
     _of(_TEXT, "replace", "text, text, [text] -> text", texts.replace, "replace('aba', 'a', 'x')"),
     _of(_TEXT, "translate", "text, text, text -> text", texts.translate,
         "translate('abc', 'ab', 'x')"),
@@ -249,8 +250,66 @@ _CHOICES = (
         sees_nulls=True),
 )  # fmt: skip
 
+_ARRAY = "array and struct"
+_LISTS = (
+    _of(_ARRAY, "array", "any... -> first", lambda *values: values, "array(1, NULL, 3)",
+        sees_nulls=True),
+    _of(_ARRAY, "get", "array, index -> first", lists.item_or_null, "get(array(1, 2), 2)",
+        result=lists.element),
+    _of(_ARRAY, "element_at", "array, index -> first", lists.element_at,
+        "element_at(array(1, 2), -1)", result=lists.element, fails=True),
+    _of(_ARRAY, "try_element_at", "array, index -> first", lists.element_or_null,
+        "try_element_at(array(1, 2), 3)", result=lists.element, fails=True),
+    _of(_ARRAY, "array_size size cardinality", "array -> int", len, "size(array(1, NULL))"),
+    _of(_ARRAY, "array_contains", "array, any -> bool", lists.contains,
+        "array_contains(array(1, NULL), 2)"),
+    _of(_ARRAY, "array_position", "array, any -> int", lists.position,
+        "array_position(array(1, 2), 2)"),
+    _of(_ARRAY, "array_max", "array -> first", lists.extreme(max), "array_max(array(1, 3))",
+        result=lists.element),
+    _of(_ARRAY, "array_min", "array -> first", lists.extreme(min), "array_min(array(1, 3))",
+        result=lists.element),
+    _of(_ARRAY, "array_distinct", "array -> first", lists.distinct, "array_distinct(array(1, 1))"),
+    _of(_ARRAY, "array_compact", "array -> first", lists.compact, "array_compact(array(1, NULL))"),
+    _of(_ARRAY, "array_union", "array, array -> first", lists.union,
+        "array_union(array(1, 2), array(2, 3))"),
+    _of(_ARRAY, "array_except", "array, array -> first", lists.difference,
+        "array_except(array(1, 2), array(2, 3))"),
+    _of(_ARRAY, "array_intersect", "array, array -> first", lists.intersection,
+        "array_intersect(array(1, 2), array(2, 3))"),
+    _of(_ARRAY, "arrays_overlap", "array, array -> bool", lists.overlap,
+        "arrays_overlap(array(1, 2), array(2, 3))"),
+    _of(_ARRAY, "array_remove", "array, any -> first", lists.without,
+        "array_remove(array(1, 2, 1), 1)"),
+    _of(_ARRAY, "array_append", "array, any -> first", lists.appended, "array_append(array(1), 2)",
+        sees_nulls=True),
+    _of(_ARRAY, "array_prepend", "array, any -> first", lists.prepended,
+        "array_prepend(array(1), 2)", sees_nulls=True),
+    _of(_ARRAY, "array_repeat", "any, index -> first", lists.repeated, "array_repeat(7, 2)",
+        result=lists.of_such, sees_nulls=True, fails=True, spark=""),
+    _of(_ARRAY, "slice", "array, index, index -> first", lists.part, "slice(array(1, 2, 3), 2, 2)",
+        fails=True, spark=""),
+    _of(_ARRAY, "flatten", "array -> first", lists.flattened, "flatten(array(array(1), array(2)))",
+        result=lists.element),
+    _of(_ARRAY, "sort_array", "array, [bool!] -> first", lists.in_order,
+        "sort_array(array(2, NULL, 1))"),
+    _of(_ARRAY, "array_sort", "array -> first", lists.in_order_nulls_last,
+        "array_sort(array(2, NULL, 1))"),
+    _of(_ARRAY, "array_join", "texts, text, [text] -> text", lists.joined,
+        "array_join(array('a', NULL, 'b'), '-')"),
+    _of(_ARRAY, "sequence", "int, int, [int] -> first", lists.sequence, "sequence(1, 7, 3)",
+        result=lists.of_such, fails=True, spark=""),
+    _of(_ARRAY, "item", "array, index -> first", lists.item, result=lists.element, fails=True,
+        spark="", is_spoken=False),
+    _of(_ARRAY, "field", "struct, text! -> first", None, make=lists.field,
+        spark="", is_spoken=False),
+    _of(_ARRAY, "struct", "any... -> first", lambda *values: values, sees_nulls=True, spark="",
+        is_spoken=False),
+)  # fmt: skip
+
 FUNCTIONS: dict[str, Function] = {
-    function.name: function for function in (*_TEXTS, *_NUMBERS, *_TIMES, *_CHOICES, *_OPERATIONS)
+    function.name: function
+    for function in (*_TEXTS, *_NUMBERS, *_TIMES, *_CHOICES, *_LISTS, *_OPERATIONS)
 }
 BY_NAME: dict[str, Function] = {
     name.upper(): function

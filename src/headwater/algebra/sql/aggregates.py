@@ -8,10 +8,10 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
-from headwater.algebra.expressions import Expression, Literal
+from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.text import RefusalError
-from headwater.algebra.typing_rules import call
+from headwater.algebra.typing_rules import call, folded
 from headwater.algebra.values import INT, TEXT
 
 _BY_NODE: dict[type, str] = {
@@ -39,10 +39,12 @@ _BY_NODE: dict[type, str] = {
     exp.Median: "median",
     exp.Mode: "mode",
     exp.GroupConcat: "string_agg",
+    exp.ArrayAgg: "array_agg",
+    exp.ArrayUniqueAgg: "array_agg",
 }
 _BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
 _TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
-_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg"})
+_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg", "array_agg"})
 
 
 def is_aggregate(node: Any) -> bool:
@@ -124,12 +126,14 @@ def _typed(
         arguments.append(t.expression(separator) if separator else Literal("", TEXT))
     if isinstance(node, exp.Quantile):
         arguments.append(t.expression(node.args["quantile"]))
+    if name.startswith("percentile"):
+        arguments = [folded(part) if isinstance(part, Call) else part for part in arguments]
     if name == "count" and len(arguments) > 1:
         return Aggregate("count", tuple(arguments), INT, distinct, condition)
     return aggregate(
         name,
         *arguments,
-        distinct=distinct,
+        distinct=distinct or isinstance(node, exp.ArrayUniqueAgg),
         condition=condition,
         order=[_sorting(part, t) for part in order] if name != "mode" else (),
     )

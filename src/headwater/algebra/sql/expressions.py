@@ -15,10 +15,10 @@ from sqlglot import exp
 from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.sql.calls import CALL_HANDLERS, combined, with_interval
 from headwater.algebra.sql.literals import constant_decimal, dated, number, type_of
-from headwater.algebra.sql.names import Scope, Visible
+from headwater.algebra.sql.names import Scope, UnknownNameError, Visible
 from headwater.algebra.sql.refusals import refused, refused_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText
-from headwater.algebra.typing_rules import call, cast, common_type, try_cast
+from headwater.algebra.typing_rules import call, cast, common_type, struct, try_cast
 from headwater.algebra.values import BOOL, BYTES, DATE, TEXT, TIMESTAMP, TIMESTAMP_TZ, VOID
 
 # Parts of nodes that a handler reads, or that say nothing more. A node with another part is
@@ -86,10 +86,22 @@ class Translator:
         except ValueError as error:  # from the typing rules, without a full stop
             raise self.text.error(node, f"{error}.", "Change the expression.") from None
 
-    def visible(self, node: exp.Column) -> Visible:
-        """The column that a name means."""
-        name, table, source = (self.text.name(node, part) for part in ("this", "table", "db"))
-        return self.scope.column(name, table, source)
+    def visible(self, node: exp.Column) -> tuple[Visible, Sequence[str]]:
+        """The column that a name means, and which of its fields.
+
+        `a.b` is a column b of a table a or, if there is none, the field b of a column a.
+        """
+        parts = ("catalog", "db", "table", "this")
+        names = [self.text.name(node, part) for part in parts if node.args.get(part)]
+        unknown: UnknownNameError | None = None
+        for fields in range(max(0, len(names) - 3), len(names)):
+            path = ["", "", *names[: len(names) - fields]][-3:]
+            try:
+                return self.scope.column(path[2], path[1], path[0]), names[len(names) - fields :]
+            except UnknownNameError as error:
+                unknown = unknown or error
+        assert unknown is not None
+        raise unknown
 
     def condition(self, node: exp.Expr, clause: str) -> tuple[Expression, ...]:
         """The conjuncts of a condition, without those that are plainly true."""
@@ -115,13 +127,56 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 
 
 def _column(t: Translator, node: exp.Column) -> Expression:
-    if node.args.get("catalog"):
-        raise RefusalError(f"{node.sql('spark')} has too many parts.", "Write relation.column.")
     if isinstance(node.this, exp.Star):
         raise RefusalError(
             "* stands only for a whole item of the select list.", "Name the columns."
         )
-    return t.visible(node).column
+    visible, fields = t.visible(node)
+    return _with_fields(visible.column, fields)
+
+
+def _with_fields(struct: Expression, fields: Sequence[str]) -> Expression:
+    for field in fields:
+        struct = call("field", struct, Literal(field, TEXT))
+    return struct
+
+
+def _dot(t: Translator, node: exp.Dot) -> Expression:
+    """A field of what an expression gives; a column's own are parts of its name."""
+    if not isinstance(node.expression, exp.Identifier):
+        raise refused(t.text, node)
+    return _with_fields(t.expression(node.this), [node.expression.name])
+
+
+def _bracket(t: Translator, node: exp.Bracket) -> Expression:
+    """An element of an array, counted from 0 as in Spark, or a field of a struct."""
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise refused(t.text, node)
+    of, at = t.expression(node.this), t.expression(node.expressions[0])
+    if of.type.name == "struct" and isinstance(at, Literal) and at.type == TEXT:
+        return _with_fields(of, [str(at.value)])
+    return call("item", of, at)
+
+
+def _array(t: Translator, node: exp.Array) -> Expression:
+    if any(column.name.lower() == "array" for column in t.scope.visible):
+        raise RefusalError(
+            "it is not told whether array is a function or a column here.",
+            "Give the column another name in a subquery.",
+        )
+    return call("array", *(t.expression(part) for part in node.expressions))
+
+
+def _struct(t: Translator, node: exp.Struct) -> Expression:
+    names, values = [], []
+    for at, part in enumerate(node.expressions, 1):
+        if isinstance(part, exp.PropertyEQ):
+            name, value = part.this.name, part.expression
+        else:
+            name, value = part.alias or f"col{at}", part.unalias()
+        names.append(name)
+        values.append(t.expression(value))
+    return struct(names, values)
 
 
 def _star(t: Translator, node: exp.Star) -> Expression:
@@ -171,8 +226,11 @@ def _check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
     for node in nodes:
         column = node.unnest()
         if isinstance(column, exp.Column) and not isinstance(column.this, exp.Star):
-            visible = t.visible(column)
-            if visible.printed:
+            try:
+                visible, fields = t.visible(column)
+            except UnknownNameError:
+                continue  # a name of the select list, or of nothing: whoever reads it says so
+            if visible.printed and not fields:
                 raise RefusalError(
                     f"{visible.name} is of type {visible.printed} at its source and a text here, "
                     f"for which {operator} would mean something else.",
@@ -272,7 +330,7 @@ def _stored_text(t: Translator, node: exp.Expr, meaning: Expression) -> Expressi
     """A column as the text that its source has for it, where any value may be in it."""
     column = node.unnest()
     if isinstance(column, exp.Column):
-        visible = t.visible(column)
+        visible, _ = t.visible(column)
         return visible.text if visible.column == meaning else None
     return None
 
@@ -281,6 +339,10 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Paren: lambda t, node: t.expression(node.this),
     exp.Column: _column,
     exp.Star: _star,
+    exp.Dot: _dot,
+    exp.Bracket: _bracket,
+    exp.Array: _array,
+    exp.Struct: _struct,
     exp.Literal: _literal,
     exp.HexString: _hex,
     exp.Boolean: lambda t, node: Literal(node.this, BOOL),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.aggregates import Aggregate
-from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of
+from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import (
     aggregates_in,
@@ -71,11 +71,18 @@ class Groups:
         if meaning in self.keys:
             return self.keys[meaning]
         if isinstance(node, exp.Column):
+            fields = substituted(meaning, {e.name: r for e, r in self._columns()})
+            if fields != meaning:
+                return fields
             raise RefusalError(
                 f"{node.sql('spark')} is neither grouped nor aggregated.",
                 "Add it to GROUP BY, or put an aggregate such as MAX or ANY_VALUE around it.",
             )
         return None
+
+    def _columns(self) -> Iterator[tuple[ColumnRef, ColumnRef]]:
+        """The keys that are columns, whose fields can be told, too."""
+        yield from ((key, ref) for key, ref in self.keys.items() if isinstance(key, ColumnRef))
 
     def _grouping(self, node: Any) -> Expression:
         nodes = node.expressions or ([node.this] if node.this else [])
@@ -153,10 +160,14 @@ def read_groups(
     items: Sequence[exp.Expr],
     others: Sequence[exp.Expr],
     text: SqlText,
+    given: Sequence[ColumnRef] = (),
 ) -> Groups:
-    """The groups that GROUP BY makes, and the aggregates that `items` and `others` use."""
+    """The groups that GROUP BY makes, and the aggregates that `items` and `others` use.
+
+    Rows that differ in a `given` column are in different groups, whatever the query says.
+    """
     clause = select.args.get("group") or exp.Group()
-    keys: dict[Expression, ColumnRef] = {}
+    keys: dict[Expression, ColumnRef] = {ref: ref for ref in given}
     read: list[tuple[exp.Expr, ColumnRef]] = []
 
     def number(node: exp.Expr) -> int:
@@ -168,6 +179,8 @@ def read_groups(
         return list(keys.values()).index(ref)
 
     sets = _sets(clause, number, items)
+    if sets is not None:
+        sets = tuple(chosen | set(range(len(given))) for chosen in sets)
     groups = Groups(text, translator, keys, sets, {}, read)
     for node in (*items, *others):
         for found in aggregates_in(node):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, substituted
@@ -22,9 +22,15 @@ from headwater.algebra.views import Join, Occurrence
 
 def laid_out(top: Top) -> tuple[tuple[Join, ...], Schema, Top]:
     """The joins and the schema of what is stored for a top, and the top over that."""
+    joins, schema, (found,) = laid_out_together((top,))
+    return joins, schema, found
+
+
+def laid_out_together(tops: Sequence[Top]) -> tuple[tuple[Join, ...], Schema, tuple[Top, ...]]:
+    """The same for several tops over rows that are stored once."""
     parts: dict[object, _StoredPart] = {}
     homes: dict[Leaf, tuple[_StoredPart, tuple[Expression, ...]]] = {}
-    for leaf in leaves_of(top):
+    for leaf in (leaf for top in tops for leaf in leaves_of(top)):
         assert leaf.join is not None
         part = parts.setdefault(_likeness(leaf.join), _StoredPart(leaf.join))
         homes[leaf] = (part, part.taken_in(leaf.join))
@@ -39,7 +45,7 @@ def laid_out(top: Top) -> tuple[tuple[Join, ...], Schema, Top]:
         leaf: Part(tuple(part.columns[o] for o in outputs), leaf.schema, numbers[id(part)])
         for leaf, (part, outputs) in homes.items()
     }
-    return joins, schema, _over(top, found)
+    return joins, schema, tuple(_over(top, found) for top in tops)
 
 
 def _over(top: Top, parts: Mapping[Leaf, Part]) -> Top:

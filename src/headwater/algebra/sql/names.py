@@ -8,7 +8,7 @@ standard SQL, means only what is spelled the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import TypeVar
 
@@ -196,6 +196,10 @@ class Scope:
         known = closest_first(written, (t.alias for t in self.tables))
         raise UnknownNameError(f"there is no table {written} in FROM here.", f"Tables: {known}.")
 
+    def noting(self, used: set[str]) -> Scope:
+        """The same names; the columns that are looked up are noted."""
+        return _NotingScope(self.tables, self.visible, self.outer, used)
+
     def common_names(self, other: Scope) -> list[str]:
         """The column names that both have: what NATURAL JOIN compares."""
         theirs = {column.name.lower() for column in other.visible}
@@ -209,3 +213,13 @@ class Scope:
         rest = [c for c in self.visible if c not in left]
         rest += [c for c in other.visible if c not in right]
         return Scope(self.tables + other.tables, (*left, *rest), self.outer), condition
+
+
+@dataclass(frozen=True)
+class _NotingScope(Scope):
+    used: set[str] = field(default_factory=set, compare=False)
+
+    def column(self, name: str, qualifier: str = "", source: str = "") -> Visible:
+        found = super().column(name, qualifier, source)
+        self.used.update(ref.name for ref in (found.column, found.text) if ref is not None)
+        return found

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from headwater.algebra.expressions import ColumnRef, Expression
+from headwater.algebra.expressions import ColumnRef, Expression, Literal
 from headwater.algebra.order import Order
-from headwater.algebra.sql.plans import Plan, extended, only, refs, top_of
+from headwater.algebra.schema import Schema
+from headwater.algebra.sql.plans import Plan, extended, only, refs, select, top_of
 from headwater.algebra.sql.text import SqlText, means
-from headwater.algebra.tops import First
+from headwater.algebra.tops import First, Windowed
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import INT
+from headwater.algebra.windows import WindowFunction
 
 if TYPE_CHECKING:
     from headwater.algebra.sql.query import Reading
@@ -51,8 +55,25 @@ def limited(
         )
         for at, (key, part) in enumerate(keys)
     )
+    if reading.given:
+        return replace(
+            reading, plan=only(_first_of_each(plan, reading.given, order, limit, offset), names)
+        )
     first = First(top_of(plan), order, limit, offset)
     return replace(reading, plan=only(first, names))
+
+
+def _first_of_each(
+    plan: Plan, by: tuple[str, ...], order: tuple[Order, ...], limit: int | None, offset: int
+) -> Plan:
+    """The first rows among those with equal values in some columns."""
+    number = WindowFunction("row_number", (), INT, by, order)
+    ref = ColumnRef("#number", INT)
+    numbered = Windowed(top_of(plan), (number,), plan.schema + Schema.of([(ref.name, INT)]))
+    conditions = [call(">", ref, Literal(offset, INT))] if offset else []
+    if limit is not None:
+        conditions.append(call("<=", ref, Literal(offset + limit, INT)))
+    return select(numbered, conditions)
 
 
 def _key(

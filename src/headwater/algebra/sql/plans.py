@@ -31,6 +31,7 @@ from headwater.algebra.expressions import (
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import (
     Distinct,
+    Exploded,
     Grouped,
     Part,
     Product,
@@ -42,7 +43,7 @@ from headwater.algebra.tops import (
     nodes_of,
 )
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import BOOL
+from headwater.algebra.values import BOOL, INT
 from headwater.algebra.views import Join, Occurrence
 
 MOST_BRANCHES = 8
@@ -390,6 +391,18 @@ def grouped(
     """A row for each value of the columns `keys`, with the aggregates under their names."""
     schema = plan.schema.only(keys) + Schema.of((n, a.type) for n, a in aggregates.items())
     return Grouped(top_of(plan), tuple(keys), tuple(aggregates.values()), schema, always)
+
+
+def exploded(
+    plan: Plan, column: str, names: Sequence[str], first: int | None, *, outer: bool
+) -> Plan:
+    """Each row with each element of an array of it, under the first of the names.
+
+    With a second name, behind the element is its number, and `first` is that of the first one.
+    """
+    kind = plan.schema.columns[plan.schema.positions[column]].type.element
+    added = Schema.of(zip(names, (kind, INT), strict=False))
+    return Exploded(top_of(plan), column, plan.schema + added, first, outer)
 
 
 def top_of(plan: Plan) -> Top:

@@ -12,7 +12,9 @@ from dataclasses import replace
 from headwater.algebra.expressions import ColumnRef, columns_of
 from headwater.algebra.sql.plans import Leaf, refs
 from headwater.algebra.tops import (
+    Constant,
     Distinct,
+    Exploded,
     First,
     Grouped,
     Less,
@@ -63,7 +65,7 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             schema = top.schema.only([top.schema.names[at] for at in kept])
             outputs = tuple(join.outputs[at] for at in kept)
             return Leaf(schema.names, schema, join=replace(join, outputs=outputs, schema=schema))
-        case Part():
+        case Part() | Constant():
             return top
         case Select(condition=condition):
             return Select(pruned(top.input, needed | columns_of(condition)), condition)
@@ -104,6 +106,10 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             )
         case Summed():
             return top
+        case Exploded(input=below, column=column, schema=schema):
+            own = schema.names[len(below.schema) :]
+            kept_below = pruned(below, needed - set(own) | {column})
+            return replace(top, input=kept_below, schema=kept_below.schema + schema.only(own))
         case Less(left=left, right=right):
             return Less(pruned(left), pruned(right))
         case Distinct() | First() | Windowed():

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headwater.algebra.expressions import Expression
+from headwater.algebra.expressions import ColumnRef, Expression
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.names import Scope
+from headwater.algebra.sql.names import OUTER, Scope
 from headwater.algebra.sql.ordering import limited
 from headwater.algebra.sql.plans import (
     Plan,
     distinct,
+    only,
     project,
     refs,
     restricted,
@@ -44,6 +45,8 @@ class Reading:
     correlated: tuple[Expression, ...] = ()
     nothing: tuple[Expression, ...] | None = None
     """For aggregates without GROUP BY: the columns where there are no rows."""
+    given: tuple[str, ...] = ()
+    """The columns, behind the numbered ones, that tell for which rows around it a row is."""
 
     @property
     def schema(self) -> Schema:
@@ -65,14 +68,35 @@ class Environment:
     """Other views of the project, by their names in small letters."""
     outer: Scope | None = None
     """The names of the query around this one."""
+    given: Plan | None = None
+    """Where a subquery is read for all rows around it at once: these, each once."""
 
     def inside(self, scope: Scope) -> Environment:
         """What names mean in a subquery of a query with this scope."""
-        return replace(self, outer=scope.seen_from_inside())
+        return replace(self, outer=scope.seen_from_inside(), given=None)
 
     def apart(self) -> Environment:
         """What names mean in a subquery of FROM, which does not see the tables beside it."""
-        return replace(self, outer=None)
+        return replace(self, outer=None, given=None)
+
+
+def read_beside(
+    node: exp.Expr, around: Environment, scope: Scope, rows: Mapping[str, ColumnRef], plan: Plan
+) -> Reading:
+    """What a query means for each row of a plan, whose columns it may use anywhere.
+
+    `rows` says under which names of columns it knows those of the plan. It is read twice: first to
+    see which columns it looks at, so that it is computed once for each of their values.
+    """
+    used: set[str] = set()
+    names = Schema.of((OUTER + name, ref.type) for name, ref in rows.items())
+    every = project(plan, names, tuple(rows.values()))
+    inside = replace(around, outer=scope.seen_from_inside().noting(used), given=every)
+    read_query(node, inside)
+    wanted = [name for name in names.names if name in used]
+    if not wanted:
+        return read_query(node, around.apart())
+    return read_query(node, replace(inside, given=distinct(only(every, wanted))))
 
 
 def read_query(node: exp.Expr, around: Environment) -> Reading:
@@ -108,7 +132,12 @@ def _with_named(node: exp.Expr, around: Environment) -> Environment:
         raise around.text.error(
             clause, "WITH RECURSIVE is not supported.", "Write out as many steps as there are."
         )
+    seen: set[str] = set()
     for query in clause.expressions:
+        if query.alias.lower() in seen:
+            message = f"WITH names {query.alias} twice."
+            raise around.text.error(query, message, "Give one of them another name.")
+        seen.add(query.alias.lower())
         reading = read_query(query.this, around.apart())
         columns = query.args["alias"].args.get("columns") or ()
         if columns:
@@ -143,7 +172,7 @@ def _set_operation(node: exp.SetOperation, around: Environment) -> Reading:
             )
     a, b = _alike(left, right, node, word, around)
     plan = _combined(word, a, b, is_distinct=bool(node.args.get("distinct")))
-    return Reading(plan, left.names, left.printed, left.items)
+    return Reading(plan, left.names, left.printed, left.items, given=left.given)
 
 
 def _combined(word: str, a: Plan, b: Plan, *, is_distinct: bool) -> Plan:
@@ -181,11 +210,15 @@ def _alike(
                 "Give both one type with CAST.",
             ) from None
     schema = Schema.of((str(at), kind) for at, kind in enumerate(kinds, 1))
+    schema += left.plan.schema.only(left.given)
     first, second = (
         project(
             side.plan,
             schema,
-            [cast(ref, k) for ref, k in zip(refs(side.schema), kinds, strict=True)],
+            [
+                *(cast(ref, k) for ref, k in zip(refs(side.schema), kinds, strict=True)),
+                *refs(side.plan.schema, side.given),
+            ],
         )
         for side in (left, right)
     )

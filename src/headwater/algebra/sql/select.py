@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from sqlglot import exp
 
+from headwater.algebra.aggregates import aggregated
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of, substituted
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import aggregates_in, is_aggregate
 from headwater.algebra.sql.distinct_on import is_distinct, numbered
+from headwater.algebra.sql.exploding import made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.grouping import Groups, read_groups
 from headwater.algebra.sql.names import OUTER, Scope, Visible
 from headwater.algebra.sql.ordering import limited
-from headwater.algebra.sql.plans import distinct, equal_sides, project, refs, select
+from headwater.algebra.sql.plans import (
+    Plan,
+    distinct,
+    equal_sides,
+    only,
+    project,
+    refs,
+    restricted,
+    select,
+    union_all,
+)
 from headwater.algebra.sql.query import Environment, Reading
 from headwater.algebra.sql.sources import FromReader
 from headwater.algebra.sql.subqueries import RowsInReach
@@ -31,6 +44,7 @@ _PARTS = frozenset(
         "expressions",
         "from_",
         "joins",
+        "laterals",
         "where",
         "group",
         "having",
@@ -43,7 +57,6 @@ _PARTS = frozenset(
     ]
 )
 _CLAUSES = {
-    "laterals": ("LATERAL VIEW", "LATERAL"),
     "hint": ("a hint", "/*+"),
     "locks": ("FOR UPDATE", "FOR"),
     "sort": ("SORT BY", "SORT"),
@@ -61,6 +74,8 @@ def read_select(node: exp.Select, around: Environment) -> Reading:
     rows = RowsInReach(text, around, source.plan, source.scope)
     if where := node.args.get("where"):
         rows.where(where.this)
+    if around.given is not None:
+        rows.take_in(around.given)
     return _Select(node, text, around, rows).read()
 
 
@@ -109,10 +124,12 @@ class _Select:
         self.windows = Windows(named)
         self.groups: Groups | None = None
         self.aliases: dict[str, exp.Expr] = {}
+        self.made: dict[int, Sequence[ColumnRef]] = {}
 
     # The whole
 
     def read(self) -> Reading:
+        self._make_rows()
         node, correlated, nothing = self.node, tuple(self.rows.correlated), None
         if self._is_grouped():
             correlated, nothing = self._group()
@@ -130,15 +147,19 @@ class _Select:
             first = self.windows.column(number, self._with_aliases(translator))
             kept += (call("=", first, Literal(1, INT)),)
         self._check_own(self.windows.looked_at, "a window function")
-        self.windows.within(self._tied(c)[0] for c in correlated)
+        tied = (self._tied(conjunct)[0] for conjunct in correlated)
+        self.windows.within(chain(tied, self.rows.given))
         order = [p.this for p in (node.args.get("order") or exp.Order()).expressions]
         ordered = self._order_keys(order, items, translator)
         hidden = {f"#order {at}": e for at, (_, e) in enumerate(ordered)}
-        used = self._used([*(i.expression for i in items), *kept, *hidden.values()], correlated)
+        given = {ref.name: ref for ref in self.rows.given}
+        needed = [*(i.expression for i in items), *kept, *hidden.values(), *given.values()]
+        used = self._used(needed, correlated)
         plan = select(self.windows.plan(self.rows.plan, used), kept)
         columns: dict[str, Expression] = {str(at): i.expression for at, i in enumerate(items, 1)}
         columns.update(hidden if self._is_limited() else {})
         columns.update(self._correlated_columns(correlated))
+        columns.update(given)
         schema = Schema.of((name, e.type) for name, e in columns.items())
         plan = project(plan, schema, tuple(columns.values()))
         if is_distinct(self.node):
@@ -152,10 +173,47 @@ class _Select:
             None
             if nothing is None
             else tuple(substituted(item.expression, nothing) for item in items),
+            tuple(given),
         )
         places = {id(n): ColumnRef(f"#order {at}", e.type) for at, (n, e) in enumerate(ordered)}
         reading = limited(reading, node, self.text, lambda n: places[id(n)])
         return self._without_hidden(reading)
+
+    def _make_rows(self) -> None:
+        """EXPLODE in the select list: the rows behind WHERE, each with its elements."""
+        for item in self.node.expressions:
+            inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
+            if (made := made_of(inner)) is None:
+                continue
+            if self.made or self._is_grouped() or self.node.find(exp.Window):
+                raise self.text.error(
+                    inner,
+                    "rows made of an array stand alone in a select list without aggregates and "
+                    "windows.",
+                    "Make them in a subquery.",
+                )
+            try:
+                self.rows.plan, columns = with_made(
+                    self.rows.plan, made, self.plain, "#made", outer=False
+                )
+            except RefusalError as error:
+                raise self.text.error(inner, str(error), error.hint) from None
+            self.made[id(inner)] = columns
+
+    def _made_items(self, node: exp.Expr, written: str, place: int) -> Iterator[Item]:
+        """The columns of such an item."""
+        inner = node.this if isinstance(node, exp.Alias | exp.Aliases) else node
+        made = made_of(inner)
+        assert made is not None
+        names: Sequence[str] = made.defaults
+        if isinstance(node, exp.Aliases):
+            names = [name.name for name in node.expressions]
+        elif isinstance(node, exp.Alias):
+            names = [node.alias]
+        if len(names) != len(made.columns):
+            raise self.text.error(inner, f"there are {len(made.columns)} columns.", "Name each.")
+        for name, column in zip(names, self.made[id(inner)], strict=True):
+            yield Item(name, column, place, written)
 
     def _without_hidden(self, reading: Reading) -> Reading:
         kept = [n for n in reading.plan.schema.names if not n.startswith("#order ")]
@@ -197,15 +255,26 @@ class _Select:
         others += [p.this for p in (node.args.get("order") or exp.Order()).expressions]
         if any(isinstance(item, exp.Star) for item in node.expressions):
             raise self.text.error(node, "* has no meaning with GROUP BY.", "List the columns.")
-        groups = read_groups(node, self.plain, node.expressions, others, self.text)
+        given = self.rows.given
+        groups = read_groups(node, self.plain, node.expressions, others, self.text, given)
         self.groups = groups
         self._check_own(groups.looked_at, "GROUP BY or an aggregate")
+        for each in groups.aggregates:
+            if each.columns and all(name.startswith(OUTER) for name in each.columns):
+                raise self.text.error(
+                    node,
+                    f"{each} has only columns from outside the subquery: it is told neither of the "
+                    "rows outside nor of these.".replace(OUTER, ""),
+                    "Use a column of the subquery in it.",
+                )
         pairs = [self._tied(conjunct) for conjunct in self.rows.correlated]
         hidden = tuple(dict.fromkeys(inner for inner, _, _ in pairs))
         if groups.sets is not None and hidden:
             raise self.text.error(node, "ROLLUP in such a subquery is not supported.")
-        alone = not groups.keys and groups.sets is None
+        alone = len(groups.keys) == len(given) and groups.sets is None
         self.rows.plan, _ = groups.plan(self.rows.plan, hidden)
+        self.rows.groups = {k.name: r for k, r in groups.keys.items() if isinstance(k, ColumnRef)}
+        self.rows.on_group = groups.special
         names = self.rows.plan.schema.names[len(groups.keys) :]
         correlated = tuple(
             call(operator, outer, ColumnRef(names[hidden.index(inner)], inner.type))
@@ -214,10 +283,22 @@ class _Select:
         if not alone:
             return correlated, None
         nothing: dict[str, Expression] = {
-            ref.name: Literal(0 if a.function.startswith("count") else None, ref.type)
-            for a, ref in groups.aggregates.items()
+            ref.name: Literal(aggregated(a, ()), ref.type) for a, ref in groups.aggregates.items()
         }
+        if given:
+            self.rows.plan = self._with_empty_groups(self.rows.plan, nothing)
+            return correlated, None
         return correlated, nothing
+
+    def _with_empty_groups(self, groups: Plan, nothing: Mapping[str, Expression]) -> Plan:
+        """The groups, and one without rows for each of the given rows that has none."""
+        assert self.around.given is not None
+        names = [ref.name for ref in self.rows.given]
+        missing = restricted(
+            self.around.given, only(groups, names), self.rows.given, names, anti=True
+        )
+        outputs = [nothing.get(ref.name, ref) for ref in refs(groups.schema)]
+        return union_all([groups, project(missing, groups.schema, outputs)])
 
     def _tied(self, conjunct: Expression) -> tuple[Expression, Expression, str]:
         here = frozenset(self.rows.plan.schema.names)
@@ -306,11 +387,18 @@ class _Select:
                 for c in columns:
                     yield Item(c.name, c.column, place, c.column.name, c.printed)
                 continue
-            inner = each.this if isinstance(each, exp.Alias) else each
+            inner = each.this if isinstance(each, exp.Alias | exp.Aliases) else each
+            if id(inner) in self.made:
+                yield from self._made_items(each, written, place)
+                continue
             expression = translator.expression(inner)
-            column = self.plain.visible(inner) if isinstance(inner, exp.Column) else None
-            name = each.alias or (column.name if column else written)
-            yield Item(name, expression, place, written, column.printed if column else "")
+            name, printed = written, ""
+            if isinstance(inner, exp.Column):
+                column, fields = self.plain.visible(inner)
+                name, printed = (fields[-1], "") if fields else (column.name, column.printed)
+            elif isinstance(inner, exp.Dot):
+                name = inner.name
+            yield Item(each.alias or name, expression, place, written, printed)
 
     def _starred(self, node: exp.Expr) -> tuple[Visible, ...] | None:
         """The columns that an item `*` or `t.*` stands for."""
@@ -335,7 +423,7 @@ class _Select:
         return tuple(column for column in columns if column not in left_out)
 
     def _check_own(self, names: frozenset[str], what: str) -> None:
-        if any(name.startswith(OUTER) for name in names):
+        if not self.rows.given and any(name.startswith(OUTER) for name in names):
             raise self.text.error(
                 self.node,
                 f"{what} names a column from outside the subquery.",
@@ -345,7 +433,7 @@ class _Select:
     def _check_items(self, items: Sequence[Item]) -> None:
         for item in items:
             for name in columns_of(item.expression):
-                if name.startswith(OUTER):
+                if name.startswith(OUTER) and not self.rows.given:
                     raise self.text.error_at(
                         item.place,
                         f"{name.removeprefix(OUTER)} is a column from outside the subquery.",

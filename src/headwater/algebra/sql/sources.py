@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 from sqlglot import exp
 
 from headwater.algebra.expressions import ColumnRef, Expression, columns_of
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.constants import is_range, read_range, read_values
+from headwater.algebra.sql.exploding import Made, made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.names import OUTER, Scope, Table, Visible, find_relation
 from headwater.algebra.sql.plans import (
@@ -17,15 +19,19 @@ from headwater.algebra.sql.plans import (
     extended,
     join,
     matched,
+    only,
     outer_join,
     refs,
     renamed,
     table,
 )
-from headwater.algebra.sql.query import Environment, Reading, named, read_query
+from headwater.algebra.sql.plans import select as select_rows
+from headwater.algebra.sql.query import Environment, Reading, named, read_beside, read_query
+from headwater.algebra.sql.subqueries import RowsInReach, is_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
 from headwater.algebra.typing_rules import call
 from headwater.algebra.views import Occurrence
+from headwater.errors import SqlError
 
 _ONLY = "Write the name of a table or a subquery."
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
@@ -80,21 +86,104 @@ class FromReader:
         self.text = text
         self.around = around
         self.aliases: set[str] = set()
+        self.subqueries = 0
+        """How many ON had subqueries so far."""
 
     def read(self, select: exp.Select) -> Source:
         """Tables that commas divide are joined last, so ON sees only what JOIN connects."""
         groups = [self._item(select.args["from_"].this)]
         for clause in select.args.get("joins") or ():
             self._check_join(clause)
+            if (made := _made(clause.this)) is not None:
+                groups = [self._beside(_crossed(groups), made, clause)]
+                continue
+            if isinstance(clause.this, exp.Lateral):
+                groups = [self._for_each(_crossed(groups), clause.this, clause)]
+                continue
             item = self._item(clause.this)
             if self.text.follows_comma(clause.this) and not clause.args.get("on"):
                 groups.append(item)
             else:
                 groups[-1] = self._joined(groups[-1], item, clause)
-        first, *others = groups
-        for other in others:
-            first = Source(join(first.plan, other.plan), first.scope + other.scope)
-        return replace(first, scope=replace(first.scope, outer=self.around.outer))
+        found = _crossed(groups)
+        for lateral in select.args.get("laterals") or ():
+            if (made := _made(lateral)) is None:
+                _refuse(lateral, self.text)
+            found = self._with_made(found, made, lateral, outer=bool(lateral.args.get("outer")))
+        return replace(found, scope=replace(found.scope, outer=self.around.outer))
+
+    # Rows made of arrays
+
+    def _beside(self, left: Source, made: Made, clause: exp.Join) -> Source:
+        """Each row with the rows that are made of it; ON may say which of them."""
+        is_outer = clause.side == "LEFT"
+        on = clause.args.get("on")
+        if clause.args.get("using") or clause.method or clause.side not in ("", "LEFT"):
+            _refuse(clause.this, self.text)
+        found = self._with_made(left, made, clause.this, outer=is_outer)
+        if not on:
+            return found
+        inside = replace(found.scope, outer=self.around.outer)
+        conjuncts = Translator(self.text, inside).condition(on, "ON")
+        self._check_within(conjuncts, on)
+        if is_outer and conjuncts:
+            raise self.text.error(
+                on, "LEFT JOIN with rows made of an array has a condition.", "Write ON TRUE."
+            )
+        return replace(found, plan=select_rows(found.plan, conjuncts))
+
+    def _with_made(self, left: Source, made: Made, node: exp.Expr, *, outer: bool) -> Source:
+        alias = node.args.get("alias") or exp.TableAlias()
+        given = [self.text.name(column) for column in alias.args.get("columns") or ()]
+        if isinstance(node, exp.Unnest | exp.Lateral) and _number_name(node):
+            given.append(_number_name(node))
+        table_name = self.text.name(alias) or f"rows_{len(self.aliases) + 1}"
+        self._check_alias(table_name, node)
+        if not given and isinstance(node, exp.Unnest) and alias.this:
+            given = [table_name, *made.defaults[1:]]
+        names = given or list(made.defaults)
+        if len(names) != len(made.columns):
+            raise self.text.error(
+                node,
+                f"{len(names)} names are given, and there are {len(made.columns)} columns.",
+                "Name each column.",
+            )
+        inside = Translator(self.text, replace(left.scope, outer=self.around.outer))
+        try:
+            plan, columns = with_made(left.plan, made, inside, table_name, outer=outer)
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        visible = tuple(
+            Visible(name, column, table_name) for name, column in zip(names, columns, strict=True)
+        )
+        return Source(plan, left.scope + Scope.of(Table(table_name, visible)))
+
+    # LATERAL
+
+    def _for_each(self, left: Source, node: exp.Lateral, clause: exp.Join) -> Source:
+        """Each row with the rows of a subquery that may use its columns."""
+        if not isinstance(node.this, exp.Subquery) or clause.side not in ("", "LEFT"):
+            _refuse(node, self.text)
+        alias = node.alias or f"subquery_{len(self.aliases) + 1}"
+        columns = {ref.name: ref for ref in refs(left.plan.schema)}
+        reading = read_beside(node.this, self.around, left.scope, columns, left.plan)
+        numbers = [str(at) for at in range(1, len(reading.names) + 1)]
+        given = {name: f"{alias}.#{at}" for at, name in enumerate(reading.given)}
+        right = self._derived(replace(reading, plan=only(reading.plan, numbers)), alias, node)
+        names = [*right.plan.schema.names, *given.values()]
+        plan = renamed(only(reading.plan, [*numbers, *given]), names)
+        scope, on = left.scope + right.scope, clause.args.get("on")
+        inside = replace(scope, outer=self.around.outer)
+        found = Translator(self.text, inside).condition(on, "ON") if on else ()
+        if on:
+            self._check_within(found, on)
+        same = [
+            call("<=>", columns[name.removeprefix(OUTER)], ref)
+            for name, ref in zip(given, refs(plan.schema, given.values()), strict=True)
+        ]
+        if clause.side:
+            return Source(outer_join(left.plan, plan, [*same, *found], keeps="LEFT"), scope)
+        return Source(join(left.plan, plan, [*same, *found]), scope)
 
     # Items
 
@@ -103,6 +192,8 @@ class FromReader:
             item = self._nested(node) if not isinstance(node.this, exp.Query) else self._query(node)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
+        elif isinstance(node, exp.Values) or is_range(node):
+            item = self._constant(node)
         else:
             _refuse(node, self.text)
         for clause in node.args.get("joins") or ():
@@ -120,6 +211,21 @@ class FromReader:
         self._check_parts(node, _SUBQUERY_PARTS)
         alias = node.alias or f"subquery_{len(self.aliases) + 1}"
         return self._derived(read_query(node, self.around.apart()), alias, node)
+
+    def _constant(self, node: exp.Expr) -> Source:
+        """Rows that are named here, under an alias."""
+        nothing = Translator(self.text, Scope())
+        try:
+            rows = (
+                read_values(node, nothing)
+                if isinstance(node, exp.Values)
+                else read_range(cast(exp.Table, node), nothing)
+            )
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        alias = node.alias or f"rows_{len(self.aliases) + 1}"
+        numbered = renamed(rows, [str(at) for at in range(1, len(rows.schema) + 1)])
+        return self._derived(Reading(numbered, rows.schema.names), alias, node)
 
     def _derived(self, reading: Reading, alias: str, node: exp.Expr) -> Source:
         """The rows of a query under an alias."""
@@ -208,9 +314,14 @@ class FromReader:
 
     # Joins
 
+    def _check_within(self, conjuncts: Sequence[Expression], on: exp.Expr) -> None:
+        for conjunct in conjuncts:
+            if any(name.startswith(OUTER) for name in columns_of(conjunct)):
+                raise self.text.error(
+                    on, "ON names a column from outside the subquery.", "Write it in WHERE."
+                )
+
     def _check_join(self, clause: exp.Join) -> None:
-        if isinstance(clause.this, exp.Lateral):
-            _refuse(clause.this, self.text)
         others = [part for part, value in clause.args.items() if value and part not in _JOIN_PARTS]
         if clause.method not in ("", "NATURAL") or clause.kind not in _KINDS or others:
             words = [clause.method, clause.side, clause.kind, *(part.upper() for part in others)]
@@ -221,6 +332,9 @@ class FromReader:
             )
 
     def _joined(self, left: Source, right: Source, clause: exp.Join) -> Source:
+        on = clause.args.get("on")
+        if on is not None and on.find(exp.Query):
+            return self._joined_by_subqueries(left, right, clause, on)
         scope, conjuncts, merged = self._condition(left, right, clause)
         if clause.kind in ("SEMI", "ANTI"):
             anti = clause.kind == "ANTI"
@@ -230,6 +344,50 @@ class FromReader:
             return Source(join(left.plan, right.plan, conjuncts), scope)
         plan = outer_join(left.plan, right.plan, conjuncts, keeps=clause.side)
         return _coalesced(plan, scope, merged, clause.side)
+
+    def _joined_by_subqueries(
+        self, left: Source, right: Source, clause: exp.Join, on: exp.Expr
+    ) -> Source:
+        """ON with subqueries: of an inner join as in WHERE, else as columns of one of its sides."""
+        self.subqueries += 1
+        mark = f"on {self.subqueries}"
+        if not clause.side and clause.kind not in ("SEMI", "ANTI"):
+            scope = left.scope + right.scope
+            inside = replace(scope, outer=self.around.outer)
+            plan = join(left.plan, right.plan)
+            rows = RowsInReach(self.text, self.around, plan, inside, mark)
+            rows.where(on, "ON")
+            self._check_within(rows.correlated, on)
+            return Source(rows.plan, scope)
+        sides = [left, right]
+
+        def special(node: Any) -> Expression | None:
+            if not is_subquery(node):
+                return None
+            both = join(left.plan, right.plan)
+            RowsInReach(self.text, self.around, both, inside).special(node)
+            for at, side in enumerate(sides):
+                scope = replace(side.scope, outer=self.around.outer)
+                own = f"{mark} {at} {len(side.plan.schema)}"
+                rows = RowsInReach(self.text, self.around, side.plan, scope, own)
+                try:
+                    found = rows.special(node)
+                except SqlError:
+                    continue
+                sides[at] = replace(side, plan=rows.plan)
+                return found
+            raise RefusalError(
+                "a subquery in ON of this join names columns of both sides.", "Write it in WHERE."
+            )
+
+        inside = replace(left.scope + right.scope, outer=self.around.outer)
+        conjuncts = Translator(self.text, inside, special).condition(on, "ON")
+        self._check_within(conjuncts, on)
+        if clause.kind in ("SEMI", "ANTI"):
+            anti = clause.kind == "ANTI"
+            return Source(matched(sides[0].plan, sides[1].plan, conjuncts, anti=anti), left.scope)
+        plan = outer_join(sides[0].plan, sides[1].plan, conjuncts, keeps=clause.side)
+        return Source(plan, left.scope + right.scope)
 
     def _condition(
         self, left: Source, right: Source, clause: exp.Join
@@ -253,11 +411,8 @@ class FromReader:
         scope, on = left.scope + right.scope, clause.args.get("on")
         inside = replace(scope, outer=self.around.outer)
         found = Translator(self.text, inside).condition(on, "ON") if on else ()
-        for conjunct in found:
-            if on and any(name.startswith(OUTER) for name in columns_of(conjunct)):
-                raise self.text.error(
-                    on, "ON names a column from outside the subquery.", "Write it in WHERE."
-                )
+        if on:
+            self._check_within(found, on)
         if clause.side and not on:
             raise self.text.error_at(
                 self.text.join_start(clause.this),
@@ -265,6 +420,26 @@ class FromReader:
                 "Write ON or USING.",
             )
         return scope, found, ()
+
+
+def _made(node: exp.Expr) -> Made | None:
+    """What an item of FROM makes rows of, if it does."""
+    return made_of(node.this if isinstance(node, exp.Lateral | exp.Table) else node)
+
+
+def _number_name(node: exp.Expr) -> str:
+    """What WITH ORDINALITY calls its column, which sqlglot keeps apart."""
+    inner = node.this if isinstance(node, exp.Lateral) else node
+    offset = inner.args.get("offset") if isinstance(inner, exp.Unnest) else None
+    return offset.name if isinstance(offset, exp.Identifier) else ""
+
+
+def _crossed(groups: Sequence[Source]) -> Source:
+    """All pairs of rows of several items."""
+    first, *others = groups
+    for other in others:
+        first = Source(join(first.plan, other.plan), first.scope + other.scope)
+    return first
 
 
 _KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")

@@ -7,7 +7,7 @@ for one value. NOT IN is true only where no value of the subquery is equal and n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -37,25 +37,49 @@ from headwater.algebra.sql.plans import (
     select,
     union_all,
 )
-from headwater.algebra.sql.query import Environment, Reading, read_query
-from headwater.algebra.sql.text import SqlText
+from headwater.algebra.sql.query import Environment, Reading, read_beside, read_query
+from headwater.algebra.sql.text import RefusalError, SqlText
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import BOOL, VOID
+from headwater.errors import SqlError
+
+
+def is_subquery(node: Any) -> bool:
+    """Whether a node is decided by a subquery, for each row by itself."""
+    if isinstance(node, exp.In):
+        return bool(node.args.get("query"))
+    if isinstance(node, exp.EQ):
+        return isinstance(node.expression, exp.Any)
+    return isinstance(node, exp.Exists | exp.Subquery | exp.Select | exp.SetOperation)
 
 
 class RowsInReach:
     """The rows of a SELECT while it is read; expressions may add columns to them."""
 
-    def __init__(self, text: SqlText, around: Environment, plan: Plan, scope: Scope) -> None:
+    def __init__(
+        self, text: SqlText, around: Environment, plan: Plan, scope: Scope, mark: str = "subquery"
+    ) -> None:
+        """`mark` is in the names of all columns that are added, and nobody else's."""
         self.text = text
+        self.mark = mark
         self.around = around
         self.plan = plan
         self.scope = scope
         self.correlated: list[Expression] = []
+        self.given: tuple[ColumnRef, ...] = ()
+        """Columns of the rows around this query, where it is read for all of them at once."""
+        self.groups: Mapping[str, ColumnRef] | None = None
+        """Where the rows are groups: which columns of their rows they still have."""
+        self.on_group: Callable[[Any], Expression | None] = lambda node: None
         self._added = 0
 
     def translator(self) -> Translator:
-        return Translator(self.text, self.scope, self.special)
+        return Translator(self.text, self.scope, lambda n: self.on_group(n) or self.special(n))
+
+    def take_in(self, given: Plan) -> None:
+        """Each row for each of the given ones that the conditions tie it to."""
+        self.plan = join(given, self.plan, self.correlated)
+        self.correlated, self.given = [], refs(given.schema)
 
     def special(self, node: Any) -> Expression | None:
         """What a subquery in an expression means: a column that it adds."""
@@ -128,7 +152,7 @@ class RowsInReach:
 
     def _name(self) -> str:
         self._added += 1
-        return f"#subquery {self._added}"
+        return f"#{self.mark} {self._added}"
 
     def _mark(self, query: exp.Expr, more: Sequence[Expression]) -> Expression:
         """A column that tells whether a subquery has rows for a row."""
@@ -157,7 +181,17 @@ class RowsInReach:
 
     def _value(self, node: exp.Expr) -> Expression:
         """A column with the one value of a subquery; NULL where it has no row."""
-        reading = read_query(node, self.around.inside(self.scope))
+        try:
+            reading = read_query(node, self.around.inside(self.scope))
+            if reading.correlated and not self._is_by_equalities(reading):
+                raise self.text.error(
+                    node,
+                    "a subquery that stands for one value is tied to the query around it by more "
+                    "than equalities.",
+                    "Compare its columns with those outside by = only, or write it as a join.",
+                )
+        except SqlError as error:
+            return self._value_beside(node, error)
         if len(reading.names) != 1:
             raise self.text.error(
                 node,
@@ -173,18 +207,40 @@ class RowsInReach:
             return refs(plan.schema)[0]
         return self._correlated_value(plan, conjuncts, reading, node)
 
+    def _is_by_equalities(self, reading: Reading) -> bool:
+        there = frozenset(reading.plan.schema.names)
+        return all(
+            equal_sides(c, frozenset(n for n in columns_of(c) if n.startswith(OUTER)), there)
+            for c in reading.correlated
+        )
+
+    def _value_beside(self, node: exp.Expr, refusal: SqlError) -> Expression:
+        """The value of a subquery that is read for all rows at once; else it stays refused."""
+        try:
+            reading = read_beside(node, self.around, self.scope, self._columns(), self.plan)
+        except SqlError:
+            raise refusal from None
+        if len(reading.names) != 1 or not reading.given:
+            raise refusal
+        keys = {self._name(): name for name in reading.given}
+        own = [self._own(name) for name in reading.given]
+        plan = renamed(only(reading.plan, (*reading.given, "1")), (*keys, self._name()))
+        single = aggregate("single", refs(plan.schema)[-1])
+        value = ColumnRef(self._name(), single.type)
+        values = grouped(plan, tuple(keys), {value.name: single})
+        return self._looked_up(values, value, own, Literal(None, value.type))
+
+    def _columns(self) -> Mapping[str, ColumnRef]:
+        """The columns that subqueries may name, as they are called here."""
+        if self.groups is not None:
+            return self.groups
+        return {ref.name: ref for ref in refs(self.plan.schema)}
+
     def _correlated_value(
         self, plan: Plan, conjuncts: Sequence[Expression], reading: Reading, node: exp.Expr
     ) -> Expression:
         here, there = frozenset(self.plan.schema.names), frozenset(plan.schema.names)
         pairs = [equal_sides(conjunct, here, there) for conjunct in conjuncts]
-        if not all(pairs):
-            raise self.text.error(
-                node,
-                "a subquery that stands for one value is tied to the query around it by more than "
-                "equalities.",
-                "Compare its columns with those outside by = only, or write it as a join.",
-            )
         sides = [pair for pair in pairs if pair is not None]
         present = [call("not", call("is null", b)) for _, b, safe in sides if not safe]
         keys = {self._name(): b for _, b, _ in sides}
@@ -227,7 +283,7 @@ class RowsInReach:
     def _renamed(self, reading: Reading) -> tuple[Plan, list[Expression]]:
         """With names of columns that this query has not, and conditions over these."""
         self._added += 1
-        names = [f"#{self._added} {name}" for name in reading.plan.schema.names]
+        names = [f"#{self.mark} {self._added} {name}" for name in reading.plan.schema.names]
         plan = renamed(reading.plan, names)
         meanings: dict[str, Expression] = dict(
             zip(reading.plan.schema.names, refs(plan.schema), strict=True)
@@ -240,7 +296,13 @@ class RowsInReach:
 
     def _own(self, name: str) -> ColumnRef:
         """A column of this query as it is called here."""
-        return refs(self.plan.schema, [name.removeprefix(OUTER)])[0]
+        found = self._columns().get(name.removeprefix(OUTER))
+        if found is None:
+            raise RefusalError(
+                f"{name.removeprefix(OUTER)} is neither grouped nor aggregated.",
+                "Add it to GROUP BY.",
+            )
+        return found
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:

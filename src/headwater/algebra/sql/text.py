@@ -21,8 +21,9 @@ from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.sql.forms import FORMS
 from headwater.errors import SqlError
 
-CALLED = frozenset({*BY_NAME, *FORMS, "DATE_PART", "DATEPART"})
-"""Names of functions that are read as calls, whatever sqlglot knows of them."""
+CALLED = frozenset({*BY_NAME, *FORMS, "DATE_PART", "DATEPART"}) - {"ARRAY"}
+"""Names of functions that are read as calls, whatever sqlglot knows of them. It would take `[0]`
+behind a call of that other one for its argument."""
 SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
 """Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
 
@@ -49,10 +50,27 @@ class StandardSpark(Spark):
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         # A query is written as it was read, and not without clauses that Spark does not have.
         TRANSFORMS = {  # noqa: RUF012
-            kind: write
-            for kind, write in Spark.Generator.TRANSFORMS.items()
-            if kind not in (exp.Select, exp.WithinGroup)
+            **{
+                kind: write
+                for kind, write in Spark.Generator.TRANSFORMS.items()
+                if kind not in (exp.Select, exp.WithinGroup)
+            },
+            exp.ArrayAgg: lambda generator, node: f"ARRAY_AGG({generator.sql(node, 'this')})",
+            exp.Unnest: lambda generator, node: _written_unnest(generator, node),
         }
+
+
+def _written_unnest(generator: Any, node: exp.Unnest) -> str:
+    """UNNEST, which Spark does not have; the number's name stands behind those of the alias."""
+    text = f"UNNEST({generator.expressions(node, flat=True)})"
+    alias, offset = node.args.get("alias"), node.args.get("offset")
+    text += " WITH ORDINALITY" if offset else ""
+    if alias is None:
+        return text
+    names = [*(alias.args.get("columns") or ())]
+    names += [offset] if isinstance(offset, exp.Identifier) else []
+    listed = ", ".join(generator.sql(name) for name in names)
+    return f"{text} AS {generator.sql(alias, 'this')}{f'({listed})' if listed else ''}"
 
 
 DIALECT = StandardSpark
@@ -139,6 +157,11 @@ class SqlText:
             if prefix := self._prefix(token):
                 message = f"{prefix[0]}'...' is not supported."
                 raise self.error_at(prefix.start(), message, _WRITE_TEXT)
+        for (before, token), (_, following) in pairwise(pairwise(self.tokens)):
+            is_part = before.token_type is TokenType.DOT
+            if (is_part or token.token_type in _QUOTED) and _is_constructor(token, following):
+                hint = "Write GET(name, 0) or ELEMENT_AT(name, 1)."
+                raise self.error_at(token.start, f"{token.text}[...] is ambiguous.", hint)
         for token, following in pairwise(self.tokens):
             if token.token_type is following.token_type is TokenType.STRING:
                 message = "there are two strings side by side."
@@ -228,13 +251,13 @@ class SqlText:
         return SqlText(blank[:start] + self.sql[start:end] + blank[end:])
 
     def words(self) -> Iterator[tuple[Token, str]]:
-        """The tokens outside parentheses, each with its first word in capitals."""
+        """The tokens outside parentheses and brackets, each with its first word in capitals."""
         depth = 0
         for token in self.tokens:
-            depth -= token.token_type is TokenType.R_PAREN
+            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
             if depth == 0 and token.token_type not in _QUOTED:
                 yield token, (token.text.upper().split() or [""])[0]
-            depth += token.token_type is TokenType.L_PAREN
+            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET)
 
     def select_items(self, end: int) -> list[tuple[str, int]]:
         """The items of the select list, which goes up to `end`: their texts and places."""
@@ -320,6 +343,12 @@ class SqlText:
     def _position(self, node: exp.Expr) -> int:
         start = self.start(node)
         return max((at for at, t in enumerate(self.tokens) if t.start <= start), default=0)
+
+
+def _is_constructor(token: Token, following: Token) -> bool:
+    """Whether sqlglot takes a name and a bracket for an array, whatever else it may be."""
+    is_bracket = following.token_type is TokenType.L_BRACKET
+    return is_bracket and token.text.upper() in ("ARRAY", "LIST")
 
 
 def _selects_in_order(tree: exp.Expr) -> Iterator[exp.Select]:

@@ -7,20 +7,26 @@ refused with the clause, its line and its column, rather than read as something 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from sqlglot import TokenType, exp
 
 from headwater.algebra.schema import Relation
-from headwater.algebra.sql.layout import laid_out
-from headwater.algebra.sql.plans import Plan, Sum, renamed, top_of
+from headwater.algebra.sql.constants import is_range
+from headwater.algebra.sql.exploding import made_of
+from headwater.algebra.sql.layout import laid_out, laid_out_together
+from headwater.algebra.sql.plans import Plan, Sum, leaves_of, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
 from headwater.algebra.sql.query import Environment, Reading, read_query
 from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
 from headwater.algebra.sql.text import DIALECT, SqlText
+from headwater.algebra.sql.wording import check_wording
+from headwater.algebra.tops import Top, parts_of
+from headwater.algebra.totals import totalised
 from headwater.algebra.values import VOID
-from headwater.algebra.views import Join, View
+from headwater.algebra.views import Join, Member, View
 
 
 def parse_view(
@@ -28,25 +34,58 @@ def parse_view(
     relations: Mapping[str, Relation] | Iterable[Relation],
     name: str = "view",
     views: Mapping[str, str] | None = None,
+    *,
+    total: bool = True,
 ) -> View:
     """The view that `sql` over `relations` defines; SqlError says what is wrong and where.
 
     `views` are other views that it may read: the SQL of each, over relations only, by its name.
+    Unless it is to be `total`, a view of joins alone is left as it is, and its terms may fail.
     """
     known = tuple(relations.values() if isinstance(relations, Mapping) else relations)
     readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
     reading, text = _reading(sql, known, readings)
     _check_columns(reading, text)
-    return view_of(renamed(reading.plan, reading.names), name, sql)
+    if not isinstance(reading.plan, Sum) and not any(leaves_of(reading.plan)):
+        raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
+    return view_of(renamed(reading.plan, reading.names), name, sql, total=total)
 
 
-def view_of(plan: Plan, name: str, sql: str = "") -> View:
+def parse_group(members: Iterable[tuple[str, str, Iterable[Relation]]], name: str) -> View:
+    """The group of views of which each has a name, a SELECT, and the relations it is read over.
+
+    Joins that several of them have in common are stored once.
+    """
+    listed = [(member, sql, tuple(relations)) for member, sql, relations in members]
+    tops = []
+    for _, sql, relations in listed:
+        reading, text = _reading(sql, relations, {})
+        _check_columns(reading, text)
+        tops.append(pruned(top_of(renamed(reading.plan, reading.names))))
+    joins, schema, found = laid_out_together(tops)
+    group = View(name, joins, schema, "")
+    named = tuple(
+        Member(member, sql, _relations_of(top, group), top)
+        for (member, sql, _), top in zip(listed, found, strict=True)
+    )
+    return replace(group, members=named).without_unused_texts()
+
+
+def _relations_of(top: Top, group: View) -> tuple[str, ...]:
+    """The relations of the stored joins that a top reads."""
+    numbers = {part.number for part in parts_of(top)}
+    joins = [join for at, join in enumerate(group.joins, 1) if at in numbers or None in numbers]
+    return tuple(dict.fromkeys(o.relation.name for join in joins for o in join.occurrences))
+
+
+def view_of(plan: Plan, name: str, sql: str = "", *, total: bool = True) -> View:
     """The view that a plan is: a sum of joins as it is, anything else as a top over parts."""
     if isinstance(plan, Sum) and plan.is_linear:
         joins = tuple(
             Join(b.occurrences, b.condition, b.outputs, plan.schema) for b in plan.branches
         )
-        return View(name, joins, plan.schema, sql).without_unused_texts()
+        view = View(name, joins, plan.schema, sql)
+        return (totalised(view) if total else view).without_unused_texts()
     joins, schema, top = laid_out(pruned(top_of(plan)))
     return View(name, joins, schema, sql, top).without_unused_texts()
 
@@ -80,7 +119,7 @@ def tables_of(sql: str) -> tuple[TableName, ...]:
 
 def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[TableName]:
     """The tables that a query reads, without those that a WITH around them names."""
-    if isinstance(node, exp.Table):
+    if isinstance(node, exp.Table) and made_of(node.this) is None and not is_range(node):
         found = table_name(node, text)
         if found.source or found.name.lower() not in known:
             yield found
@@ -141,6 +180,7 @@ def _check_statement(text: SqlText) -> None:
         found = tokens[0].text.upper()
         raise text.error_at(tokens[0].start, f"{found} ... is not a SELECT.", "Write a SELECT.")
     text.check_words()
+    check_wording(text)
 
 
 def _check_columns(reading: Reading, text: SqlText) -> None:

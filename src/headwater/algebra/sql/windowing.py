@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,9 @@ from headwater.algebra.expressions import ColumnRef, Expression, Literal, column
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import read_aggregate
+from headwater.algebra.sql.calls import combined
 from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.intervals import is_interval, moved
 from headwater.algebra.sql.plans import Plan, extended, only, top_of
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.tops import Windowed
@@ -99,6 +101,8 @@ class Windows:
             for part in (parts["order"].expressions if parts.get("order") else ())
         )
         frame = _frame(parts.get("spec"), ordered=bool(order))
+        if frame.by_range:
+            frame = self._up_to_values(frame, parts, order, t)
         name, arguments, kind, offset, ignore = self._called(node.this, t)
         if name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"):
             frame = WHOLE
@@ -109,6 +113,34 @@ class Windows:
             if not order:
                 raise RefusalError(f"{name.upper()} needs an order.", "Write OVER (ORDER BY ...).")
         return WindowFunction(name, arguments, kind, partition, order, frame, offset, ignore)
+
+    def _up_to_values(
+        self, frame: WindowFrame, parts: dict[str, Any], order: Sequence[Order], t: Translator
+    ) -> WindowFrame:
+        """RANGE with offsets: from the row's value in the order less one up to it plus another."""
+        spec = parts.get("spec")
+        nodes = (
+            [(spec.args.get(s), spec.args.get(f"{s}_side")) for s in ("start", "end")]
+            if spec
+            else []
+        )
+        if all(node is None or isinstance(node, str) for node, _ in nodes):
+            return frame
+        if len(order) != 1:
+            raise RefusalError(
+                "RANGE with an offset needs one expression in ORDER BY.", "Write one."
+            )
+        written = t.expression(parts["order"].expressions[0].this)
+        own = ColumnRef(order[0].column, written.type)
+        low, high = (
+            None
+            if node is None or isinstance(node, str)
+            else _value_away(
+                own, node, (str(side).upper() == "PRECEDING") != order[0].descending, t
+            )
+            for node, side in nodes
+        )
+        return replace(frame, low=low, high=high)
 
     def _parts(self, node: exp.Window) -> dict[str, Any]:
         """The parts of OVER, also those of a window that WINDOW names."""
@@ -135,7 +167,10 @@ class Windows:
             return self._aggregate(read_aggregate(node, t))
         if type(node) in _RANKS:
             name, kind = _RANKS[type(node)]
-            return name, (), kind, _number(node.this) if name == "ntile" else 0, False
+            number = _number(node.this) if name == "ntile" else 0
+            if name == "ntile" and number < 1:
+                raise RefusalError(f"NTILE({number}) has no buckets.", "Write NTILE(4).")
+            return name, (), kind, number, False
         if type(node) in _NEIGHBOURS:
             value = t.expression(node.this)
             offset = _number(node.args.get("offset"), 1)
@@ -189,10 +224,28 @@ def _frame(spec: Any, *, ordered: bool) -> WindowFrame:
     return WindowFrame(start, end, by_range)
 
 
+def _value_away(own: ColumnRef, node: exp.Expr, before: bool, t: Translator) -> Expression:
+    """A value so far before another one, or behind it."""
+    if is_interval(node):
+        found = moved(own, node, -1 if before else 1)
+    else:
+        offset = t.expression(node)
+        if not isinstance(offset, Literal) or offset.value is None:
+            raise RefusalError("RANGE needs an offset that is a constant.", "Write a number.")
+        if offset.type.is_numeric and offset.value < 0:  # type: ignore[operator]
+            raise RefusalError("RANGE needs an offset that is not negative.", "Turn it round.")
+        found = combined("-" if before else "+", own, offset)
+    if found.type != own.type and not (found.type.is_numeric and own.type.is_numeric):
+        raise RefusalError(
+            f"an offset of this kind makes {found.type} of {own.type}.", "Order by that type."
+        )
+    return found
+
+
 def _bound(value: Any, side: Any, by_range: bool) -> int | None:
     if isinstance(value, str):
         return None if value.upper() == "UNBOUNDED" else 0
     if by_range:
-        raise RefusalError("RANGE with an offset is not supported.", "Write ROWS.")
+        return 0
     number = _number(value)
     return -number if str(side).upper() == "PRECEDING" else number

@@ -11,11 +11,14 @@ from statistics import median
 from typing import Any
 
 from headwater.bench.freshness.measure import STEPS, Running, Timing, World, memory_mb
+from headwater.bench.freshness.workload import SELECTS
 from headwater.bench.plots import line_chart
 from headwater.terminal.output import print_json, print_table
 
 _REPEATS = {1: 100, 100: 50, 10_000: 5}
 _ALTERNATIVE_REPEATS = 3
+_ROUNDS = 2
+_MOST_GROUPED = 1000
 
 
 def freshness(
@@ -23,6 +26,7 @@ def freshness(
     batch: Sequence[int] | None,
     bulk: Sequence[float] | None,
     tail: int,
+    grouped: bool,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -30,7 +34,7 @@ def freshness(
     scales = scale or [0.1, 1.0]
     sizes = batch or [1, 100, 10_000]
     shares = [1.0, 10.0] if bulk is None else bulk
-    found = [_measure(s, sizes, [p for p in shares if p > 0], tail) for s in scales]
+    found = [_measure(s, sizes, [p for p in shares if p > 0], tail, grouped) for s in scales]
     if as_json:
         for result in found:
             print_json(result)
@@ -45,7 +49,9 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _measure(scale: float, sizes: Sequence[int], shares: Sequence[float], tail: int) -> Any:
+def _measure(
+    scale: float, sizes: Sequence[int], shares: Sequence[float], tail: int, grouped: bool
+) -> Any:
     world = World(scale, _say)
     try:
         result: dict[str, Any] = {"scale": scale}
@@ -56,6 +62,8 @@ def _measure(scale: float, sizes: Sequence[int], shares: Sequence[float], tail: 
             if tail:
                 _say("measuring reads")
                 result["read"] = running.time_read(tail)
+        if grouped:
+            result["grouped"] = _grouped(world, [size for size in sizes if size <= _MOST_GROUPED])
         _say("recomputing")
         result["recompute"] = _recompute(world)
         result["bulk"] = []
@@ -72,6 +80,27 @@ def _measure(scale: float, sizes: Sequence[int], shares: Sequence[float], tail: 
 def _batch(running: Running, size: int) -> dict[str, Any]:
     repeat = _REPEATS.get(size, 10)
     return _described(running.measure(size, max(3, repeat // 3), repeat))
+
+
+def _grouped(world: World, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Sums over the join beside the join itself, in turns."""
+    timings: dict[tuple[str, int], Timing] = {}
+    reads: dict[str, dict[str, float]] = {}
+    for again in range(_ROUNDS):
+        for view in SELECTS:
+            with world.running("auto", view) as running:
+                _say(f"measuring {view}, {again + 1} of {_ROUNDS}")
+                for size in sizes:
+                    repeat = _REPEATS.get(size, 10) // 2
+                    found = running.measure(size, max(3, repeat // 3), repeat)
+                    if (before := timings.get((view, size))) is not None:
+                        found.seconds += before.seconds
+                    timings[view, size] = found
+                if again + 1 == _ROUNDS:
+                    reads[view] = running.time_newest()
+    return [
+        {"view": view, **_described(timing), **reads[view]} for (view, _), timing in timings.items()
+    ]
 
 
 def _described(timing: Timing) -> dict[str, Any]:
@@ -179,6 +208,7 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
             for result in found
         ],
     )
+    _print_grouped(found)
     for result in found:
         if read := result.get("read"):
             print_table(
@@ -210,6 +240,28 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
                 ],
             )
     _print_growth(found)
+
+
+def _print_grouped(found: Sequence[dict[str, Any]]) -> None:
+    for result in found:
+        measured = result.get("grouped", [])
+        joined = {b["size"]: b["median_ms"] for b in measured if b["view"] == "v1"}
+        if measured:
+            print_table(
+                f"Sums over the join beside it (v1) at scale {result['scale']:g}",
+                ["view", "groups", "changes", "median ms", "against v1", "read s"],
+                [
+                    [
+                        b["view"],
+                        f"{b['groups']:,}",
+                        f"{b['size']:,}",
+                        f"{b['median_ms']:,.1f}",
+                        f"× {b['median_ms'] / joined[b['size']]:.2f}",
+                        f"{b['read_s']:.3f}",
+                    ]
+                    for b in measured
+                ],
+            )
 
 
 def _print_growth(found: Sequence[dict[str, Any]]) -> None:

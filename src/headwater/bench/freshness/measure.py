@@ -15,7 +15,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from headwater.bench.freshness.workload import SELECT, TABLES, Batch, Changes, Servers, generate
+from headwater.bench.freshness.workload import (
+    SELECT,
+    SELECTS,
+    TABLES,
+    Batch,
+    Changes,
+    Servers,
+    generate,
+)
 from headwater.errors import HeadwaterError
 from headwater.frames.session import spark_session
 from headwater.pipeline.runner import Runner
@@ -68,28 +76,33 @@ class World:
         self.servers = Servers(self.files)
         self.changes = Changes(self.servers)
         self._spark: SparkSession | None = None
-        (self.folder / "views").mkdir()
-        select = SELECT.format(**{table: f"{table}db.{table}" for table in TABLES})
-        (self.folder / "views" / f"{VIEW}.sql").write_text(
-            f"CREATE MATERIALIZED VIEW {VIEW} AS {select}"
-        )
         self.steps: dict[str, list[float]] = defaultdict(list)
         self.committed = threading.Event()
         """Set whenever the view has been committed."""
-        for source in self.project("auto").sources.values():
-            source.setup()
+        for view in SELECTS:  # before anything changes: all of them count from here
+            self._write_view(view)
+            for source in self.project("auto", view).sources.values():
+                source.setup()
 
-    def project(self, engine: str) -> Project:
+    def _write_view(self, view: str) -> None:
+        select = SELECTS[view].format(**{table: f"{table}db.{table}" for table in TABLES})
+        (self.folder / view / "views").mkdir(parents=True)
+        (self.folder / view / "views" / f"{view}.sql").write_text(
+            f"CREATE MATERIALIZED VIEW {view} AS {select}"
+        )
+
+    def project(self, engine: str, view: str = VIEW) -> Project:
+        """One view in a warehouse of its own."""
         sources = "".join(
             f'[sources.{table}db]\nkind = "postgres"\nrelations = ["{table}"]\n'
             f'dsn = "{self.servers.dsn(table)}"\n'
             for table in TABLES
         )
-        (self.folder / "headwater.toml").write_text(
+        (self.folder / view / "headwater.toml").write_text(
             f'[warehouse]\npath = "warehouse"\npublish_every = "1 day"\n'
             f'[spark]\nengine = "{engine}"\n{sources}'
         )
-        return Project.open(self.folder)
+        return Project.open(self.folder / view)
 
     def spark(self) -> SparkSession:
         if self._spark is None:
@@ -103,12 +116,12 @@ class World:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextmanager
-    def running(self, engine: str) -> Iterator[Running]:
-        runner = Runner(self.project(engine), self.spark, self._watch)
+    def running(self, engine: str, view: str = VIEW) -> Iterator[Running]:
+        runner = Runner(self.project(engine, view), self.spark, self._watch)
         runner.start()
         try:
-            running = Running(self, runner)
-            running.wait(lambda: running.is_loaded)
+            running = Running(self, runner, view)
+            running.wait(lambda: running.is_loaded and running.is_visible())
             yield running
         finally:
             runner.stop()
@@ -147,13 +160,14 @@ class World:
 class Running:
     """A runner that has loaded the view."""
 
-    def __init__(self, world: World, runner: Runner) -> None:
+    def __init__(self, world: World, runner: Runner, view: str = VIEW) -> None:
         self.world = world
         self.runner = runner
+        self.view = view
 
     @property
     def is_loaded(self) -> bool:
-        status = self.runner.views[VIEW]
+        status = self.runner.views[self.view]
         if status.state == "stopped":
             raise HeadwaterError(status.message)
         return status.maintainer is not None and status.maintainer.vector is not None
@@ -171,7 +185,7 @@ class Running:
 
     def is_visible(self) -> bool:
         """Whether everything that was committed at the sources is committed in the view."""
-        maintainer = self.runner.views[VIEW].maintainer
+        maintainer = self.runner.views[self.view].maintainer
         assert maintainer is not None
         committed = self.world.changes.committed
         vector = maintainer.visible
@@ -193,7 +207,7 @@ class Running:
             self.time_batch(changes.batch(size))
         timing = Timing(size)
         steps: dict[str, list[float]] = {step: [] for step in STEPS}
-        maintainer = self.runner.views[VIEW].maintainer
+        maintainer = self.runner.views[self.view].maintainer
         assert maintainer is not None
         counters = maintainer.counters
         rows, questions = counters.rows, counters.questions
@@ -208,17 +222,33 @@ class Running:
         timing.questions = (counters.questions - questions) / repeat
         return timing
 
+    @property
+    def _column(self) -> str:
+        """The column that is summed up where reading is timed."""
+        return "l_extendedprice" if self.view == VIEW else "revenue"
+
+    def time_newest(self, repeat: int = 5) -> dict[str, float]:
+        """A scan of the newest state as it is now, and how many rows it has."""
+        spark = self.world.spark()
+        table = self.runner.warehouse.view(self.view)
+        times = _scan_times(lambda: table.dataframe(spark), repeat, self._column)
+        return {
+            "groups": table.dataframe(spark).count(),
+            "tail_rows": table.tail().rows,
+            "read_s": round(median(times), 3),
+        }
+
     def time_read(self, tail_rows: int, repeat: int = 5) -> dict[str, float]:
         """A scan of the newest state with a tail of so many rows, against one without a tail."""
         spark = self.world.spark()
-        table = self.runner.warehouse.view(VIEW)
+        table, column = self.runner.warehouse.view(self.view), self._column
         table.fold(spark, "bench")
-        plain = _scan_times(lambda: table.dataframe(spark), repeat)
+        plain = _scan_times(lambda: table.dataframe(spark), repeat, column)
         while table.tail().rows < tail_rows:
             missing = tail_rows - table.tail().rows
             self.time_batch(self.world.changes.batch(max(1, min(2000, missing // 20))))
-        newest = _scan_times(lambda: table.dataframe(spark), repeat)
-        again = _scan_times(lambda: table.at().plain_frame(spark), repeat)
+        newest = _scan_times(lambda: table.dataframe(spark), repeat, column)
+        again = _scan_times(lambda: table.at().plain_frame(spark), repeat, column)
         base = min(median(plain), median(again))
         return {
             "tail_rows": table.tail().rows,
@@ -228,11 +258,11 @@ class Running:
         }
 
 
-def _scan_times(frame: Callable[[], Any], repeat: int) -> list[float]:
+def _scan_times(frame: Callable[[], Any], repeat: int, column: str) -> list[float]:
     found = []
     for at in range(repeat + 2):
         began = time.monotonic()
-        frame().selectExpr("sum(l_extendedprice)", "count(*)").collect()
+        frame().selectExpr(f"sum({column})", "count(*)").collect()
         if at >= 2:
             found.append(time.monotonic() - began)
     return found

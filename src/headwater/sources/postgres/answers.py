@@ -85,6 +85,7 @@ class PostgresAnswers:
         with self.tables.keeping() as (connection, tables):
             source = f"{self.tables.access.source}."
             wanted = {name.removeprefix(source) for name in relations}
+            self.tables.check(wanted)
             chosen = {
                 name: self.tables.as_described(tables[name]) for name in wanted if name in tables
             }

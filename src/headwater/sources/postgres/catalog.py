@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from headwater.sources.postgres.definitions import read_definitions
 from headwater.sources.postgres.meanings import FIRST_OWN, LOOSE, Definition, base_of, meaning_of
 from headwater.sources.postgres.meanings import as_text as as_text_meaning
 from headwater.sources.postgres.naming import called, split_name
-from headwater.sources.postgres.planned import foreign_expression, runs_foreign
+from headwater.sources.postgres.planned import read_foreign, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
 from headwater.sources.postgres.types import Partition, Table, TableColumn
 
@@ -25,7 +26,6 @@ SELECT DISTINCT ON (r.n)
        c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
        c.relreplident::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
        pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
-       {foreign},
        ARRAY(SELECT i.inhrelid::pg_catalog.regclass::text FROM pg_catalog.pg_inherits i
              WHERE i.inhparent = c.oid AND c.relkind <> 'p' ORDER BY i.inhrelid),
        (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(p.oid::int8, s.nspname, p.relname,
@@ -39,7 +39,7 @@ JOIN pg_catalog.pg_namespace n
   ON n.nspname = r.schema OR r.schema IS NULL AND n.nspname = ANY(%(path)s)
 JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
 ORDER BY r.n, pg_catalog.array_position(%(path)s::text[], n.nspname::text)
-""".replace("{foreign}", foreign_expression("c.oid"))
+"""
 _COLUMNS = """
 SELECT attrelid::int8, attname, atttypid::int8, atttypmod,
        pg_catalog.format_type(atttypid, atttypmod), attcollation::int8,
@@ -118,7 +118,9 @@ def read_tables(
         oids = [row[0] for row in found.values()]
         columns = connection.execute(_COLUMNS, [oids]).fetchall()
         unique = connection.execute(_KEYS, [oids]).fetchall()
+        foreign = read_foreign(connection, oids)
         types = read_definitions(connection, {row[2] for row in columns})
+    columns_of, unique_of = _by_table(columns), _by_table(unique)
     relations = called(names)
     tables: dict[str, Table] = {}
     unusable: dict[str, SourceError] = {}
@@ -128,12 +130,13 @@ def read_tables(
             if at not in found:
                 raise _missing(access, connection, name)
             oid = found[at][0]
-            own = [row[1:] for row in columns if row[0] == oid]
-            kept = [tuple(names) for of, _, _, names in unique if of == oid]
-            key = next((names for of, primary, _, names in unique if of == oid and primary), ())
+            own, indexes = columns_of[oid], unique_of[oid]
+            kept = [tuple(names) for _, _, names in indexes]
+            key = next((names for primary, _, names in indexes if primary), ())
             texts = (as_text or {}).get(name, (as_text or {}).get(relation, ()))
-            table = _table(access, found[at], own, key, types, partitioned, texts)
-            if table.partitions is not None and (oid, True, True) not in [r[:3] for r in unique]:
+            table = _table(access, found[at], own, key, types, partitioned, texts, foreign.get(oid))
+            immediate = any(primary and at_once for primary, at_once, _ in indexes)
+            if table.partitions is not None and not immediate:
                 raise _without_identity(access, table)
             _check_texts(access, table, [c[0] for c in own], texts)
             table = replace(table, called=relation)
@@ -151,6 +154,14 @@ def read_tables(
         except SourceError as error:
             unusable[relation] = error
     return tables, unusable
+
+
+def _by_table(rows: Iterable[Sequence[Any]]) -> Mapping[int, Sequence[Sequence[Any]]]:
+    """Rows by the number of a table with which they begin."""
+    found: dict[int, list[Sequence[Any]]] = defaultdict(list)
+    for oid, *row in rows:
+        found[oid].append(row)
+    return found
 
 
 def _check_encoding(access: Access, connection: Connection) -> None:
@@ -184,9 +195,10 @@ def _table(
     types: Mapping[int, Definition],
     partitioned: bool,
     texts: Collection[str],
+    foreign: str | None,
 ) -> Table:
     oid, schema, name, kind, persistence, identity, *may, children, parts, role, _ = row
-    entered, readable, hidden, foreign = may
+    entered, readable, hidden = may
     label = f"Source {access.source}: {schema}.{name}"
     if kind == "p" and not partitioned:
         raise SourceError(

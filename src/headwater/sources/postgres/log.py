@@ -75,14 +75,15 @@ class _Open:
 class Interpreter:
     """Makes transactions out of the messages of the log; knows no connection.
 
-    `awaited` are the markers that questions have written: any role may write others.
+    `unfollowed` are relations that cannot be read, each with the reason; `awaited` are the markers
+    that questions have written: any role may write others.
     """
 
     def __init__(
         self,
         source: str,
         tables: Mapping[str, Table],
-        absent: Sequence[str],
+        unfollowed: Mapping[str, str],
         awaited: Container[str],
         at: LogPosition,
         near_xid: int,
@@ -92,7 +93,7 @@ class Interpreter:
         """Up to where everything has been reported."""
         self._source = source
         self._tables = dict(tables)
-        self._absent = absent
+        self._unfollowed = unfollowed
         self._by_oid = {table.oid: table for table in tables.values()}
         self._by_label = {(table.schema, table.name): table for table in tables.values()}
         self._sent: dict[int, SentRelation] = {}
@@ -148,7 +149,7 @@ class Interpreter:
     def compare(self, sight: Sight) -> Sequence[Broken]:
         """What has changed since the catalog was last looked at."""
         self._route(sight)
-        seen, gaps = compare(self.at.seen, sight, self._tables, self._absent)
+        seen, gaps = compare(self.at.seen, sight, self._tables, self._unfollowed)
         self.at = replace(self.at, seen=seen)
         return [self._gap(gap, self.at) for gap in gaps]
 

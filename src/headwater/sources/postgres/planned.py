@@ -22,33 +22,34 @@ from psycopg import sql
 from headwater.errors import SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.meanings import FIRST_OWN
+from headwater.sources.postgres.privileges import current_role
 from headwater.sources.postgres.types import Table
 
 _FOREIGN = """
-(WITH RECURSIVE needed(name, class, object) AS (
-  (SELECT x.relname::text, d.refclassid, d.refobjid
-   FROM pg_catalog.pg_index i
+WITH RECURSIVE own AS (
+  SELECT w.oid AS root, w.oid AS part FROM unnest(%s::oid[]) AS w(oid)
+  UNION
+  SELECT w.oid, t.relid::oid
+  FROM unnest(%s::oid[]) AS w(oid), pg_catalog.pg_partition_tree(w.oid) t),
+needed(root, name, class, object) AS (
+  (SELECT own.root, x.relname::text, d.refclassid, d.refobjid
+   FROM own JOIN pg_catalog.pg_index i ON i.indrelid = own.part
    JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
    JOIN pg_catalog.pg_depend d ON d.objid = i.indexrelid
      AND d.classid = 'pg_catalog.pg_class'::regclass
-   WHERE i.indrelid = {table}
-     OR i.indrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree({table}) t)
    UNION ALL
-   SELECT e.stxname::text, d.refclassid, d.refobjid
-   FROM pg_catalog.pg_statistic_ext e
+   SELECT own.root, e.stxname::text, d.refclassid, d.refobjid
+   FROM own JOIN pg_catalog.pg_statistic_ext e ON e.stxrelid = own.part
    JOIN pg_catalog.pg_depend d ON d.objid = e.oid
      AND d.classid = 'pg_catalog.pg_statistic_ext'::regclass
-   WHERE e.stxrelid = {table}
-     OR e.stxrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree({table}) t)
    UNION ALL
-   SELECT 'its partition key', d.refclassid, d.refobjid
-   FROM pg_catalog.pg_partition_tree({table}) t
-   JOIN pg_catalog.pg_partitioned_table k ON k.partrelid = t.relid
+   SELECT own.root, 'its partition key', d.refclassid, d.refobjid
+   FROM own JOIN pg_catalog.pg_partitioned_table k ON k.partrelid = own.part
    JOIN pg_catalog.pg_depend d ON d.objid = k.partrelid AND d.objsubid = 0
      AND d.classid = 'pg_catalog.pg_class'::regclass
      AND d.refclassid IN ('pg_catalog.pg_opclass'::regclass, 'pg_catalog.pg_proc'::regclass))
   UNION
-  SELECT n.name, f.class, f.object FROM needed n, LATERAL (
+  SELECT n.root, n.name, f.class, f.object FROM needed n, LATERAL (
     SELECT v.class::oid, v.object::oid FROM pg_catalog.pg_operator o, LATERAL (VALUES
         ('pg_catalog.pg_proc'::regclass, o.oprcode::oid),
         ('pg_catalog.pg_proc'::regclass, o.oprrest::oid),
@@ -69,7 +70,7 @@ _FOREIGN = """
     SELECT 'pg_catalog.pg_operator'::regclass::oid, p.amopopr FROM pg_catalog.pg_amop p
     WHERE n.class = 'pg_catalog.pg_opfamily'::regclass AND p.amopfamily = n.object
   ) AS f)
-SELECT pg_catalog.min(n.name) FROM needed n WHERE n.object >= {own}
+SELECT n.root::int8, pg_catalog.min(n.name) FROM needed n WHERE n.object >= {own}
 AND NOT pg_catalog.pg_has_role(CASE n.class
     WHEN 'pg_catalog.pg_proc'::regclass THEN
       (SELECT p.proowner FROM pg_catalog.pg_proc p WHERE p.oid = n.object)
@@ -83,9 +84,10 @@ AND NOT pg_catalog.pg_has_role(CASE n.class
       (SELECT t.typowner FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e
          ON e.oid = t.typelem AND t.typtype = 'b'
        WHERE t.oid = n.object AND 'e' NOT IN (t.typtype, coalesce(e.typtype, t.typtype)))
-  END, current_user, 'MEMBER'))
-"""
-_ALL = "SELECT t.oid::int8, {foreign}, current_user::text FROM unnest(%s::oid[]) AS t(oid)"
+  END, current_user, 'MEMBER')
+GROUP BY n.root
+""".replace("{own}", str(FIRST_OWN))
+"""Of all tables at once, so that the catalog is read once and not for each."""
 PLANNED = """
 pg_catalog.md5(pg_catalog.concat((
   SELECT pg_catalog.string_agg(pg_catalog.concat(i.indexrelid, '.', i.xmin), ','
@@ -109,20 +111,19 @@ def planned_tables(tables: Sequence[Table]) -> sql.SQL:
     )
 
 
-def foreign_expression(table: str) -> str:
-    """In SQL: an index or statistics of a table that may run what others have made, or NULL."""
-    return _FOREIGN.format(table=table, own=FIRST_OWN)
+def read_foreign(connection: Connection, tables: Sequence[int]) -> dict[int, str]:
+    """By table an index or statistics that may run what others have made, where there is one."""
+    return dict(connection.execute(_FOREIGN.encode(), [list(tables), list(tables)]).fetchall())
 
 
 def check_planned(access: Access, connection: Connection, tables: Sequence[Table]) -> None:
     """See that planning a question about some tables runs nothing of others."""
-    labels = {table.oid: table.label for table in tables}
-    statement = _ALL.format(foreign=foreign_expression("t.oid")).encode()
     with access.errors("read the catalog"):
-        rows = connection.execute(statement, [list(labels)]).fetchall()
-    for oid, name, role in rows:
-        if name is not None:
-            raise runs_foreign(access.source, labels[oid], name, role)
+        foreign = read_foreign(connection, [table.oid for table in tables])
+    for table in tables:
+        if table.oid in foreign:
+            role = current_role(access, connection)
+            raise runs_foreign(access.source, table.label, foreign[table.oid], role)
 
 
 def runs_foreign(source: str, table: str, name: str, role: str) -> SourceError:

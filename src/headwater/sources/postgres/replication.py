@@ -18,6 +18,7 @@ from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.position import LogPosition
 from headwater.sources.postgres.retention import is_unbounded, retained
 from headwater.sources.postgres.setup import SlotInstallation, application_name
+from headwater.sources.postgres.sight import GONE
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.watch import CatalogWatch
@@ -102,7 +103,8 @@ class ReplicationCapture(PostgresCapture):
             raise self.captured_otherwise()
         access, installation = self.tables.access, self.installation
         with self.tables.looking() as (connection, tables):
-            absent = self.tables.absent(connection, tables)
+            absent = self.tables.places(connection, self.tables.absent)
+            unfollowed = dict.fromkeys(self.tables.absent, GONE) | self.tables.refused
             confirmed = installation.check(connection, is_fresh=after is None)
         at = LogPosition(confirmed) if after is None else LogPosition.of(after)
         watch = CatalogWatch(access, installation.publication, tables, absent)
@@ -116,10 +118,9 @@ class ReplicationCapture(PostgresCapture):
                 check_known(access, at)
             at = replace(at, server=server.server)
             sight = watch.look()
-            missing = sorted({relation for relation, _, _ in absent})
             near_xid = sight.snapshot.xmax
             interpreter = Interpreter(
-                access.source, tables, missing, self.questions.awaited, at, near_xid, watch.look
+                access.source, tables, unfollowed, self.questions.awaited, at, near_xid, watch.look
             )
             first: list[Logged] = [*interpreter.compare(sight)]
             if after is None:

@@ -1,7 +1,9 @@
 """What Headwater needs at a PostgreSQL server: a publication, whole old rows, and a slot.
 
 The statements can be read, and run by someone else, before anything is changed. Running them
-again does nothing. Each that needs a lock waits for it only shortly, because whoever wants the
+again does nothing. The server refuses the application's updates of a table that is published and
+has no identity, so a table gets one before it is published, and loses it after. What it had is
+noted first. Each statement that needs a lock waits for it only shortly, because whoever wants the
 table after it would wait as well; then it tries again.
 """
 
@@ -20,6 +22,7 @@ from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import run_steps
 from headwater.sources.postgres.ownership import Note, Publication, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
+from headwater.sources.postgres.privileges import current_role, left_to_run, not_owned
 from headwater.sources.postgres.types import Partition, Table
 
 # Not from pg_publication_tables, which waits for whoever has locked one of the tables.
@@ -38,6 +41,12 @@ FROM pg_catalog.pg_publication p WHERE p.pubname = %s
 _OF_SCHEMAS = """
 OR c.relnamespace IN (
     SELECT pnnspid FROM pg_catalog.pg_publication_namespace WHERE pnpubid = p.oid)
+"""
+_MEMBERS = """
+SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_publication p
+JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid
+JOIN pg_catalog.pg_class c ON c.oid = r.prrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = %s ORDER BY 1, 2
 """
 _NARROWED = """
 SELECT r.prrelid::int8
@@ -101,10 +110,14 @@ class SlotInstallation:
                 "which was not made for this warehouse.",
                 "Give another name for the slot in headwater.toml.",
             )
-        statements = self._publication_statements(connection, tables)
+        statements: list[sql.Composed] = []
+        if found is None:
+            name = sql.Identifier(self.publication)
+            statements.append(sql.SQL("CREATE PUBLICATION {}").format(name))
         statements += self._note_statements(connection, tables, found)
         for table in tables:
             statements += [_identity_statement(part) for part in _not_whole(table)]
+        statements += self._publication_statements(connection, tables)
         texts = [statement.as_string(connection) for statement in statements]
         if slot is None:
             texts.append(
@@ -114,8 +127,24 @@ class SlotInstallation:
 
     def install(self, connection: Connection, tables: Iterable[Table]) -> None:
         tables = list(tables)
-        steps = [[text] for text in self.missing(connection, tables)]
+        statements = self.missing(connection, tables)
+        self._check_owned(connection, tables, statements)
+        steps = [[text] for text in statements]
         run_steps(self.access, connection, steps, [table.oid for table in tables])
+
+    def _check_owned(
+        self, connection: Connection, tables: Sequence[Table], statements: Sequence[str]
+    ) -> None:
+        """Nothing is made if the rest of it would be refused."""
+        lacking = {part.oid for table in tables for part in _not_whole(table)}
+        lacking |= {table.oid for table in self._unpublished(connection, tables)}
+        if names := not_owned(self.access, connection, lacking):
+            role = current_role(self.access, connection)
+            raise SourceError(
+                f"Source {self.access.source}: the role {role} does not own {', '.join(names)}, "
+                "which setup alters.",
+                left_to_run(self.access.source, statements),
+            )
 
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
         """Begin the log anew. Where only the slot is at fault, that takes no owner's rights."""
@@ -138,20 +167,28 @@ class SlotInstallation:
         if found is not None:
             restoring = self._restoring(connection, found.note)
             restored = {oid: statement for oid, statement, stays in restoring if not stays}
-            last = self._last(found).as_string(connection)
-            steps = [[statement] for statement in (*restored.values(), last)]
+            first, last = self._around(connection, found)
+            steps = [[statement] for statement in (*first, *restored.values(), last)]
             run_steps(self.access, connection, steps, list(restored))
 
-    def _last(self, found: Publication) -> sql.Composed:
-        """What puts the publication back to what it was before."""
+    def _around(self, connection: Connection, found: Publication) -> tuple[list[str], str]:
+        """What takes tables out of our publication, and what puts that back to what it was."""
         name = sql.Identifier(self.publication)
         if found.note is None:
             made, before = found.name.startswith("headwater_"), found.comment
         else:
             made, before = found.note.made, found.note.comment
-        if made:
-            return sql.SQL("DROP PUBLICATION {}").format(name)
-        return sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, before or None)
+        if not made:
+            last = sql.SQL("COMMENT ON PUBLICATION {} IS {}").format(name, before or None)
+            return [], last.as_string(connection)
+        with self.access.errors("read the catalog"):
+            rows = connection.execute(_MEMBERS, [self.publication]).fetchall()
+        members = sql.SQL(", ").join(
+            sql.SQL("ONLY {}").format(sql.Identifier(*row)) for row in rows
+        )
+        taken_out = sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(name, members)
+        first = [taken_out.as_string(connection)] if rows else []
+        return first, sql.SQL("DROP PUBLICATION {}").format(name).as_string(connection)
 
     def stays(self, connection: Connection) -> list[str]:
         """What `remove` would leave, in sentences."""
@@ -330,7 +367,14 @@ class SlotInstallation:
     def _publication_statements(
         self, connection: Connection, tables: Sequence[Table]
     ) -> list[sql.Composed]:
+        missing = self._unpublished(connection, tables)
+        if not missing:
+            return []
         name = sql.Identifier(self.publication)
+        return [sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, _listed(missing))]
+
+    def _unpublished(self, connection: Connection, tables: Sequence[Table]) -> Sequence[Table]:
+        """The tables that are not published yet; SourceError if what is, is not so whole."""
         with self.access.errors("read the catalog"):
             narrows = connection.pgconn.server_version >= 150000
             published_tables = _PUBLISHED.format(_OF_SCHEMAS if narrows else "")
@@ -343,7 +387,7 @@ class SlotInstallation:
                 rows = connection.execute(_NARROWED, [self.publication])
                 narrowed = {oid for (oid,) in rows}
         if row is None:
-            return [sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(name, _listed(tables))]
+            return tables
         whole, published = row
         if not whole or any(table.oid in narrowed for table in tables):
             raise SourceError(
@@ -352,10 +396,7 @@ class SlotInstallation:
                 f"If setup made it, run 'headwater repair {self.access.source}'; otherwise give "
                 "another name for the publication in headwater.toml, and setup makes it.",
             )
-        missing = [table for table in tables if table.oid not in published]
-        if not missing:
-            return []
-        return [sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, _listed(missing))]
+        return [table for table in tables if table.oid not in published]
 
     def _slot(self, connection: Connection) -> _Slot | None:
         with self.access.errors("read the catalog"):

@@ -17,6 +17,7 @@ from headwater.sources.postgres.types import Table
 
 UNFOLLOWED = "-"
 """Stands in place of a digest for a relation that cannot be followed."""
+GONE = "is not there any more: it was dropped or has another name"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Sighted:
     columns: Mapping[str, SightedColumn]
     schema_xid: int
     partitions: Mapping[int, Link] = field(default_factory=dict)
+    is_parent: bool = False
+    """Whether other tables inherit from it that are no partitions."""
 
     def digest(self, wanted: Sequence[str]) -> str:
         """Which table it is, and a sum of how it is, and of its partitions."""
@@ -82,18 +85,23 @@ class Gap:
 
 
 def compare(
-    seen: Seen | None, sight: Sight, tables: Mapping[str, Table], absent: Sequence[str] = ()
+    seen: Seen | None,
+    sight: Sight,
+    tables: Mapping[str, Table],
+    unfollowed: Mapping[str, str] | None = None,
 ) -> tuple[Seen, list[Gap]]:
-    """What has changed since the last look; nothing is known of before the first one."""
+    """What has changed since the last look; nothing is known of before the first one.
+
+    `unfollowed` are relations beside the tables that cannot be followed, each with the reason.
+    """
     wanted = {
         name: sorted(table.by_name if table.used is None else table.used)
         for name, table in tables.items()
     }
+    problems = {name: _problem(sight.tables.get(name)) for name in tables} | dict(unfollowed or {})
     digests = {
-        name: UNFOLLOWED
-        if name in absent or _problem(sight.tables.get(name))
-        else sight.tables[name].digest(wanted[name])
-        for name in (*tables, *absent)
+        name: UNFOLLOWED if problem else sight.tables[name].digest(wanted[name])
+        for name, problem in problems.items()
     }
     now = Seen(sight.snapshot, digests)
     if seen is None:
@@ -101,17 +109,23 @@ def compare(
     if not seen.snapshot.includes(sight.publication_xid):
         reason = "the publication was altered, and changes may have been left out meanwhile"
         return now, [Gap(None, reason, sight.publication_xid)]
-    gaps = [gap for name in digests for gap in _gaps(name, seen, now, sight, wanted.get(name, ()))]
-    return now, gaps
+    return now, [
+        gap
+        for name, problem in problems.items()
+        for gap in (
+            _lost(name, seen, problem) if problem else _gaps(name, seen, now, sight, wanted[name])
+        )
+    ]
+
+
+def _lost(name: str, seen: Seen, problem: str) -> Iterator[Gap]:
+    """The gap of a table that cannot be followed, told once."""
+    if seen.digests.get(name) != UNFOLLOWED:
+        yield Gap({name: None}, f"the table {name} {problem}", None)
 
 
 def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str]) -> Iterator[Gap]:
-    before, digest, table = seen.digests.get(name), now.digests[name], sight.tables.get(name)
-    if digest == UNFOLLOWED:
-        if before != UNFOLLOWED:
-            yield Gap({name: None}, f"the table {name} {_problem(table)}", None)
-        return
-    assert table is not None
+    before, digest, table = seen.digests.get(name), now.digests[name], sight.tables[name]
     written = [
         xid
         for xid in (table.listed_xid, None if table.listed_xid else table.xid)
@@ -184,9 +198,14 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
 def _problem(table: Sighted | None) -> str:
     """Why a table cannot be followed as it is now; empty if it can."""
     if table is None:
-        return "is not there any more: it was dropped or has another name"
+        return GONE
     if not table.is_logged:
         return "is no longer a table whose changes are in the log"
+    if table.is_parent:
+        return (
+            "has got tables that inherit from it: SQL counts their rows as its own, and its log "
+            "does not hold them"
+        )
     if table.listed_xid is None and not table.is_included:
         return "is not in the publication; 'headwater setup' puts it there"
     if table.is_narrowed:

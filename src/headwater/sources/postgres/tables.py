@@ -6,11 +6,11 @@ later are not wanted, and a table that is gone is no error: the log tells what b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from headwater.errors import SourceError
+from headwater.errors import SourceError, one_of
 from headwater.sources.contract import UsedColumns
 from headwater.sources.postgres.catalog import (
     MissingTableError,
@@ -74,20 +74,23 @@ class Tables:
             raise
 
     def read(self, connection: Connection) -> dict[str, Table]:
-        """The tables that can be used; SourceError if one cannot that is relied upon.
+        """The tables that can be used; SourceError if none ever could.
 
-        That is one that a view uses or that was described before; or if none can be used.
+        One that cannot concerns only who relies on it, who is told why (see `check`).
         """
         found, unusable = self.look_up(connection, self.names)
-        if self._described:
-            unusable = {n: e for n, e in unusable.items() if not isinstance(e, MissingTableError)}
-        errors = {n: e for n, e in unusable.items() if not isinstance(e, SameTableError)}
-        relied = (e for n, e in errors.items() if n in self._used or n in self._described)
-        if error := next(relied, None if found else next(iter(errors.values()), None)):
-            raise error
+        self._unusable = {n: e for n, e in unusable.items() if not isinstance(e, SameTableError)}
+        if self._unusable and not found and not self._described:
+            raise one_of(self._unusable.values())
         tables = {name: self._narrow(table) for name, table in found.items()}
-        self._described, self._unusable = {**tables, **self._described}, unusable
+        self._described = {**tables, **self._described}
         return tables
+
+    def check(self, names: Iterable[str]) -> None:
+        """SourceError if one of these could not be used when the tables were last read."""
+        for name in names:
+            if name in self._unusable:
+                raise self._unusable[name]
 
     def look_up(
         self, connection: Connection, names: Sequence[str]
@@ -106,7 +109,7 @@ class Tables:
     @property
     def unusable(self) -> dict[str, SourceError]:
         """Why tables could not be used when they were last read."""
-        return {n: e for n, e in self._unusable.items() if not isinstance(e, SameTableError)}
+        return dict(self._unusable)
 
     def _narrow(self, table: Table) -> Table:
         used = self._used.get(table.relation_name)
@@ -114,21 +117,33 @@ class Tables:
             used = [column.name for column in self._described[table.relation_name].wanted]
         return table if used is None else replace(table, used=frozenset(used))
 
-    def absent(
-        self, connection: Connection, tables: Mapping[str, Table]
+    @property
+    def refused(self) -> dict[str, str]:
+        """Why tables that are there could not be used when they were last read."""
+        return {
+            name: "cannot be followed any more: "
+            + str(error).removeprefix(f"Source {self.access.source}: ")
+            for name, error in self._unusable.items()
+            if not isinstance(error, MissingTableError)
+        }
+
+    @property
+    def absent(self) -> list[str]:
+        """The relations whose tables were not there when they were last read."""
+        return [name for name in self._unusable if name not in self.refused]
+
+    def places(
+        self, connection: Connection, relations: Collection[str]
     ) -> list[tuple[str, str, str]]:
-        """Where tables would be that are not there: relation, schema and name."""
-        missing = [
-            (relation, *split_name(name))
-            for relation, name in zip(called(self.names), self.names, strict=True)
-            if relation not in tables and relation not in self._unusable
-        ]
-        if not missing:
+        """Where the tables of some relations would be: relation, schema and name."""
+        if not relations:
             return []
         path = search_path(connection)
+        names = zip(called(self.names), map(split_name, self.names), strict=True)
         return [
             (relation, place, name)
-            for relation, schema, name in missing
+            for relation, (schema, name) in names
+            if relation in relations
             for place in ([schema] if schema else path)
         ]
 

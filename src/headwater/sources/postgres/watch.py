@@ -49,7 +49,9 @@ SELECT pg_catalog.pg_current_snapshot()::text,
         FROM pg_catalog.pg_partition_tree(c.oid) t
         JOIN pg_catalog.pg_inherits i ON i.inhrelid = t.relid AND t.relid <> c.oid
         JOIN pg_catalog.pg_class p ON p.oid = t.relid
-        JOIN pg_catalog.pg_type y ON y.oid = p.reltype WHERE c.relkind = 'p')))
+        JOIN pg_catalog.pg_type y ON y.oid = p.reltype WHERE c.relkind = 'p'),
+       c.relkind <> 'p' AND EXISTS (SELECT FROM pg_catalog.pg_inherits i
+                                    WHERE i.inhparent = c.oid)))
    FROM pg_catalog.pg_publication p,
      unnest(%(relations)s::text[], %(schemas)s::text[], %(names)s::text[])
        AS w(relation, schema, name),
@@ -187,7 +189,7 @@ class CatalogWatch:
 
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
     _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns, *rest = found
-    schema_xid, partitions = rest
+    schema_xid, partitions, is_parent = rest
     return Sighted(
         oid,
         file,
@@ -203,6 +205,7 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
         },
         _full(schema_xid, snapshot),
         {part: Link(_full(written, snapshot), born) for part, _, written, born in partitions or ()},
+        is_parent,
     )
 
 

@@ -10,6 +10,7 @@ held, and what planning evaluates once more behind the answer: see `planned`.
 
 from __future__ import annotations
 
+import select
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -115,6 +116,7 @@ class PostgresWrapper:
         with access.errors(_DOING):
             connection.execute(_PLANNING)
         self._tables = tables
+        self._refused = {n: capture.tables.unusable[n] for n in capture.tables.refused}
         self._baseline = baseline
         self._statements: dict[frozenset[str], tuple[bytes, bytes]] = {}
 
@@ -228,6 +230,8 @@ class PostgresWrapper:
 
     def _table(self, relation: str) -> Table:
         if relation not in self._tables:
+            if relation in self._refused:
+                raise self._refused[relation]
             raise SourceError(
                 f"Source {self._access.source}: {relation} is not one of its relations, or its "
                 "table is gone.",
@@ -241,7 +245,7 @@ class PostgresWrapper:
         with self._access.errors(_DOING):
             pgconn.send_query(statements)
             results = []
-            while (result := pgconn.get_result()) is not None:
+            while (result := _next_result(pgconn)) is not None:
                 results.append(result)
         for result in results:
             self._expect(result)
@@ -261,6 +265,19 @@ class PostgresWrapper:
             self._connection.pgconn.exec_(b"ROLLBACK")
         except psycopg.Error:
             return  # lost, and with it the transaction
+
+
+def _next_result(pgconn: pq.abc.PGconn) -> pq.abc.PGresult | None:
+    """What a statement gave; while the server works on it, the other threads of this process run.
+
+    The driver would wait for it, and keep them from running meanwhile.
+    """
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN)
+    while pgconn.is_busy():
+        poll.poll()
+        pgconn.consume_input()
+    return pgconn.get_result()
 
 
 def _altered(access: Access) -> LostConnectionError:

@@ -68,6 +68,8 @@ class Access:
             status = os.stat(self.path)  # noqa: PTH116 (called at every poll)
             ahead = os.stat(f"{self.path}-wal")  # noqa: PTH116 (called at every poll)
         except OSError as error:
+            if error.filename != str(self.path):  # SQLite keeps it while it is open
+                raise self._replaced() from None
             raise LostConnectionError(
                 f"Source {self.name}: {error.filename} is gone ({error.strerror}).",
                 "Put the file back.",
@@ -77,9 +79,12 @@ class Access:
     def check(self, identity: tuple[int, ...]) -> None:
         """Nothing is known of another file; who connects to it looks whether it is the same log."""
         if self.identity() != identity:
-            raise LostConnectionError(
-                f"Source {self.name}: {self.path} was replaced.", "It is opened again."
-            )
+            raise self._replaced()
+
+    def _replaced(self) -> LostConnectionError:
+        return LostConnectionError(
+            f"Source {self.name}: {self.path} was replaced.", "It is opened again."
+        )
 
     @contextmanager
     def failures(self) -> Iterator[None]:

@@ -146,10 +146,12 @@ class SqliteMonitor:
         markers: Markers,
         after: Position | None,
         reader: Reader | None = None,
-        lost: Sequence[str] = (),
+        lost: Mapping[str, str] | None = None,
     ) -> None:
+        """`lost` has tables that are gone or cannot be read any more, each with the reason."""
         self._access = access
-        self._lost = lost
+        self._lost = lost or {}
+        self._gone: Sequence[str] = ()
         self._tables = tables
         self._markers = markers
         self._told = 0  # the number of the last marker that was passed on
@@ -160,7 +162,7 @@ class SqliteMonitor:
         self._connections: list[Connection] = []
         self._troubles: dict[str, Trouble] = {}
         self._found = [  # and not reported yet
-            (name, Trouble(None, f"there is no table {name}.")) for name in lost
+            (name, Trouble(None, reason)) for name, reason in self._lost.items()
         ]
         self._statement: tuple[float, int] | None = None
         self._rests: set[int] = set()
@@ -178,14 +180,17 @@ class SqliteMonitor:
         self._poller, self._held, self._idle = (self._connect() for _ in range(3))
         if self._poller.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             raise LostConnectionError(
-                f"Source {self._access.name}: {self._access.path} is no longer in WAL mode.",
-                f"Wait until the right file is back. {self._access.set_up}",
+                f"Source {self._access.name}: {self._access.path} is not in WAL mode, so it is not "
+                "the file that was set up, or somebody has changed that.",
+                "Put the right file back; or, if this one is to be followed from now on, run "
+                f"'headwater repair {self._access.name}'.",
             )
         self._version = self._data_version()
         self._file = self._access.identity()
         self._held.execute("BEGIN")
         if after is not None:
             self._check_log(self._held)
+        self._gone = [name for name in self._lost if not has_table(self._held, name)]
         self._layouts = self._follow(self._held)
         self._start(after)
         self._keeper.claim()
@@ -259,9 +264,9 @@ class SqliteMonitor:
             return [Progressed(self._position)]
         if not self._borders:
             self._advance()
-        logged = self._units() if self._borders else []
-        if not self._borders:
-            logged += self._gaps()
+        logged = self._gaps()  # first: what is read now is read without what they have lost
+        if self._borders:
+            logged += self._units()
         logged += self._marked()
         self._keeper.work(idle=not logged)
         return logged
@@ -313,7 +318,7 @@ class SqliteMonitor:
     def _follow(self, connection: Connection) -> Layouts:
         """How rows of the log are to be read; what has come to be broken is reported."""
         followed = follow(self._access, connection, self._tables)
-        if any(has_table(connection, name) for name in self._lost) or any(
+        if any(has_table(connection, name) for name in self._gone) or any(
             entry.is_another for entry in followed.values()
         ):
             raise LostConnectionError(
@@ -444,7 +449,7 @@ class SqliteMonitor:
         return [self._broken(found.table.name, broken, str(reason), self._position, seq)]
 
     def _gaps(self) -> list[Logged]:
-        """Gaps that were noticed just now, once all that is known before them has been read."""
+        """Gaps that were noticed when the file was last looked at."""
         found, self._found = self._found, []
         return [
             self._broken(

@@ -216,6 +216,4 @@ class SqliteAnswers:
         return SqliteWrapper(self.tables.access, self.tables.present()[0], self.markers, lift)
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
-        tables = self.tables.now()
-        chosen = {name: tables[name] for name in relations}
-        return SqliteLoad(self.tables.access, chosen, readers)
+        return SqliteLoad(self.tables.access, self.tables.chosen(relations), readers)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from headwater.errors import SourceError
+from headwater.errors import SourceError, one_of
 from headwater.sources.contract import UsedColumns
 from headwater.sources.sqlite.access import Access, Connection
 from headwater.sources.sqlite.catalog import (
@@ -41,8 +41,8 @@ class Tables:
         with self.reading() as (_, tables):
             return tables
 
-    def present(self) -> tuple[dict[str, Table], list[str]]:
-        """The tables that are there, and the names of those that are not.
+    def present(self) -> tuple[dict[str, Table], dict[str, str]]:
+        """The tables that can be read, and why others that are used or gone cannot.
 
         What became of a table is no reason to stop reading others, and neither is a table that
         cannot be followed and that no view uses.
@@ -51,9 +51,13 @@ class Tables:
             names = self.names(connection)
             gone = [name for name in names if not has_table(connection, name)]
             tables, unusable = self._described(connection)
-            self._check(bool(tables or gone), {n: e for n, e in unusable.items() if n not in gone})
+            if unusable and not (tables or gone):
+                raise one_of(unusable.values())
             unused = self._unfollowable(tables).keys() - self.columns.keys()
-            return {n: table for n, table in tables.items() if n not in unused}, gone
+            lost = {name: f"there is no table {name}." for name in gone}
+            for name in (unusable.keys() & self.columns.keys()) - lost.keys():
+                lost[name] = str(unusable[name]).partition(": ")[2]
+            return {n: table for n, table in tables.items() if n not in unused}, lost
 
     def names(self, connection: Connection) -> list[str]:
         """The tables as the file calls them, each once."""
@@ -67,12 +71,21 @@ class Tables:
             yield connection, self.described(connection)
 
     def described(self, connection: Connection) -> dict[str, Table]:
-        """The tables that can be used; SourceError if one cannot that a view uses, or none can."""
+        """The tables that can be used; SourceError if none can."""
         tables, unusable = self._described(connection)
         self._unusable = {**unusable, **self._unfollowable(tables)}
         found = {name: table for name, table in tables.items() if name not in self._unusable}
-        self._check(bool(found), self._unusable)
+        if self._unusable and not found:
+            raise one_of(self._unusable.values())
         return found
+
+    def chosen(self, names: Iterable[str]) -> dict[str, Table]:
+        """Some tables; SourceError if one of them cannot be used."""
+        tables = self.now()
+        for name in names:
+            if name in self._unusable:
+                raise self._unusable[name]
+        return {name: tables[name] for name in names}
 
     def problems(self) -> list[SourceError]:
         """Why tables cannot be used, all that there is."""
@@ -96,11 +109,6 @@ class Tables:
             except SourceError as error:
                 found[name] = error
         return found
-
-    def _check(self, is_any: bool, unusable: Mapping[str, SourceError]) -> None:
-        relied = (error for name, error in unusable.items() if name in self.columns)
-        if error := next(relied, None if is_any else next(iter(unusable.values()), None)):
-            raise error
 
     @contextmanager
     def connected(self, write: bool = False) -> Iterator[Connection]:

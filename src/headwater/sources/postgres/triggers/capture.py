@@ -79,9 +79,11 @@ class TriggerCapture(PostgresCapture):
         if after is not None and "lsn" in after:
             raise self.captured_otherwise()
         with self.tables.keeping() as (connection, tables):
-            absent = self.tables.absent(connection, tables)
+            places = self.tables.places(connection, self.tables.unusable)
             gone = (
-                Table(0, schema, name, "", (), (), called=called) for called, schema, name in absent
+                Table(0, schema, name, "", (), (), called=called) for called, schema, name in places
             )
-            watched = [*tables.values(), *gone]
-            return TriggerMonitor(self.installation, connection, watched, after, self.watch_s)
+            watched, refused = [*tables.values(), *gone], self.tables.refused
+            return TriggerMonitor(
+                self.installation, connection, watched, refused, after, self.watch_s
+            )

@@ -58,13 +58,25 @@ def watched(table: Table, seen: Seen | None) -> Watched:
     return Watched(table, frozenset(every if table.used is None else table.used), seen)
 
 
+def lost_in(shapes: Mapping[int, Sequence[str]], entries: Sequence[LogEntry]) -> frozenset[str]:
+    """The columns that the table had under another name, or not at all, when it was changed."""
+    return frozenset(
+        name
+        for entry in entries
+        for values in (entry.old, entry.new)
+        for name in (values or ())[len(shapes[entry.shape]) :]
+        if name is not None
+    )
+
+
 def delta_of(of: Watched, shapes: Mapping[int, Sequence[str]], entries: Sequence[LogEntry]) -> Rows:
     """What some rows of the log change, in the columns that all of them have."""
     logged = {entry.shape: shapes[entry.shape] for entry in entries}
+    lost = lost_in(shapes, entries) | (of.lost or frozenset())
     columns = [
         column
         for name, column in of.columns.items()
-        if name not in (of.lost or ()) and all(name in names for names in logged.values())
+        if name not in lost and all(name in names for names in logged.values())
     ]
     readers = {
         shape: [(names.index(column.name), column) for column in columns]

@@ -9,9 +9,10 @@ is to plan, which evaluates what its owner has put into indexes, statistics and 
 So TRUNCATE, which shows no rows, is a gap.
 
 They never fail because a column was dropped or altered: each value that is left is logged, a
-lost one as NULL, and the watch over the catalog says which columns still mean something.
-Rows whose logged columns stay as they are leave no trace. A composite value with a NULL in it is
-neither NULL nor NOT NULL, but distinct from NULL.
+lost one as NULL, and behind the values the names of those that were lost: a column may be back
+under its name before anybody looks at the catalog. The watch over it says which columns still mean
+something. Rows whose logged columns stay as they are leave no trace, unless one was lost.
+A composite value with a NULL in it is neither NULL nor NOT NULL, but distinct from NULL.
 
 Bodies are literals and names identifiers, both quoted by the driver.
 """
@@ -26,7 +27,7 @@ from psycopg import sql
 
 from headwater.sources.postgres.types import Table
 
-VERSION = 2
+VERSION = 3
 _SETTINGS = """
 SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO' SET TimeZone = 'UTC'
 SET IntervalStyle = 'postgres' SET lc_monetary = 'C' SET bytea_output = 'hex'
@@ -49,7 +50,9 @@ BEGIN
     IF TG_OP OPERATOR(pg_catalog.<>) 'INSERT' THEN before := {left}(OLD, {names}); END IF;
     IF TG_OP OPERATOR(pg_catalog.<>) 'DELETE' THEN after := {left}(NEW, {names}); END IF;
   END;
-  IF before IS DISTINCT FROM after THEN
+  IF before IS DISTINCT FROM after
+    OR pg_catalog.cardinality(coalesce(after, before)) OPERATOR(pg_catalog.>) {number}
+  THEN
     INSERT INTO {log} (relation, shape, old, new) VALUES (TG_RELID, {shape}, before, after);
   END IF;
   RETURN NULL;
@@ -60,6 +63,7 @@ END
 _LEFT = """-- {version}
 DECLARE
   found pg_catalog.text[];
+  lost pg_catalog.text[];
   value pg_catalog.text;
   name pg_catalog.text;
 BEGIN
@@ -69,11 +73,13 @@ BEGIN
         'SELECT CASE WHEN %1$I IS DISTINCT FROM NULL THEN pg_catalog.format(''%%s'', %1$I) END'
         ' FROM (SELECT ($1).*) AS %2$I',
         name, CASE name WHEN 't' THEN 'u' ELSE 't' END) INTO value USING whole;
-    EXCEPTION WHEN undefined_column THEN value := NULL;
+    EXCEPTION WHEN undefined_column THEN
+      value := NULL;
+      lost := pg_catalog.array_append(lost, name);
     END;
     found := pg_catalog.array_append(found, value);
   END LOOP;
-  RETURN found;
+  RETURN pg_catalog.array_cat(found, lost);
 END
 """
 _TRUNCATED = """-- {version}
@@ -120,6 +126,7 @@ class Logging:
             "log": sql.Identifier(self.schema, "log"),
             "names": array(map(sql.Literal, self.columns)),
             "shape": sql.Literal(self.shape),
+            "number": sql.Literal(len(self.columns)),
             "old": _values("OLD", self.columns),
             "new": _values("NEW", self.columns),
             "left": sql.Identifier(self.schema, LEFT),

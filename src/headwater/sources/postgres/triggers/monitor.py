@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -32,7 +32,13 @@ from headwater.sources.contract import (
 )
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.snapshot import XidSnapshot
-from headwater.sources.postgres.triggers.entries import LogEntry, Watched, delta_of, watched
+from headwater.sources.postgres.triggers.entries import (
+    LogEntry,
+    Watched,
+    delta_of,
+    lost_in,
+    watched,
+)
 from headwater.sources.postgres.triggers.setup import State, TriggerInstallation, quoted
 from headwater.sources.postgres.triggers.units import TriggerUnit, seen_by, units
 from headwater.sources.postgres.triggers.watch import (
@@ -68,7 +74,8 @@ WHERE pg_catalog.pg_visible_in_snapshot(xid, %s::pg_snapshot) LIMIT %s))
 class TriggerMonitor:
     """Polls the log table. One thread reads; any may acknowledge or close.
 
-    `tables` has those that are gone too, without a number.
+    `tables` has those that are gone too, without a number, and those that are `refused`, which
+    are as good as gone; why, is told.
     """
 
     def __init__(
@@ -76,12 +83,14 @@ class TriggerMonitor:
         installation: TriggerInstallation,
         connection: Connection,
         tables: Sequence[Table],
+        refused: Mapping[str, str],
         after: Position | None,
         watch_s: float,
     ) -> None:
         self._installation = installation
         self._connection = connection
         self._source = installation.access.source
+        self._refused = refused
         present = [table for table in tables if table.oid]
         self._log = installation.guarded()
         self._seal = self._log.read_seal(connection)  # before it is seen that all is in order
@@ -249,7 +258,8 @@ class TriggerMonitor:
         noticed: dict[str, Seen | None] = {}
         for at, known in enumerate(self._watched):
             table = known.table
-            seen = found.get((table.schema, table.name))
+            refused = table.relation_name in self._refused
+            seen = None if refused else found.get((table.schema, table.name))
             gap = None if seen == known.seen else self._gap(known, seen)
             if gap is not None:
                 gaps[self._full_name(known)] = gap
@@ -278,6 +288,8 @@ class TriggerMonitor:
         return f"{self._source}.{of.table.relation_name}"
 
     def _gap(self, known: Watched, seen: Seen | None) -> Gap | None:
+        if reason := self._refused.get(known.table.relation_name):
+            return Gap(None, f"the table {known.table.label} {reason}")
         if seen is not None and not bodies_of(seen) <= self._bodies:
             rows = self._connection.execute(
                 sql.SQL("SELECT body FROM ONLY {}").format(self._installation.table("bodies"))
@@ -327,6 +339,10 @@ class TriggerMonitor:
             table, name = self._by_oid[oid], self._full_name(self._by_oid[oid])
             if not table.is_readable:
                 continue
+            if gone := lost_in(self._shapes, found) & table.columns.keys():
+                names = ", ".join(sorted(gone))
+                reason = f"{table.table.label} was changed while it had no column {names}"
+                yield Broken({name: frozenset(gone)}, reason, before, last)
             delta, unreadable = self._delta(table, found)
             for error in unreadable:
                 yield Broken({name: frozenset({error.column})}, error.reason, before, last)

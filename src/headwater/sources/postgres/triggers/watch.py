@@ -46,7 +46,8 @@ pg_catalog.jsonb_build_object(
 SEEN = SEEN.replace("{printed}", PRINTED)
 """A table `c` of the catalog as the watch sees it."""
 _READ = """
-SELECT w.schema, w.name, {seen}
+SELECT w.schema, w.name, {seen}, c.relhassubclass AND EXISTS (
+  SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid)
 FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.text[]), pg_catalog.unnest(%s::pg_catalog.text[]))
   AS w(schema, name)
 JOIN pg_catalog.pg_namespace n ON n.nspname = w.schema
@@ -73,7 +74,10 @@ def read_seen(
     rows = connection.execute(
         statement, [schema, [table.schema for table in tables], [table.name for table in tables]]
     )
-    return {(row[0], row[1]): row[2] for row in rows}
+    return {
+        (schema, name): {**seen, "is_parent": True} if is_parent else seen
+        for schema, name, seen, is_parent in rows
+    }
 
 
 def is_watched(seen: Seen, bodies: Collection[str]) -> bool:
@@ -96,6 +100,12 @@ def find_gap(
         return Gap(None, f"the table {label} was made anew")
     if not now["is_logged"]:
         return Gap(None, f"the table {label} is UNLOGGED: a crash of the server empties it")
+    if now.get("is_parent"):
+        return Gap(
+            None,
+            f"the table {label} has got tables that inherit from it: SQL counts their rows as its "
+            "own, and its log does not hold them",
+        )
     if not before.get("is_logged", True) or _may_be_emptied(before, now):
         return Gap(None, f"the table {label} was UNLOGGED, or may have been, and lost its rows")
     if _identities(before) != _identities(now) or not _same_bodies(before, now, bodies):

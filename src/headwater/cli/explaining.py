@@ -1,0 +1,88 @@
+"""`headwater explain`: how one view is maintained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.tree import Tree
+
+from headwater.cli.sources import ProjectOption
+from headwater.terminal.output import JsonOption, console, print_json, print_table
+
+if TYPE_CHECKING:
+    from headwater.project.explanation import Explanation
+
+
+def explain(
+    view: Annotated[str, typer.Argument(help="The view, or a group of views.")],
+    project: ProjectOption = Path(),
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a view is maintained: what is stored, what is looked up, how it is computed."""
+    from headwater.project import explanation
+
+    found = explanation.explain(project, view)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+
+
+def _print(found: Explanation) -> None:
+    out = console()
+    out.print(f"{found.name}, by {found.algorithm}: {found.reason}", markup=False)
+    if found.over_views:
+        names = ", ".join(found.over_views)
+        out.print(f"Reads the views {names}, unfolded to the tables below.", markup=False)
+    print_table(
+        "When a table changes, these are looked up",
+        ["table", "rows, about", "looked up"],
+        [
+            [table, "-" if rows is None else f"{rows:,}", _looked_up(found, table)]
+            for table, rows in found.tables.items()
+        ],
+    )
+    if found.parts:
+        out.print("What is stored")
+        for number, part in enumerate(found.parts, 1):
+            out.print(f"  {number}. {part}", markup=False)
+        keys = found.parts[0].keyed_by
+        out.print(
+            f"What is shown, computed only for each {', '.join(keys)} that changes"
+            if keys
+            else "What is shown, evaluated whole from what is stored when it is folded or read",
+            markup=False,
+        )
+        for lines in found.shown.values():
+            out.print(_tree(lines))
+    else:
+        out.print("What is stored is what is shown.")
+    for table, rows in found.large_copies:
+        out.print(f"○ Something is stored for each of about {rows:,} rows of {table}.")
+    if found.now is not None:
+        now = found.now
+        out.print(
+            f"Loaded: {now.stored_rows:,} rows are stored ({now.stored_bytes:,} bytes), "
+            f"{now.shown_rows:,} are shown in the plain table ({now.shown_bytes:,} bytes)."
+        )
+    else:
+        out.print("Not loaded yet.")
+
+
+def _looked_up(found: Explanation, table: str) -> str:
+    told = [str(lookup) for lookup in found.lookups if lookup.changed == table]
+    return ", then ".join(told) or "nothing"
+
+
+def _tree(lines: tuple[tuple[int, str], ...]) -> Tree:
+    """The lines under each other; a line hangs below the last one that is less deep."""
+    root = Tree(escape(lines[0][1]))
+    above = {0: root}
+    for depth, line in lines[1:]:
+        parent = above[max(d for d in above if d < depth)]
+        above = {d: t for d, t in above.items() if d < depth}
+        above[depth] = parent.add(escape(line))
+    return root

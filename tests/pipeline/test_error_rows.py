@@ -1,0 +1,88 @@
+"""A view of joins in which an expression fails, through the running pipeline."""
+
+import json
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.errors import ExpressionError, HeadwaterError
+from headwater.pipeline import api
+from headwater.pipeline.runner import Runner
+from headwater.pipeline.verify import verify_view
+from tests.cli.commands import quick
+from tests.pipeline.small import Small
+
+VIEWS = {
+    "quotients": "AS SELECT c.name, 100 / o.amount AS q FROM crm.customers c "
+    "JOIN shop.orders o ON o.id = c.id",
+    "numbered": "WITH COMPLETE CONSISTENCY AS SELECT c.id, o.note FROM crm.customers c "
+    "JOIN shop.orders o ON o.id = c.id WHERE CAST(o.state AS INT) > 1",
+}
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("this is to be done without Spark")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    texts = {name: f"CREATE MATERIALIZED VIEW {name} {text}" for name, text in VIEWS.items()}
+    small = Small(tmp_path / "project", texts)
+    small.write("shop", "UPDATE orders SET state = '7'")
+    return small
+
+
+def run_once(small: Small) -> dict[str, set[tuple[object, ...]]]:
+    api.keep_running(Runner(small.project, no_spark), once=True, stop=threading.Event())
+    return {name: small.rows(name) for name in VIEWS}
+
+
+def told_of(small: Small, view: str) -> str:
+    found = json.loads(quick("status", "--json", *small.arguments).out)
+    return str(found["views"][view].get("message"))
+
+
+def test_an_error_is_named_while_commits_go_on_and_correcting_its_row_heals(small: Small) -> None:
+    loaded = {"quotients": {("Ada", 10.0)}, "numbered": {(1, "a")}}
+    assert run_once(small) == loaded
+    small.write("shop", "UPDATE orders SET amount = 0, state = 'x' WHERE id = 1")
+    assert run_once(small) == loaded
+    small.write("crm", "INSERT INTO customers VALUES (2, 'Bo')")
+    assert run_once(small) == loaded
+    number = small.warehouse.view("quotients").latest().number
+    assert "fails for o.amount = 0. Correct the row" in told_of(small, "quotients")
+    assert "CAST(o.state AS int) > 1 fails for o.state = 'x'" in told_of(small, "numbered")
+    small.write("shop", "UPDATE orders SET amount = 50, state = '3' WHERE id = 1")
+    healed = {"quotients": {("Ada", 2.0), ("Bo", 5.0)}, "numbered": {(1, "a"), (2, "b")}}
+    assert run_once(small) == healed
+    assert small.warehouse.view("quotients").latest().number > number
+    for name in VIEWS:
+        assert told_of(small, name) == "None"
+        assert verify_view(small.project, name, no_spark).holds
+        small.warehouse.view(name).fold(no_spark, "f")
+        assert set(small.warehouse.view(name).at().plain_rows()) == healed[name]
+
+
+def test_a_state_with_an_error_is_verified_by_its_error(small: Small) -> None:
+    run_once(small)
+    small.write("shop", "UPDATE orders SET amount = 0 WHERE id = 1")
+    run_once(small)
+    with pytest.raises(ExpressionError, match=r"fails for o\.amount = 0"):
+        verify_view(small.project, "quotients", no_spark)
+
+
+def test_a_load_on_spark_names_the_row_that_fails_and_is_the_view_when_none_does(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    text = f"CREATE MATERIALIZED VIEW quotients {VIEWS['quotients']}"
+    small = Small(tmp_path / "project", {"quotients": text})
+    small.write("shop", "UPDATE orders SET amount = 0 WHERE id = 1")
+    with pytest.raises(HeadwaterError, match=r"fails for o\.amount = 0\. Correct the row"):
+        small.run(spark)
+    small.write("shop", "UPDATE orders SET amount = 25 WHERE id = 1")
+    small.run(spark)
+    assert small.rows("quotients") == {("Ada", 4.0)}
+    assert verify_view(small.project, "quotients", spark).holds
