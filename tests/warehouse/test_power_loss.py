@@ -195,7 +195,8 @@ def test_nothing_is_removed_before_what_replaces_it_is_durable(
         )
         (checkpoint,) = checkpoints(log)
         wanted = (checkpoint, hint(log), entries, log.folder.local)
-        order = [done.index(("sync", path)) for path in wanted]
+        before = list(enumerate(done[:removed]))
+        order = [max(at for at, found in before if found == ("sync", path)) for path in wanted]
         assert order == sorted(order)
         assert order[-1] < removed
 
