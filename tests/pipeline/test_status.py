@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -26,9 +27,12 @@ def test_with_a_runner_and_no_trouble_all_is_well(tmp_path: Path, spark: SparkSe
     with running(small, spark) as runner:
         wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
         wait_until(lambda: quick("status", *small.arguments).code == 0)
-        found = json.loads(quick("status", "--json", *small.arguments).out)
-        assert found["troubles"] == []
-        assert found["views"]["amounts"]["lag"] == {"shop": 0}
+
+        def told() -> Any:
+            return json.loads(quick("status", "--json", *small.arguments).out)
+
+        wait_until(lambda: told()["views"]["amounts"]["lag"] == {"shop": 0})
+        assert told()["troubles"] == []
 
 
 def test_a_source_that_is_gone_is_told(tmp_path: Path, spark: SparkSession) -> None:

@@ -41,7 +41,7 @@ SEEDS = {
     "a replaced runner begins a segment": 502,
     "folders of a killed runner": 188,
     "merged transactions of no concern": 151,
-    "folded files go first": 51,
+    "folded files go first": 177,
     "a log begun anew forgets first": 16,
     "gaps passed": 0,
 }

@@ -2,6 +2,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
@@ -151,10 +152,10 @@ def test_a_writer_overtaken_between_its_check_and_its_commit_is_fenced_off(
     put = DeltaLog.put
     others = []
 
-    def overtaken(self: DeltaLog, version: int, actions: list[dict[str, object]]) -> bool:
+    def overtaken(self: DeltaLog, *about: Any) -> bool:
         monkeypatch.setattr(DeltaLog, "put", put)
         others.append(warehouse.view("orders").writer("second"))
-        return put(self, version, actions)
+        return put(self, *about)
 
     monkeypatch.setattr(DeltaLog, "put", overtaken)
     with pytest.raises(FencedError):

@@ -195,9 +195,10 @@ def test_nothing_is_removed_before_what_replaces_it_is_durable(
         )
         (checkpoint,) = checkpoints(log)
         wanted = (checkpoint, hint(log), entries, log.folder.local)
-        last = {step: at for at, step in enumerate(done[:removed])}
-        order = [last["sync", path] for path in wanted]
+        before = list(enumerate(done[:removed]))
+        order = [max(at for at, found in before if found == ("sync", path)) for path in wanted]
         assert order == sorted(order)
+        assert order[-1] < removed
 
 
 def test_a_checkpoint_that_fails_costs_a_sentence_and_no_traceback(
