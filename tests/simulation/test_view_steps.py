@@ -18,6 +18,7 @@ from headwater.errors import FencedError
 from headwater.simulation.disk import Disk, Interrupt, Mount
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
+from headwater.warehouse.files import renewed, write_contents
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -207,3 +208,15 @@ class Standing:
 def go_on_at(at: int, steps: Iterator[int], standing: Standing, step: str, path: Path) -> None:
     if next(steps) == at:
         standing.go_on()
+
+
+def test_files_that_had_to_wait_are_young_again_under_another_name() -> None:
+    disk = loaded()
+    folder = view_on(disk).plain.folder
+    old = write_contents(NEW, NEW.schema, folder, folder)
+    disk.now += 7200.0
+    young = write_contents(CHANGE, CHANGE.schema, folder, folder)
+    found = renewed(folder, [*old, *young])
+    assert [(folder / file.name).age_s() for file in found] == [0.0, 0.0]
+    assert [file.name for file in found if file in young] == [file.name for file in young]
+    assert not (folder / old[0].name).exists()

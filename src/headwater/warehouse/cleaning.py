@@ -38,7 +38,7 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     horizon = now - max(keep, minimum_age).total_seconds()
     untouched = now - minimum_age.total_seconds()
     for table in (view.log, *view.bases(view.plain.snapshot())):
-        table.delete_temporary_before(min(now, untouched + YOUNG_S))  # see `DeltaLog.put`
+        table.delete_temporary_before(_waited(now, minimum_age))
     settle(view)
     oldest = min(_current_at(view.log, horizon), view.latest().version)
     kept = [commit for commit in view.commits() if commit.version >= oldest]
@@ -57,8 +57,14 @@ def clean_published(view: ViewTable, keep: timedelta, minimum_age: timedelta) ->
     """The same for the plain table of a group's member, on which nothing relies."""
     now = view.staging.storage.now()
     horizon = now - max(keep, minimum_age).total_seconds()
+    view.plain.delete_temporary_before(_waited(now, minimum_age))
     newest = view.plain.snapshot().version
     _clean(view.plain, newest, horizon, now - minimum_age.total_seconds())
+
+
+def _waited(now: float, minimum_age: timedelta) -> float:
+    """An entry that was written before gets its name no more: see `DeltaLog.put`."""
+    return min(now, now - minimum_age.total_seconds() + YOUNG_S)
 
 
 def _loaded(view: ViewTable, commits: Iterable[ViewCommit]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_WAITED_S = 60.0
 _DAMAGED = (None, errno.ENOENT, errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP)
 """What tells that a file is lost; after other errors it may be whole."""
 
@@ -124,6 +126,21 @@ def write_spark(
         return files
     finally:
         written.remove_tree()
+
+
+def renewed(folder: Location, files: Sequence[DataFile]) -> list[DataFile]:
+    """New files that had to wait while others were written, young again.
+
+    Under another name each: clean-up may have seen that the file of this name is old.
+    """
+    found = []
+    for file in files:
+        path = folder / file.name
+        if path.age_s() > _WAITED_S:
+            file = replace(file, name=_name(folder, file.first))
+            path.adopt(folder / file.name)
+        found.append(file)
+    return found
 
 
 def read_spark(

@@ -28,7 +28,14 @@ from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewComm
 from headwater.warehouse.compaction import remove_folded
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.failing import before_error
-from headwater.warehouse.files import delete, read_spark, write_contents, write_counted, write_spark
+from headwater.warehouse.files import (
+    delete,
+    read_spark,
+    renewed,
+    write_contents,
+    write_counted,
+    write_spark,
+)
 from headwater.warehouse.netting import Patch, summed, suspects, with_hash
 from headwater.warehouse.replacing import settle
 from headwater.warehouse.showing import counted, shown_patch, whole
@@ -188,7 +195,10 @@ def _on_spark(view: ViewTable, state: ViewState, spark: SparkSession) -> _Folded
     """Files with the tail in them; None if some count is below zero."""
     if state.of_group:
         table = _stored_on_spark(view, state, spark) if state.tail_files else ((), ())
-        return _Folded(table, members=_members_on_spark(view, state, spark)) if table else None
+        if table is None:
+            return None
+        members = _members_on_spark(view, state, spark)
+        return _Folded((table[0], renewed(view.plain.folder, table[1])), members=members)
     if state.top is None:
         patch = state.patch(spark)
         below_zero, names = patch.touched(state.plain_frame_with_files(spark))

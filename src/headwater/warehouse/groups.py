@@ -27,7 +27,7 @@ from headwater.warehouse.cleaning import HOUR, clean_published
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.delta_log import OvertakenError, is_table
 from headwater.warehouse.failing import seen
-from headwater.warehouse.files import delete, write_contents
+from headwater.warehouse.files import delete, renewed, write_contents
 from headwater.warehouse.folding import CHECKPOINT_EVERY, Rewritten, Unfolded
 from headwater.warehouse.remaking import remade, whole
 from headwater.warehouse.replacing import settle
@@ -184,7 +184,7 @@ class MemberTable(ViewTable):
 
     def publish(self, commit: ViewCommit, before: TableVersion, rewritten: Rewritten) -> bool:
         """Let the plain table follow a fold of the group; False if somebody else was quicker."""
-        old, new = rewritten
+        old, new = rewritten[0], renewed(self.plain.folder, rewritten[1])
         actions = [
             *self._naming(commit, before.version + 1),
             *(file.remove() for file in old),
@@ -244,7 +244,7 @@ class MemberTable(ViewTable):
 
     def _put(self, version: int, actions: Sequence[LogLine], new: Sequence[DataFile]) -> bool:
         with suppress(OvertakenError):
-            if self.plain.put(version, actions):
+            if self.plain.put(version, actions, [self.plain.folder / file.name for file in new]):
                 if version % CHECKPOINT_EVERY == 0:
                     self.plain.try_checkpoint()
                 return True
