@@ -11,11 +11,18 @@ Averages of integers and variances are rounded once from the exact value, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from headwater.algebra.expressions import Call, Expression, Literal, columns_of, show_expression
+from headwater.algebra.expressions import (
+    Call,
+    Expression,
+    Literal,
+    columns_of,
+    show_expression,
+    substituted,
+)
 from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
 from headwater.algebra.ranked import listed, mode, percentile
 from headwater.algebra.values import (
@@ -71,12 +78,25 @@ class Aggregate:
         expressions = [*self.inputs, *([self.condition] if self.condition else [])]
         return frozenset().union(*map(columns_of, expressions))
 
+    def over(self, meanings: Mapping[str, Expression]) -> Aggregate:
+        """The same aggregate, with these expressions in the place of its columns."""
+        condition = self.condition
+        return replace(
+            self,
+            arguments=tuple(substituted(argument, meanings) for argument in self.arguments),
+            condition=None if condition is None else substituted(condition, meanings),
+            order=tuple(
+                replace(one, expression=substituted(one.expression, meanings)) for one in self.order
+            ),
+        )
+
     def __str__(self) -> str:
         inner = ", ".join(map(show_expression, self.arguments)) or "*"
         inner += f" ORDER BY {', '.join(map(str, self.order))}" if self.order else ""
         distinct = "DISTINCT " if self.distinct else ""
         condition = f" FILTER (WHERE {show_expression(self.condition)})" if self.condition else ""
-        return f"{self.function.upper()}({distinct}{inner}){condition}"
+        name = self.function.removesuffix("(*)").upper()
+        return f"{name}({distinct}{inner}){condition}"
 
 
 def aggregate(

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
-from headwater.algebra.aggregates import Aggregate, Sorting
+from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
@@ -66,7 +67,11 @@ class Compact:
 
     def condensed(self, rows: Rows) -> Rows:
         """What is stored for the rows that a manager found, or by which it changes."""
-        return rows.spread(self.schema, Condensing(self))
+        return rows.spread(self.schema, self._condensing)
+
+    @cached_property
+    def _condensing(self) -> Condensing:
+        return Condensing(self)
 
 
 class Condensing:
@@ -83,7 +88,7 @@ class Condensing:
         return self._compact
 
     def __setstate__(self, compact: Compact) -> None:
-        self.__init__(compact)  # type: ignore[misc]
+        self._compact, self._ways = compact, {}
 
     def __call__(self, row: Row) -> Iterator[tuple[Row, int]]:
         at = self._compact.linear.positions.get(PART)
@@ -189,7 +194,7 @@ def _use(top: Top) -> _Use | None:
     if meanings is None:
         return None
     keys = tuple(meanings[key] for key in top.keys)
-    aggregates = tuple(_in_terms_of(aggregate, meanings) for aggregate in top.aggregates)
+    aggregates = tuple(aggregate.over(meanings) for aggregate in top.aggregates)
     slots = [slots_of(aggregate) for aggregate in aggregates]
     if any(can_fail(key) or key.type == VOID for key in keys) or None in slots:
         return None
@@ -205,19 +210,6 @@ def _meanings(top: Top) -> Mapping[str, Expression] | None:
         found = zip(top.schema.names, top.outputs, strict=True)
         return {name: substituted(output, below) for name, output in found}
     return None
-
-
-def _in_terms_of(aggregate: Aggregate, meanings: Mapping[str, Expression]) -> Aggregate:
-    condition = aggregate.condition
-    return replace(
-        aggregate,
-        arguments=tuple(substituted(argument, meanings) for argument in aggregate.arguments),
-        condition=None if condition is None else substituted(condition, meanings),
-        order=tuple(
-            Sorting(substituted(one.expression, meanings), one.descending, one.nulls_last)
-            for one in aggregate.order
-        ),
-    )
 
 
 _ROWS = Slot("number")

@@ -298,16 +298,7 @@ class Frame(Rows):
         inputs = [wanted.aggregate(aggregate) for aggregate in aggregates]
         source = self.positive().project(wanted.schema, wanted.expressions)._held
         data = grouped(source.data, schema, len(keys), inputs, always=always)
-        held = Held(
-            self.spark,
-            positional(schema),
-            data,
-            most=source.most if keys else 1,
-            merged=True,
-            unsigned=True,
-            fragile=source.fragile,
-        )
-        return Frame(schema, held)
+        return _of_groups(schema, data, source, keys)
 
     def spread(self, schema: Schema, spread: Spread) -> Frame:
         if not self.size_hint:
@@ -331,16 +322,7 @@ class Frame(Rows):
         outputs = [ColumnRef(name, self.schema.only((name,)).types[0]) for name in names]
         source = self.project(self.schema.only(names), outputs)._held
         data = summed(source.data, positional(schema), len(keys), aggregates, always=always)
-        held = Held(
-            self.spark,
-            positional(schema),
-            data,
-            most=source.most if keys else 1,
-            merged=True,
-            unsigned=True,
-            fragile=source.fragile,
-        )
-        return Frame(schema, held)
+        return _of_groups(schema, data, source, keys)
 
     def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Frame:
         if not self.size_hint:
@@ -427,6 +409,20 @@ class Frame(Rows):
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
+
+
+def _of_groups(schema: Schema, data: DataFrame, source: Held, keys: Sequence[str]) -> Frame:
+    """A row for each group of some rows."""
+    held = Held(
+        source.spark,
+        positional(schema),
+        data,
+        most=source.most if keys else 1,
+        merged=True,
+        unsigned=True,
+        fragile=source.fragile,
+    )
+    return Frame(schema, held)
 
 
 def _on_present_rows(expression: Expression, schema: Schema) -> Column:

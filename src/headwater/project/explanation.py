@@ -27,7 +27,6 @@ from headwater.algebra.tops import (
     Project,
     Restrict,
     Select,
-    Summed,
     Top,
     UnionAll,
     Windowed,
@@ -244,11 +243,8 @@ def _lines(top: Top, stored: Mapping[int | None, Meanings]) -> tuple[dict[str, E
             return {n: substituted(o, meanings) for n, o in named}, [
                 (depth - 1, line) for depth, line in lines
             ]
-        case Grouped() | Summed():
-            shown = [
-                _told(str(one if isinstance(top, Grouped) else one.aggregate), meanings)  # type: ignore[union-attr]
-                for one in top.aggregates
-            ]
+        case Grouped():
+            shown = [str(aggregate.over(meanings)) for aggregate in top.aggregates]
             keys = [show_expression(meanings[key]) for key in top.keys]
             values = zip(
                 top.schema.names[len(keys) :], shown, top.schema.types[len(keys) :], strict=True
@@ -265,13 +261,6 @@ def _lines(top: Top, stored: Mapping[int | None, Meanings]) -> tuple[dict[str, E
     for name, kind in zip(top.schema.names, top.schema.types, strict=True):
         own.setdefault(name, ColumnRef(name, kind))
     return own, [(0, text), *lines]
-
-
-def _told(text: str, meanings: Meanings) -> str:
-    """An aggregate in words, with the columns that it is about."""
-    for name in sorted(meanings, key=len, reverse=True):
-        text = text.replace(name, show_expression(meanings[name]))
-    return text.replace("COUNT(*)(*)", "COUNT(*)")
 
 
 def _words(top: Top, meanings: Meanings) -> str:
