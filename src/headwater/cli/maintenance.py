@@ -84,10 +84,12 @@ def _print_stopped(runner: Runner) -> None:
             case "running":
                 commits, rows = view.get("commits", 0), view.get("rows", 0)
                 out.print(f"✓ {name}: {commits:,} commits, {rows:,} changed rows")
-            case "stopped":
+            case "waiting" | "stopped" if view["message"]:
                 out.print(f"✗ {name}: stopped")
             case _:
                 out.print(f"○ {name}: not loaded; the next run loads it")
+        if view["note"]:
+            out.print(f"○ {name}: {view['note']}")
 
 
 @contextmanager
