@@ -6,7 +6,8 @@ of its source's transaction: `shop.orders` at 7 is that table after the seventh 
 status` shows as numbers are versions here, and relations of one source move together.
 
 Only commits that stand for one number of each source count. One that holds later transactions
-already (PVM commits early) is taken together with the next.
+already (PVM commits early) is taken together with the next. So is one on which a view's top fails:
+what is published is what readers see, and they keep the state before.
 
 Rows of base relations are not published: a warehouse has none. Peers start from a view's contents
 and go on by updategrams of the view, or by updategrams of its relations and boosters.
@@ -14,14 +15,16 @@ and go on by updategrams of the view, or by updategrams of its relations and boo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NoReturn
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.totals import without_errors
-from headwater.errors import ExpressionError, InputError, UnsupportedViewError
+from headwater.errors import ExpressionError, InputError
+from headwater.frames.session import Spark
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
@@ -32,10 +35,16 @@ from headwater.sharing.versions import Versions
 from headwater.warehouse.change_records import Break
 from headwater.warehouse.changes import ChangeLog, between
 from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.failing import seen
+from headwater.warehouse.states import ViewState
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 _KEPT_LEVELS = ("weak", "strong", "complete")
+
+
+def no_spark() -> NoReturn:
+    raise InputError("A view is too large to be published without Spark.", "Give a session.")
 
 
 @dataclass
@@ -46,8 +55,6 @@ class PublishedObjects:
     vectors: dict[str, Versions] = field(default_factory=dict)
     updategrams: list[Updategram] = field(default_factory=list)
     """Of base relations, those that are new."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Views that cannot be shared, and why; only if all views were to be published."""
 
     def note(self, kind: str, count: int = 1) -> None:
         if count:
@@ -56,11 +63,14 @@ class PublishedObjects:
 
 @dataclass(frozen=True)
 class _Version:
-    """A commit that stands for a vector, and the change since the one before."""
+    """A commit that stands for a vector, and the change since the one before.
+
+    Of a view with a top the change is found out between the two versions that need it.
+    """
 
     number: int
     versions: Versions
-    change: Rows
+    change: Rows | None
 
 
 def publish_warehouse(
@@ -69,20 +79,19 @@ def publish_warehouse(
     views: Iterable[str] | None = None,
     *,
     each_transaction: bool = False,
+    spark: Spark = no_spark,
 ) -> PublishedObjects:
     """Publish what views and their relations did since the last time.
 
-    One updategram for each, or with `each_transaction` one for each transaction and commit. If no
-    views are named, those that cannot be shared are left out.
+    One updategram for each, or with `each_transaction` one for each transaction and commit.
+    `spark` may be what gives a session; it is called only for views with a top that are not small.
     """
-    tables = [warehouse.view(name) for name in views or warehouse.view_names()]
+    tables = [warehouse.shown_view(name) for name in views or warehouse.shown_names()]
     if not tables:
         raise InputError(f"The warehouse {warehouse.path} has no views.", "Load one first.")
     with catalog.store.locked():
         catalog.refresh()
         done = PublishedObjects()
-        if views is None:
-            tables = [table for table in tables if _can_be_shared(table, done)]
         definitions = _definitions(catalog, warehouse, tables)
         items: list[Item] = [
             RelationEntry(relation, catalog.node)
@@ -93,7 +102,8 @@ def publish_warehouse(
         for table in tables:
             definition = definitions[table.name]
             histories[table.name] = versions = _since(catalog, definition, table)
-            items += _view_items(catalog, definition, table, versions, each_transaction)
+            publication = _Publication(catalog, definition, table, each_transaction, spark)
+            items += publication.items(versions)
             done.vectors[table.name] = versions[-1].versions
         done.updategrams = list(
             _relation_updategrams(catalog, warehouse, definitions, histories, each_transaction)
@@ -131,32 +141,13 @@ def _definitions(
     return {table.name: _definition(table, narrow) for table in tables}
 
 
-def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
-    """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
-    whole = table.definition.view
-    if whole.members:
-        done.left_out[table.name] = _of_group(table).message
-        return False
-    try:
-        SharedView.parse(table.name, whole.sql, whole.relations)
-    except UnsupportedViewError as error:
-        done.left_out[table.name] = str(error)
-        return False
-    return True
-
-
-def _of_group(table: ViewTable) -> UnsupportedViewError:
-    return UnsupportedViewError(
-        f"{table.name}: groups of views and their members cannot be shared.",
-        "Share a view of the same SELECT that is in no group.",
-    )
-
-
 def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedView:
     whole = table.definition.view
-    if whole.members:
-        raise _of_group(table)
-    mine = [relations[relation.name] for relation in whole.relations]
+    sql, names = whole.sql, [relation.name for relation in whole.relations]
+    for member in whole.members:
+        if member.name == table.name:
+            sql, names = member.sql, list(member.relations)
+    mine = [relations[name] for name in names]
     for relation in mine:
         if lost := [c for c in whole.used_columns[relation.name] if c not in relation.schema.names]:
             raise SharingError(
@@ -164,11 +155,11 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedVi
                 "without that.",
                 "Relations keep their columns: publish into a new catalog.",
             )
-    definition = SharedView.parse(table.name, whole.sql, mine)
+    definition = SharedView.parse(table.name, sql, mine)
     if definition.schema != table.shown_schema:
         raise SharingError(
             f"View {table.name} has other columns in the warehouse than its SELECT gives.",
-            "Reload it; views that keep hidden columns cannot be shared.",
+            "Load it anew.",
         )
     return definition
 
@@ -190,6 +181,8 @@ def _since(catalog: Catalog, definition: SharedView, table: ViewTable) -> list[_
 
 def _versions(definition: SharedView, table: ViewTable, after: int) -> list[_Version]:
     """The commits that can be published, oldest first; the first has no change."""
+    if not _is_stored(definition, table):
+        return _distinct(_shown_versions(definition, table, after), table)
     found: list[_Version] = []
     waiting: list[Rows] = []
     stored = table.schema
@@ -202,12 +195,30 @@ def _versions(definition: SharedView, table: ViewTable, after: int) -> list[_Ver
             if change is not None:  # else until what it comes from has been corrected
                 found.append(_Version(commit.number, versions, change))
             waiting = waiting if found and change is None else []
-    if not found:
-        raise SharingError(
-            f"View {table.name} has no commit that stands for one number of each source.",
-            "Publish again when the runner has gone on.",
-        )
     return _distinct(found, table)
+
+
+def _is_stored(definition: SharedView, table: ViewTable) -> bool:
+    """Whether what readers see is what is stored, but for errors."""
+    return definition.view.top is None and not table.definition.view.members
+
+
+def _shown_versions(definition: SharedView, table: ViewTable, after: int) -> list[_Version]:
+    """The same of a view with a top, up to the last state that readers see."""
+    newest = seen(table, _evaluated)
+    found = []
+    for commit, _ in table.changes(after):
+        _check_level(table, commit)
+        versions = _vector(definition, commit)
+        if versions is not None and commit.number <= newest:
+            found.append(_Version(commit.number, versions, None))
+    return found
+
+
+def _evaluated(state: ViewState) -> int:
+    """The number of a state whose top does not fail."""
+    state.rows()
+    return state.number
 
 
 def _shown(table: ViewTable, commit: ViewCommit, change: Rows | None) -> Rows | None:
@@ -229,6 +240,11 @@ def _shown(table: ViewTable, commit: ViewCommit, change: Rows | None) -> Rows | 
 
 def _distinct(found: Sequence[_Version], table: ViewTable) -> list[_Version]:
     """Commits of one vector taken together."""
+    if not found:
+        raise SharingError(
+            f"View {table.name} has no commit that stands for one number of each source.",
+            "Publish again when the runner has gone on.",
+        )
     kept: list[_Version] = []
     for version in found:
         if kept and kept[-1].versions == version.versions:
@@ -259,25 +275,50 @@ def _vector(definition: SharedView, commit: ViewCommit) -> Versions | None:
     return Versions({r.name: commit.vector[r.source].number for r in definition.relations.values()})
 
 
-def _view_items(
-    catalog: Catalog,
-    definition: SharedView,
-    table: ViewTable,
-    versions: Sequence[_Version],
-    each_transaction: bool,
-) -> Iterable[Item]:
-    known = {u.last for u in catalog.updategrams(definition.name)}
-    known |= {c.versions for c in catalog.contents(definition.name)}
-    last_known = max((at for at, v in enumerate(versions) if v.versions in known), default=None)
-    if last_known is None:  # the first time, or so late that old commits are gone
-        newest = versions[-1]
-        yield Contents(definition.name, newest.versions, table.rows(newest.number))
-    fresh = versions[last_known or 0 :]
-    steps = [
-        Updategram.of_net(definition.name, before.versions, after.versions, after.change)
-        for before, after in pairwise(fresh)
-    ]
-    yield from steps if each_transaction or not steps else [composed(steps)]
+@dataclass(frozen=True)
+class _Publication:
+    """One view on its way into a catalog."""
+
+    catalog: Catalog
+    definition: SharedView
+    table: ViewTable
+    each_transaction: bool
+    spark: Spark
+
+    def items(self, versions: Sequence[_Version]) -> Iterable[Item]:
+        name = self.definition.name
+        known = {u.last for u in self.catalog.updategrams(name)}
+        known |= {c.versions for c in self.catalog.contents(name)}
+        last_known = max((at for at, v in enumerate(versions) if v.versions in known), default=None)
+        if last_known is None:  # the first time, or so late that old commits are gone
+            newest = versions[-1]
+            yield Contents(name, newest.versions, self.table.rows(newest.number))
+        fresh = versions[last_known or 0 :]
+        if not _is_stored(self.definition, self.table):
+            yield from self._shown_steps(fresh)
+            return
+        steps = [
+            self._step(before, after, after.change)
+            for before, after in pairwise(fresh)
+            if after.change is not None
+        ]
+        yield from steps if self.each_transaction or not steps else [composed(steps)]
+
+    def _shown_steps(self, versions: Sequence[_Version]) -> Iterator[Updategram]:
+        """What readers saw change; a version on which the top fails is passed over."""
+        before, *later = versions if self.each_transaction else dict.fromkeys(
+            (versions[0], versions[-1])
+        )  # fmt: skip
+        for after in later:
+            try:
+                change = self.table.shown_changes(before.number, after.number, self.spark)
+            except ExpressionError:
+                continue
+            yield self._step(before, after, Rows(change.schema, dict(change.items())))
+            before = after
+
+    def _step(self, before: _Version, after: _Version, change: Rows) -> Updategram:
+        return Updategram.of_net(self.definition.name, before.versions, after.versions, change)
 
 
 # Relations
