@@ -8,10 +8,13 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.errors import ExpressionError, HeadwaterError
+from headwater.errors import ExpressionError, HeadwaterError, SqlError
 from headwater.pipeline import api
+from headwater.pipeline.queries import query_views
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
+from headwater.project.inspection import inspect
+from headwater.project.project import Project
 from tests.cli.commands import failing, quick
 from tests.pipeline.small import Small
 
@@ -109,3 +112,28 @@ def test_a_run_that_ends_says_of_which_views_readers_see_an_earlier_state(
     stopped = json.loads(told.out.splitlines()[-1])
     assert (told.code, stopped["event"]) == (1, "stopped")
     assert stopped["views"]["quotients"]["message"].startswith("Readers keep the last state")
+
+
+def test_a_file_with_a_mistake_keeps_no_query_from_other_views(
+    small: Small, spark: SparkSession
+) -> None:
+    run_once(small)
+    small.view_file("bad").write_text("CREATE MATERIALIZED VIEW bad AS SELEC 1")
+    small.view_file("worse").write_text("CREATE VIEW worse")
+    opened = Project.open(small.folder, only=())
+    assert query_views(opened, lambda: spark, "SELECT q FROM quotients", 9)[1] == [(10.0,)]
+    with pytest.raises(SqlError, match=r"no view bad\. Its file has a mistake: .*bad\.sql:1:33"):
+        query_views(opened, no_spark, "SELECT * FROM bad", 9)
+    with pytest.raises(SqlError, match=r"no view other\. Some files of views have mistakes"):
+        query_views(opened, no_spark, "SELECT * FROM other", 9)
+
+
+def test_check_tells_mistakes_of_all_kinds_in_all_views_at_once(small: Small) -> None:
+    small.view_file("header").write_text("CREATE VIEW header")
+    small.view_file("words").write_text("CREATE MATERIALIZED VIEW words AS SELEC 1")
+    small.view_file("tables").write_text("CREATE MATERIALIZED VIEW t AS SELECT id FROM nowhere")
+    small.view_file("columns").write_text("CREATE MATERIALIZED VIEW c AS SELECT no FROM orders")
+    found = inspect(small.folder)
+    assert {view.name for view in found.views} == set(VIEWS)
+    told = sorted(str(problem).rpartition("/")[2].partition(":")[0] for problem in found.problems)
+    assert told == ["columns.sql", "header.sql", "tables.sql", "words.sql"]

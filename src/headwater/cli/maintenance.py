@@ -253,7 +253,7 @@ def sql(
     from headwater.pipeline.queries import query_views
     from headwater.project.project import Project
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
     names, rows, more = query_views(opened, session_of(opened), query, limit)
     if as_json:
         members = _distinct(names)
@@ -280,7 +280,7 @@ def changes(
     from headwater.warehouse.columns import CHANGE
     from headwater.warehouse.warehouse import Warehouse
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
     table = Warehouse(opened.warehouse).shown_view(view)
     found = table.shown_changes(first, last, engine_of(opened).for_small)
     names = [*found.schema.names, CHANGE]

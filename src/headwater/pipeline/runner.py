@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import FencedError, HeadwaterError, SourceError
+from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.describe import describe_feed, describe_view, note_progress, write_status
 from headwater.pipeline.followed import FollowedSources
@@ -197,7 +197,7 @@ class Runner:
     @property
     def failures(self) -> Sequence[HeadwaterError]:
         """Why views, or sources, do not go on."""
-        views = [v.failure for v in self.views.values() if v.failure is not None]
+        views = [_of(v.name, v.failure) for v in self.views.values() if v.failure is not None]
         sources = [f.channel.trouble for f in self.feeds.values() if f.channel.trouble is not None]
         return [*views, *sources]
 
@@ -267,3 +267,10 @@ class Runner:
         self._reload(views, request)
         if not views:
             answer(self.warehouse.internal, request)
+
+
+def _of(view: str, failure: HeadwaterError) -> HeadwaterError:
+    """What fails on a row does not say by itself of which view it is."""
+    if isinstance(failure, ExpressionError):
+        return ExpressionError(f"{view}: {failure.message}", failure.hint)
+    return failure
