@@ -310,6 +310,11 @@ def _source_of(
     try:
         return find_relation(table.name, table.source, known, table.within).source
     except RefusalError as error:
+        if not table.source and table.name.lower() == file.name.lower():
+            raise InputError(
+                f"{place}: the view {file.name} reads itself.",
+                f"A view's own name means a table here, and there is none; {error.hint}",
+            ) from None
         if table.source and not any(means(table.source, source) for source in sources):
             listed = closest_first(table.source, sources) or "none"
             raise InputError(
