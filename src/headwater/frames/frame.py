@@ -26,6 +26,7 @@ from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
     can_fail,
+    told_columns,
 )
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Equality, Rows, Spread
@@ -297,7 +298,7 @@ class Frame(Rows):
         wanted = Wanted(self.schema, keys)
         inputs = [wanted.aggregate(aggregate) for aggregate in aggregates]
         source = self.positive().project(wanted.schema, wanted.expressions)._held
-        data = grouped(source.data, schema, len(keys), inputs, always=always)
+        data = grouped(source.data, schema, keys, inputs, always=always)
         return _of_groups(schema, data, source, keys)
 
     def spread(self, schema: Schema, spread: Spread) -> Frame:
@@ -321,7 +322,7 @@ class Frame(Rows):
         names = (*keys, SUM, BIN)
         outputs = [ColumnRef(name, self.schema.only((name,)).types[0]) for name in names]
         source = self.project(self.schema.only(names), outputs)._held
-        data = summed(source.data, positional(schema), len(keys), aggregates, always=always)
+        data = summed(source.data, positional(schema), keys, aggregates, always=always)
         return _of_groups(schema, data, source, keys)
 
     def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Frame:
@@ -403,9 +404,9 @@ class Frame(Rows):
         added = tuple(Fragile(expression, source._sample) for expression in risky)
         return source, source._held.fragile + added
 
-    def _sample(self, names: Sequence[str], most: int) -> Rows:
-        """Some columns of up to so many rows, to find the one on which a job failed."""
-        schema = self.schema.only(names)
+    def _sample(self, expression: Expression, most: int) -> Rows:
+        """Up to so many rows, to find the one on which a job failed."""
+        schema = self.schema.only(told_columns(expression, self.schema))
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from headwater.algebra.aggregates import FUNCTIONS
 from headwater.algebra.functions.known import SPARK_ONLY, VOLATILE
 from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.sql.forms import FORMS
@@ -18,11 +19,17 @@ def refused(text: SqlText, node: exp.Expr) -> SqlError:
     if isinstance(node, exp.Query | exp.Exists):
         return refused_subquery(text, node)
     if isinstance(node, exp.Window):
-        message = "a window function (OVER) is not supported."
-        return text.error(node, message, "Apply it when reading the view.")
+        return text.error(
+            node,
+            "a window function (OVER) cannot stand here.",
+            "Conditions on it stand in QUALIFY; or compute it in a subquery in FROM.",
+        )
     if isinstance(node, exp.AggFunc):
-        message = f"the aggregate {text.written(node).upper()} is not supported."
-        return text.error(node, message, "Aggregate when reading the view.")
+        return text.error(
+            node,
+            f"the aggregate {text.written(node).upper()} cannot stand here.",
+            "Conditions on groups stand in HAVING; or aggregate in a subquery in FROM.",
+        )
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
         return _refused_function(text, node)
     return text.error(
@@ -53,6 +60,7 @@ def _refused_function(text: SqlText, node: exp.Func) -> SqlError:
     if name in SPARK_ONLY:
         message = f"{name} is a function that only Spark computes, and Headwater does not yet."
         return text.error(node, message, "Apply it when reading the view.")
-    near = get_close_matches(name, [*BY_NAME, *FORMS, "CAST"], 3)
+    aggregates = {function.partition("(")[0].upper() for function in FUNCTIONS} - {"SINGLE"}
+    near = get_close_matches(name, [*BY_NAME, *FORMS, "CAST", *sorted(aggregates)], 3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "docs/sql.md lists the functions."
     return text.error(node, f"{name} is not a function that a view may use.", hint)
