@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.expressions import (
@@ -21,6 +22,7 @@ from headwater.algebra.expressions import (
     Expression,
     can_fail,
     compile_rows,
+    is_late,
     substituted,
 )
 from headwater.algebra.rows import Rows
@@ -197,6 +199,8 @@ def _use(top: Top) -> _Use | None:
     aggregates = tuple(aggregate.over(meanings) for aggregate in top.aggregates)
     slots = [slots_of(aggregate) for aggregate in aggregates]
     if any(can_fail(key) or key.type == VOID for key in keys) or None in slots:
+        return None
+    if any(map(is_late, chain.from_iterable(a.expressions for a in aggregates))):
         return None
     return _Use(keys, aggregates, tuple(found for found in slots if found is not None))
 
