@@ -402,8 +402,18 @@ class ViewTable:
     ) -> ViewState:
         stored = self.stored_in(plain)
         if stored is not plain:
-            top = definition_of(log).view.stored_top
-            return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
+            view = definition_of(log).view
+            return ViewState(
+                schema_of(stored),
+                commit,
+                plain,
+                stored,
+                log,
+                base,
+                key_of(log),
+                view.stored_top,
+                is_left_to_spark=bool(view.left_to_spark),
+            )
         error = error_column_of(log)
         return ViewState(
             schema_of(plain), commit, plain, plain, log, base, key_of(log), error_column=error
