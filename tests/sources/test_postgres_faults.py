@@ -328,7 +328,7 @@ def test_a_role_with_few_privileges_can_read_and_is_told_what_it_cannot(
     PostgresSource("pg", harness.dsn, ["a"], slot=harness.name).setup()
     writer.execute("INSERT INTO a VALUES (1, 'x')")
     assert source.setup_statements() == []
-    with pytest.raises(SourceError, match="ALTER ROLE <role> REPLICATION"):
+    with pytest.raises(SourceError, match='ALTER ROLE "reader" REPLICATION;'):
         source.open_monitor(None)
     writer.execute("ALTER ROLE reader REPLICATION")
     monitor = source.open_monitor(None)

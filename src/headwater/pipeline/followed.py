@@ -12,7 +12,12 @@ from contextlib import suppress
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import (
+    LostConnectionError,
+    RefusedError,
+    SeveralSourceError,
+    SourceError,
+)
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.repair import begin_anew, repair_source
 from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
@@ -42,7 +47,10 @@ class FollowedSources:
     def relations(self, source: str) -> Mapping[str, Relation]:
         """What a source says about its relations; asked once."""
         if source not in self._relations:
-            self._relations[source] = dict(self._project.sources[source].relations())
+            try:
+                self._relations[source] = dict(self._project.sources[source].relations())
+            except SeveralSourceError:
+                self._relations[source] = {}  # each view is told of its own tables
         return self._relations[source]
 
     def relations_of(self, unit: str) -> list[Relation]:
@@ -160,7 +168,8 @@ class FollowedSources:
             asked = {}
             for name in dict.fromkeys(source for needed in needs for source in needed):
                 with suppress(SourceError):
-                    asked[name] = self.relations(name).values()
+                    if found := self.relations(name):
+                        asked[name] = found.values()
             self._needed = needed_columns(self._project, self._warehouse, asked)
         return self._needed.get(source, {})
 
@@ -169,7 +178,7 @@ class FollowedSources:
         reader = Reader(self._lease.warehouse, self._lease.epoch)
         try:
             source.open_monitor(log.position, reader).close()
-        except LostConnectionError:
+        except (LostConnectionError, RefusedError):
             raise
         except SourceError as error:
             begin_anew(log, self._lease, error.message)

@@ -5,46 +5,30 @@ of its source's transaction: `shop.orders` at 7 is that table after the seventh 
 `shop`. A view's version vector follows from the vector of its commit. So what `headwater
 status` shows as numbers are versions here, and relations of one source move together.
 
-Only commits that stand for one number of each source count. One that holds later transactions
-already (PVM commits early) is taken together with the next. So is one on which a view's top fails:
-what is published is what readers see, and they keep the state before.
-
 Rows of base relations are not published: a warehouse has none. Peers start from a view's contents
 and go on by updategrams of the view, or by updategrams of its relations and boosters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import NoReturn
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.algebra.totals import without_errors
-from headwater.errors import ExpressionError, InputError
+from headwater.errors import InputError
 from headwater.frames.session import Spark
 from headwater.sharing.catalog import Catalog
-from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import SharingError
 from headwater.sharing.shared_views import SharedView
-from headwater.sharing.updategram import Updategram, composed
+from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
+from headwater.sharing.view_publication import CommittedVersion, ViewPublication, no_spark
 from headwater.warehouse.change_records import Break
 from headwater.warehouse.changes import ChangeLog, between
-from headwater.warehouse.commits import ViewCommit
-from headwater.warehouse.failing import seen
-from headwater.warehouse.states import ViewState
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
-
-_KEPT_LEVELS = ("weak", "strong", "complete")
-
-
-def no_spark() -> NoReturn:
-    raise InputError("A view is too large to be published without Spark.", "Give a session.")
 
 
 @dataclass
@@ -59,18 +43,6 @@ class PublishedObjects:
     def note(self, kind: str, count: int = 1) -> None:
         if count:
             self.counts[kind] = self.counts.get(kind, 0) + count
-
-
-@dataclass(frozen=True)
-class _Version:
-    """A commit that stands for a vector, and the change since the one before.
-
-    Of a view with a top the change is found out between the two versions that need it.
-    """
-
-    number: int
-    versions: Versions
-    change: Rows | None
 
 
 def publish_warehouse(
@@ -101,8 +73,8 @@ def publish_warehouse(
         histories = {}
         for table in tables:
             definition = definitions[table.name]
-            histories[table.name] = versions = _since(catalog, definition, table)
-            publication = _Publication(catalog, definition, table, each_transaction, spark)
+            publication = ViewPublication(catalog, definition, table, each_transaction, spark)
+            histories[table.name] = versions = publication.versions()
             items += publication.items(versions)
             done.vectors[table.name] = versions[-1].versions
         done.updategrams = list(
@@ -164,163 +136,6 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedVi
     return definition
 
 
-# Views
-
-
-def _since(catalog: Catalog, definition: SharedView, table: ViewTable) -> list[_Version]:
-    """From the commit on that was published last, or all if it is not there any more."""
-    number = catalog.description.get("published", {}).get(table.name, 0)
-    known = {c.versions for c in catalog.contents(table.name)}
-    known |= {u.last for u in catalog.updategrams(table.name)}
-    if 0 < number <= table.latest().number:
-        versions = _versions(definition, table, number - 1)
-        if versions[0].number >= number and versions[0].versions in known:
-            return versions
-    return _versions(definition, table, 0)
-
-
-def _versions(definition: SharedView, table: ViewTable, after: int) -> list[_Version]:
-    """The commits that can be published, oldest first; the first has no change."""
-    if not _is_stored(definition, table):
-        return _distinct(_shown_versions(definition, table, after), table)
-    found: list[_Version] = []
-    waiting: list[Rows] = []
-    stored = table.schema
-    for commit, rows in table.changes(after):
-        _check_level(table, commit)
-        waiting.append(rows)
-        versions = _vector(definition, commit)
-        if versions is not None:
-            change = _shown(table, commit, Rows.sum(stored, waiting) if found else None)
-            if change is not None:  # else until what it comes from has been corrected
-                found.append(_Version(commit.number, versions, change))
-            waiting = waiting if found and change is None else []
-    return _distinct(found, table)
-
-
-def _is_stored(definition: SharedView, table: ViewTable) -> bool:
-    """Whether what readers see is what is stored, but for errors."""
-    return definition.view.top is None and not table.definition.view.members
-
-
-def _shown_versions(definition: SharedView, table: ViewTable, after: int) -> list[_Version]:
-    """The same of a view with a top, up to the last state that readers see."""
-    newest = seen(table, _evaluated)
-    found = []
-    for commit, _ in table.changes(after):
-        _check_level(table, commit)
-        versions = _vector(definition, commit)
-        if versions is not None and commit.number <= newest:
-            found.append(_Version(commit.number, versions, None))
-    return found
-
-
-def _evaluated(state: ViewState) -> int:
-    """The number of a state whose top does not fail."""
-    state.rows()
-    return state.number
-
-
-def _shown(table: ViewTable, commit: ViewCommit, change: Rows | None) -> Rows | None:
-    """What a reader sees of a commit: a change since one without errors, or nothing for the first.
-
-    None if there is an error in it.
-    """
-    name = table.error_column
-    if name is None:
-        return Rows.empty(table.schema) if change is None else change
-    try:
-        if change is None:
-            table.at(commit.number).tail_rows()
-            return Rows.empty(table.shown_schema)
-        return without_errors(change, name)
-    except ExpressionError:
-        return None
-
-
-def _distinct(found: Sequence[_Version], table: ViewTable) -> list[_Version]:
-    """Commits of one vector taken together."""
-    if not found:
-        raise SharingError(
-            f"View {table.name} has no commit that stands for one number of each source.",
-            "Publish again when the runner has gone on.",
-        )
-    kept: list[_Version] = []
-    for version in found:
-        if kept and kept[-1].versions == version.versions:
-            if version.change:
-                raise SharingError(
-                    f"Commits {kept[-1].number} and {version.number} of view {table.name} differ "
-                    "and stand for one vector.",
-                    "Reload the view.",
-                )
-            kept[-1] = _Version(version.number, version.versions, kept[-1].change)
-        else:
-            kept.append(version)
-    return kept
-
-
-def _check_level(table: ViewTable, commit: ViewCommit) -> None:
-    if commit.level and commit.level not in _KEPT_LEVELS:
-        raise SharingError(
-            f"View {table.name} is maintained {commit.level}: its states do not belong to vectors.",
-            "Share views of a higher level.",
-        )
-
-
-def _vector(definition: SharedView, commit: ViewCommit) -> Versions | None:
-    """The versions of relations that a commit stands for; None if some transactions are early."""
-    if any(reached.also for reached in commit.vector.values()):
-        return None
-    return Versions({r.name: commit.vector[r.source].number for r in definition.relations.values()})
-
-
-@dataclass(frozen=True)
-class _Publication:
-    """One view on its way into a catalog."""
-
-    catalog: Catalog
-    definition: SharedView
-    table: ViewTable
-    each_transaction: bool
-    spark: Spark
-
-    def items(self, versions: Sequence[_Version]) -> Iterable[Item]:
-        name = self.definition.name
-        known = {u.last for u in self.catalog.updategrams(name)}
-        known |= {c.versions for c in self.catalog.contents(name)}
-        last_known = max((at for at, v in enumerate(versions) if v.versions in known), default=None)
-        if last_known is None:  # the first time, or so late that old commits are gone
-            newest = versions[-1]
-            yield Contents(name, newest.versions, self.table.rows(newest.number))
-        fresh = versions[last_known or 0 :]
-        if not _is_stored(self.definition, self.table):
-            yield from self._shown_steps(fresh)
-            return
-        steps = [
-            self._step(before, after, after.change)
-            for before, after in pairwise(fresh)
-            if after.change is not None
-        ]
-        yield from steps if self.each_transaction or not steps else [composed(steps)]
-
-    def _shown_steps(self, versions: Sequence[_Version]) -> Iterator[Updategram]:
-        """What readers saw change; a version on which the top fails is passed over."""
-        before, *later = versions if self.each_transaction else dict.fromkeys(
-            (versions[0], versions[-1])
-        )  # fmt: skip
-        for after in later:
-            try:
-                change = self.table.shown_changes(before.number, after.number, self.spark)
-            except ExpressionError:
-                continue
-            yield self._step(before, after, Rows(change.schema, dict(change.items())))
-            before = after
-
-    def _step(self, before: _Version, after: _Version, change: Rows) -> Updategram:
-        return Updategram.of_net(self.definition.name, before.versions, after.versions, change)
-
-
 # Relations
 
 
@@ -328,7 +143,7 @@ def _relation_updategrams(
     catalog: Catalog,
     warehouse: Warehouse,
     definitions: Mapping[str, SharedView],
-    histories: Mapping[str, Sequence[_Version]],
+    histories: Mapping[str, Sequence[CommittedVersion]],
     each_transaction: bool,
 ) -> Iterable[Updategram]:
     relations = {r.name: r for d in definitions.values() for r in d.relations.values()}
@@ -344,7 +159,7 @@ def _borders(
     catalog: Catalog,
     log: ChangeLog,
     relation: str,
-    histories: Mapping[str, Sequence[_Version]],
+    histories: Mapping[str, Sequence[CommittedVersion]],
     each_transaction: bool,
 ) -> list[int]:
     """Where updategrams of a relation start and end: where views that were published stand."""

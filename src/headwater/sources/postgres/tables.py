@@ -175,6 +175,5 @@ class Tables:
         columns = ", ".join(table.by_name)
         raise SourceError(
             f"Table {before.label} was altered: now it is {table.schema}.{table.name} ({columns}).",
-            "Where it lacks a column that a view names, change the view; then start 'headwater "
-            "run' anew and run 'headwater reload VIEW'.",
+            "Where it lacks a column that a view names, change the view.",
         )

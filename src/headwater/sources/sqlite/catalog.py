@@ -123,7 +123,8 @@ def _missing(access: Access, name: str, sorts: Mapping[str, Sort]) -> SourceErro
     tables = closest_first(name, (n for n, sort in sorts.items() if sort.kind == "table"))
     return access.error(
         f"there is no table {name}.",
-        f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
+        f"There are: {tables or 'none'}. Correct relations in headwater.toml, or the views that "
+        "name it.",
     )
 
 
