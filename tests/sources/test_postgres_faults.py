@@ -233,7 +233,7 @@ def test_a_table_that_was_used_and_cannot_be_any_more_is_a_gap_and_others_go_on(
     monitor.close()
     writer = harness.writer()
     writer.execute("ALTER TABLE b RENAME TO c; CREATE VIEW b AS SELECT 1 AS n")
-    for again in (source, harness.source(["a", "b"]).narrowed({"b": ["n"]})):
+    for again in (source, harness.source(["a", "b"]).narrowed({"a": ["id", "part"], "b": ["n"]})):
         monitor = again.open_monitor(at)
         (gap,) = monitor.read(0.2)[:1]
         assert isinstance(gap, Broken)

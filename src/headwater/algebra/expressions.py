@@ -14,10 +14,11 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from headwater.algebra.functions.casts import cast_can_fail
+from headwater.algebra.functions.late import LAMBDA, LATE, VARIABLE, not_here
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.operators import CAN_FAIL, LAZY, TOTAL, Evaluator, strict_function
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Type, Value, show
+from headwater.algebra.values import FLOAT, Row, Type, Value, show
 from headwater.errors import ExpressionError
 
 
@@ -75,8 +76,13 @@ def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> E
     return expression
 
 
+def is_late(expression: Expression) -> bool:
+    """Whether only Spark computes it (`functions.late`)."""
+    return any(isinstance(e, Call) and e.operator.startswith(LATE) for e in walk(expression))
+
+
 def can_fail(expression: Expression) -> bool:
-    """Whether evaluating it may raise on some row."""
+    """Whether evaluating it may raise on some row; what is late may."""
     if not isinstance(expression, Call) or expression.operator in TOTAL:
         return False
     return call_can_fail(expression) or any(map(can_fail, expression.arguments))
@@ -89,6 +95,8 @@ def call_can_fail(call: Call) -> bool:
             return cast_can_fail(argument.type, target)
         case Call("like", (_, Literal())):
             return False  # the pattern was checked when the view was read
+    if call.operator.startswith(LATE):
+        return True
     if call.operator in FUNCTIONS:
         kinds = [argument.type for argument in call.arguments]
         return FUNCTIONS[call.operator].can_fail(kinds, call.type)
@@ -106,16 +114,36 @@ def compile_expression(expression: Expression, schema: Schema) -> Evaluator:
         try:
             return evaluate(row)
         except (ArithmeticError, ValueError) as error:
-            shown = ", ".join(
-                f"{name} = {show(row[schema.positions[name]])}"
-                for name in sorted(columns_of(expression))
-            )
-            raise ExpressionError(
-                f"{show_expression(expression)} fails for {shown or 'every row'}: {error}.",
-                "Change the view so that this row does not reach the expression, or the row.",
-            ) from None
+            raise failed_on(expression, row, schema, str(error)) from None
 
     return guarded
+
+
+def failed_on(expression: Expression, row: Row, schema: Schema, words: str) -> ExpressionError:
+    """The error that an expression has no value on a row."""
+    shown = ", ".join(
+        f"{name} = {_short(show(row[schema.positions[name]]))}"
+        for name in told_columns(expression, schema)
+    )
+    return ExpressionError(
+        f"{show_expression(as_written(expression))} fails for {shown or 'every row'}: {words}.",
+        "Change the view so that this row does not reach the expression, or the row.",
+    )
+
+
+_MOST_OTHERS = 3
+_MOST_CHARACTERS = 100
+
+
+def told_columns(expression: Expression, schema: Schema) -> list[str]:
+    """The columns whose values tell on which row it fails: its own, and some beside them."""
+    own = columns_of(expression)
+    others = [name for name in schema.names if name not in own]
+    return [*sorted(own), *others[:_MOST_OTHERS]] if own else []
+
+
+def _short(shown: str) -> str:
+    return shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}..."
 
 
 def _compile(expression: Expression, schema: Schema) -> Evaluator:
@@ -125,6 +153,8 @@ def _compile(expression: Expression, schema: Schema) -> Evaluator:
         case ColumnRef(name=name):
             position = schema.positions[name]
             return lambda row: row[position]
+        case Call(operator=name) if name.startswith(LATE):
+            return not_here
         case Call(operator=name, arguments=arguments, type=kind):
             parts = [_compile(argument, schema) for argument in arguments]
             if name in LAZY:
@@ -244,8 +274,15 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
             return f"{_operand(of, column)}[{show_expression(at, column)}]"
         case Call(operator="negate", arguments=(only,)):
             return f"-{_operand(only, column)}"
+        case Call(operator=name, arguments=(Literal(value=word),)) if name == VARIABLE:
+            return str(word).partition("#")[0]
+        case Call(operator=name, arguments=(body, *variables)) if name == LAMBDA:
+            names = ", ".join(show_expression(v, column) for v in variables)
+            bound = names if len(variables) == 1 else f"({names})"
+            return f"{bound} -> {show_expression(body, column)}"
         case Call(operator=name, arguments=arguments):
-            return f"{name}({', '.join(show_expression(a, column) for a in arguments)})"
+            shown_arguments = ", ".join(show_expression(a, column) for a in arguments)
+            return f"{name.removeprefix(LATE)}({shown_arguments})"
 
 
 def _operand(expression: Expression, column: Callable[[str], str]) -> str:
@@ -254,3 +291,19 @@ def _operand(expression: Expression, column: Callable[[str], str]) -> str:
         (expression,) = expression.arguments
     composite = isinstance(expression, Call) and expression.operator in _INFIX
     return f"({shown})" if composite else shown
+
+
+def as_written(expression: Expression) -> Expression:
+    """Without the casts that only make a number wider, which nobody has to write."""
+    match expression:
+        case Call("cast", (only,), kind) if _only_widens(only.type, kind):
+            return as_written(only)
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(map(as_written, expression.arguments)))
+    return expression
+
+
+def _only_widens(kind: Type, to: Type) -> bool:
+    if to == FLOAT:
+        return kind.is_numeric
+    return to.name == "decimal" and kind.is_numeric and kind != FLOAT and to.scale >= kind.scale

@@ -19,8 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 
 from headwater.algebra.expressions import (
     Expression,
-    columns_of,
+    as_written,
     compile_expression,
+    failed_on,
+    is_late,
     show_expression,
 )
 from headwater.algebra.rows import Rows
@@ -58,10 +60,15 @@ class Fragile:
     """An expression that may fail, and where it is evaluated."""
 
     expression: Expression
-    sample: Callable[[Sequence[str], int], Rows]
-    """Gives columns of the rows on which it is evaluated, so many at most."""
+    sample: Callable[[Expression, int], Rows]
+    """Gives the rows on which it is evaluated, so many at most, with what tells them apart."""
+    failing: Callable[[Expression], Rows]
+    """Gives a row on which Spark cannot compute it, with what tells it apart."""
 
 
+_DATA = re.compile(r"SQLSTATE: 22")
+"""The class of errors that values are the reason of, in standard SQL and in Spark."""
+_CODES = re.compile(r"^(?:[\w.]+: )?\[[A-Z_.]+\] | SQLSTATE: \w+.*", re.DOTALL)
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
 
@@ -85,10 +92,12 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
         return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")
     for each in fragile:
         try:
-            _evaluate(each)
+            _evaluate(each, words)
         except HeadwaterError as found:
             return found
-    shown = " or ".join(dict.fromkeys(show_expression(each.expression) for each in fragile))
+    shown = " or ".join(
+        dict.fromkeys(show_expression(as_written(each.expression)) for each in fragile)
+    )
     return ExpressionError(
         f"{shown or 'An expression'} fails on a row: {words}.",
         "Change the view so that this row does not reach the expression, or the row.",
@@ -111,6 +120,8 @@ def _words(error: Exception) -> str | None:
             return words
     if isinstance(error, ArithmeticException | NumberFormatException):
         return _cause(error)
+    if _DATA.search(text):
+        return _CODES.sub("", _cause(error)).rstrip(". ")
     return None
 
 
@@ -121,8 +132,13 @@ def _cause(error: Exception) -> str:
     return (causes or lines)[-1 if causes else 0].removeprefix("Caused by: ").rstrip(".")
 
 
-def _evaluate(fragile: Fragile) -> None:
-    rows = fragile.sample(sorted(columns_of(fragile.expression)), _SAMPLE)
+def _evaluate(fragile: Fragile, words: str) -> None:
+    """Raise what is to be said of the first row that fails, if there is one."""
+    if is_late(fragile.expression):
+        for row in (found := fragile.failing(fragile.expression)):
+            raise failed_on(fragile.expression, row, found.schema, words)
+        return
+    rows = fragile.sample(fragile.expression, _SAMPLE)
     evaluate = compile_expression(fragile.expression, rows.schema)
     for row in rows:
         evaluate(row)

@@ -26,6 +26,7 @@ from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
     can_fail,
+    told_columns,
 )
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Equality, Rows, Spread
@@ -180,14 +181,16 @@ class Frame(Rows):
         if not self.size_hint:
             return self._nothing(schema)
         source, fragile = self._prepared_for(outputs)
+        # Inside a lambda Spark would take a name for that of a column that is made beside it.
         columns = [
-            _on_present_rows(output, self.schema).cast(spark_type(kind)).alias(place(at))
+            _on_present_rows(output, self.schema).cast(spark_type(kind)).alias(f"made{at}")
             for at, (output, kind) in enumerate(zip(outputs, schema.types, strict=True))
         ]
+        result = positional(schema)
         held = Held(
             self.spark,
-            positional(schema),
-            source._held.data.select(*columns, F.col(COUNT)),
+            result,
+            source._held.data.select(*columns, F.col(COUNT)).toDF(*result.names, COUNT),
             most=source._held.most,
             unsigned=source._held.unsigned,
             fragile=fragile,
@@ -297,7 +300,7 @@ class Frame(Rows):
         wanted = Wanted(self.schema, keys)
         inputs = [wanted.aggregate(aggregate) for aggregate in aggregates]
         source = self.positive().project(wanted.schema, wanted.expressions)._held
-        data = grouped(source.data, schema, len(keys), inputs, always=always)
+        data = grouped(source.data, schema, keys, inputs, always=always)
         return _of_groups(schema, data, source, keys)
 
     def spread(self, schema: Schema, spread: Spread) -> Frame:
@@ -321,7 +324,7 @@ class Frame(Rows):
         names = (*keys, SUM, BIN)
         outputs = [ColumnRef(name, self.schema.only((name,)).types[0]) for name in names]
         source = self.project(self.schema.only(names), outputs)._held
-        data = summed(source.data, positional(schema), len(keys), aggregates, always=always)
+        data = summed(source.data, positional(schema), keys, aggregates, always=always)
         return _of_groups(schema, data, source, keys)
 
     def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Frame:
@@ -400,15 +403,23 @@ class Frame(Rows):
         """This Frame as these expressions need it, and what in its plan may fail with them."""
         risky = [expression for expression in expressions if can_fail(expression)]
         source = self._merged() if risky and not self._held.unsigned else self
-        added = tuple(Fragile(expression, source._sample) for expression in risky)
+        added = tuple(Fragile(expression, source._sample, source._failing) for expression in risky)
         return source, source._held.fragile + added
 
-    def _sample(self, names: Sequence[str], most: int) -> Rows:
-        """Some columns of up to so many rows, to find the one on which a job failed."""
-        schema = self.schema.only(names)
+    def _sample(self, expression: Expression, most: int) -> Rows:
+        """Up to so many rows, to find the one on which a job failed."""
+        schema = self.schema.only(told_columns(expression, self.schema))
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
+
+    def _failing(self, expression: Expression) -> Rows:
+        """A row on which an expression fails, with what tells it apart."""
+        schema = self.schema.only(told_columns(expression, self.schema))
+        columns = [ColumnRef(column.name, column.type) for column in schema.columns]
+        looked_at = self._merged().project(schema, columns)
+        fails = to_column(Call("fails", (expression,), BOOL), schema)
+        return from_arrow(looked_at._held.data.where(fails).limit(1).toArrow(), schema)
 
 
 def _of_groups(schema: Schema, data: DataFrame, source: Held, keys: Sequence[str]) -> Frame:

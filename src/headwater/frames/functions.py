@@ -61,7 +61,7 @@ def cast_column(call: Call, value: Column, kind: DataType) -> Column:
         is_written = F.rlike(value, F.lit(_TEXTS[target.name]))
         cast = _unless_failed(is_written, cast, f"no {target}", is_try)
     if source in ("text", "int") and target.name in _BOUNDS:
-        return _bounded(cast, target, is_try)
+        return bounded(cast, target, is_try)
     return cast
 
 
@@ -72,17 +72,17 @@ def function_column(call: Call, parts: Sequence[Column], result: DataType) -> Co
     arguments = [
         _narrowed(part, argument, kind)
         for part, argument, kind in zip(
-            parts, call.arguments, _parameter_kinds(function.signatures, kinds), strict=True
+            parts, call.arguments, parameter_kinds(function.signatures, kinds), strict=True
         )
     ]
     say = _WRITTEN_OUT.get(function.name)
     column = say(*arguments) if say else F.call_function(function.spark, *arguments)
     column = column.cast(result)
     is_dated = call.type.name in _BOUNDS and function.can_fail(kinds, call.type)
-    return _bounded(column, call.type) if is_dated else column
+    return bounded(column, call.type) if is_dated else column
 
 
-def _parameter_kinds(signatures: Sequence[Signature], kinds: Sequence[Type]) -> list[str]:
+def parameter_kinds(signatures: Sequence[Signature], kinds: Sequence[Type]) -> list[str]:
     constant = [True] * len(kinds)
     signature = next(s for s in signatures if s.targets(kinds, constant) is not None)
     return [signature.parameter(at).kind for at in range(len(kinds))]
@@ -98,8 +98,10 @@ def _narrowed(part: Column, argument: object, kind: str) -> Column:
     return part
 
 
-def _bounded(column: Column, kind: Type, is_try: bool = False) -> Column:
-    """A day or a time that we have a value for."""
+def bounded(column: Column, kind: Type, is_try: bool = False) -> Column:
+    """A day or a time that we have a value for; everything else is as it is."""
+    if kind.name not in _BOUNDS:
+        return column
     low, high = (F.lit(text).cast(_NAMES[kind.name]) for text in _BOUNDS[kind.name])
     return _unless_failed(column.between(low, high), column, OUTSIDE, is_try)
 

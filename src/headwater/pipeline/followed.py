@@ -20,7 +20,7 @@ from headwater.errors import (
 )
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.repair import begin_anew, repair_source
-from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns, with_unused
+from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.project.project import Project
 from headwater.sources.contract import Lift, Reader, Source
 from headwater.warehouse.changes import ChangeLog
@@ -38,7 +38,7 @@ class FollowedSources:
         self._lease = lease
         self._lift = lift
         self._relations: dict[str, Mapping[str, Relation]] = {}
-        self._needed: dict[str, Columns] | None = None
+        self._needed: Mapping[str, Columns] | None = None
         self._read: dict[str, Columns] = {}
         """Which columns of each source are read now."""
         self._described: dict[str, Mapping[str, Relation]] = {}
@@ -134,8 +134,7 @@ class FollowedSources:
         if not loaded:
             self._set_up(source, narrow)
             return columns
-        loaded = with_unused(loaded, self.relations(source).values())
-        if all(found <= loaded.get(name, found) for name, found in columns.items()):
+        if all(name in loaded and found <= loaded[name] for name, found in columns.items()):
             return columns
         try:
             self._set_up(source, narrow)

@@ -15,7 +15,7 @@ from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
-from headwater.warehouse.failing import failure
+from headwater.warehouse.failing import failures
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
 from headwater.warehouse.own_files import read_own
@@ -156,7 +156,7 @@ def _view(
         table = warehouse.view(name)
         commit = table.latest()
         tail = table.tail()
-        failing = next(filter(None, map(failure, table.members or (table,))), "")
+        failing = failures(table)
     except HeadwaterError as error:
         return {**live, "state": "damaged", "message": str(error)}
     told = {"message": live.get("message") or failing} if failing else {}
