@@ -151,5 +151,5 @@ def test_what_leaves_a_frame_leaves_nothing_behind() -> None:
 
 def test_a_sum_outside_its_range_is_told() -> None:
     rows = Rows.of(SCHEMA, [(1, INT_MAX, "a"), (1, INT_MAX, "b")])
-    with pytest.raises(ExpressionError, match=r"SUM\(n\) fails: the sum is outside"):
+    with pytest.raises(ExpressionError, match=r"SUM\(n\) fails for k = 1: the sum is outside"):
         one(rows, window("sum", N))

@@ -172,7 +172,7 @@ def test_an_expression_is_not_evaluated_on_rows_that_cancel(spark: SparkSession)
 
 def test_a_failure_behind_a_join_names_the_row(spark: SparkSession) -> None:
     joined = unsettled(spark, ROWS).join(unsettled(spark, PARTNERS), [(K, OTHER_K)])
-    with pytest.raises(ExpressionError, match="fails for k = 1: division by zero"):
+    with pytest.raises(ExpressionError, match=r"fails for k = 1, .*: division by zero"):
         bool(joined.select(RATIO))
 
 

@@ -6,16 +6,19 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.expressions import ColumnRef, Literal
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
+from headwater.algebra.sql.view import parse_view
 from headwater.algebra.tops import evaluate_top
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import ExpressionError
 from headwater.frames.columns import Columns
 from headwater.frames.frame import Frame
+from tests.algebra.test_labels import FAILING, STATE, R, S
 from tests.frames.lifting import unsettled
 from tests.frames.typed import SCHEMA, random_rows
 from tests.tops import random_stored, random_top
@@ -145,3 +148,13 @@ def test_random_trees_show_the_same_on_spark(spark: SparkSession, seed: int) -> 
             bool(frame)
     else:
         assert frame == expected
+
+
+@pytest.mark.parametrize("query", FAILING)
+def test_a_failure_on_spark_names_expression_and_group_too(spark: SparkSession, query: str) -> None:
+    view = parse_view(query, [R, S])
+    assert view.stored_top is not None
+    stored = view.stored(evaluate_view(view, STATE))
+    with pytest.raises(ExpressionError) as caught:
+        len(evaluate_top(view.stored_top, unsettled(spark, stored)))
+    assert FAILING[query] in str(caught.value)

@@ -63,6 +63,11 @@ def test_views_in_a_circle_are_refused_by_name(tmp_path: Path) -> None:
         project(tmp_path, a="SELECT id FROM b", b="SELECT id FROM a")
 
 
+def test_a_view_that_reads_itself_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"v\.sql:1:\d+: the view v reads itself\. A view's own"):
+        project(tmp_path, v="SELECT id FROM V")
+
+
 def test_a_name_that_may_mean_a_view_and_a_table_is_refused(tmp_path: Path) -> None:
     opened = project(
         tmp_path, orders="SELECT id FROM shop.orders", late="SELECT id FROM orders WHERE id > 1"

@@ -99,6 +99,8 @@ class Aggregate:
         inner += f" ORDER BY {', '.join(map(str, self.order))}" if self.order else ""
         distinct = "DISTINCT " if self.distinct else ""
         condition = f" FILTER (WHERE {show_expression(self.condition)})" if self.condition else ""
+        if self.function == "single":
+            return f"(SELECT {inner} ...)"
         name = self.function.removesuffix("(*)").upper()
         return f"{name}({distinct}{inner}){condition}"
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
@@ -138,10 +137,9 @@ def _summing(
 
 @dataclass(frozen=True)
 class _Use:
-    """A part as a node of the top groups it: keys and aggregates over the part's stored columns."""
+    """A part as a node of the top groups it: keys, and sums for each of its aggregates."""
 
     keys: tuple[Expression, ...]
-    aggregates: tuple[Aggregate, ...]
     slots: tuple[tuple[Slot, ...], ...]
 
 
@@ -196,13 +194,13 @@ def _use(top: Top) -> _Use | None:
     if meanings is None:
         return None
     keys = tuple(meanings[key] for key in top.keys)
-    aggregates = tuple(aggregate.over(meanings) for aggregate in top.aggregates)
+    aggregates = [aggregate.over(meanings) for aggregate in top.aggregates]
+    if any(map(is_late, chain.from_iterable(one.expressions for one in aggregates))):
+        return None
     slots = [slots_of(aggregate) for aggregate in aggregates]
     if any(can_fail(key) or key.type == VOID for key in keys) or None in slots:
         return None
-    if any(map(is_late, chain.from_iterable(a.expressions for a in aggregates))):
-        return None
-    return _Use(keys, aggregates, tuple(found for found in slots if found is not None))
+    return _Use(keys, tuple(found for found in slots if found is not None))
 
 
 def _meanings(top: Top) -> Mapping[str, Expression] | None:
@@ -264,6 +262,6 @@ def _over(top: Top, parts: Mapping[int | None, SummedPart]) -> Top:
             aggregate,
             tuple(None if slot == _ROWS else part.slots.index(slot) + 1 for slot in slots),
         )
-        for aggregate, slots in zip(use.aggregates, use.slots, strict=True)
+        for aggregate, slots in zip(top.aggregates, use.slots, strict=True)
     )
     return Summed(below, top.keys, aggregates, top.schema, top.always)

@@ -18,7 +18,7 @@ from headwater.algebra.functions.late import LAMBDA, LATE, VARIABLE, not_here
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.operators import CAN_FAIL, LAZY, TOTAL, Evaluator, strict_function
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Type, Value, show
+from headwater.algebra.values import FLOAT, Row, Type, Value, show
 from headwater.errors import ExpressionError
 
 
@@ -121,12 +121,29 @@ def compile_expression(expression: Expression, schema: Schema) -> Evaluator:
 
 def failed_on(expression: Expression, row: Row, schema: Schema, words: str) -> ExpressionError:
     """The error that an expression has no value on a row."""
-    names = sorted(columns_of(expression))
-    shown = ", ".join(f"{name} = {show(row[schema.positions[name]])}" for name in names)
+    shown = ", ".join(
+        f"{name} = {_short(show(row[schema.positions[name]]))}"
+        for name in told_columns(expression, schema)
+    )
     return ExpressionError(
-        f"{show_expression(expression)} fails for {shown or 'every row'}: {words}.",
+        f"{show_expression(as_written(expression))} fails for {shown or 'every row'}: {words}.",
         "Change the view so that this row does not reach the expression, or the row.",
     )
+
+
+_MOST_OTHERS = 3
+_MOST_CHARACTERS = 100
+
+
+def told_columns(expression: Expression, schema: Schema) -> list[str]:
+    """The columns whose values tell on which row it fails: its own, and some beside them."""
+    own = columns_of(expression)
+    others = [name for name in schema.names if name not in own]
+    return [*sorted(own), *others[:_MOST_OTHERS]] if own else []
+
+
+def _short(shown: str) -> str:
+    return shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}..."
 
 
 def _compile(expression: Expression, schema: Schema) -> Evaluator:
@@ -274,3 +291,19 @@ def _operand(expression: Expression, column: Callable[[str], str]) -> str:
         (expression,) = expression.arguments
     composite = isinstance(expression, Call) and expression.operator in _INFIX
     return f"({shown})" if composite else shown
+
+
+def as_written(expression: Expression) -> Expression:
+    """Without the casts that only make a number wider, which nobody has to write."""
+    match expression:
+        case Call("cast", (only,), kind) if _only_widens(only.type, kind):
+            return as_written(only)
+    if isinstance(expression, Call):
+        return replace(expression, arguments=tuple(map(as_written, expression.arguments)))
+    return expression
+
+
+def _only_widens(kind: Type, to: Type) -> bool:
+    if to == FLOAT:
+        return kind.is_numeric
+    return to.name == "decimal" and kind.is_numeric and kind != FLOAT and to.scale >= kind.scale

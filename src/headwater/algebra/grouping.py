@@ -4,12 +4,37 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from headwater.algebra.aggregates import Aggregate, aggregated
 from headwater.algebra.expressions import compile_expression, compile_rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row, Value
+from headwater.algebra.values import Row, Value, show
 from headwater.errors import ExpressionError
+
+CORRECT_THEM = "Correct the rows of that group at their source, or change the view."
+
+
+@dataclass(frozen=True)
+class Group:
+    """Which group or partition it is: the values of some columns."""
+
+    names: Sequence[str] = ()
+    key: Row = ()
+
+    def __str__(self) -> str:
+        """What follows `fails`."""
+        pairs = zip(self.names, self.key, strict=True)
+        shown = ", ".join(f"{name} = {_short(show(value))}" for name, value in pairs)
+        return f" for {shown}" if shown else ""
+
+
+ALL_ROWS = Group()
+_MOST_CHARACTERS = 100
+
+
+def _short(shown: str) -> str:
+    return shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}..."
 
 
 def key_reader(schema: Schema, columns: Sequence[str]) -> Callable[[Row], Row]:
@@ -35,7 +60,7 @@ def grouped(
     readers = [_arguments(aggregate, schema) for aggregate in aggregates]
     for group, members in groups.items():
         values = [
-            computed(aggregate, read(members))
+            computed(aggregate, read(members), Group(keys, group))
             for aggregate, read in zip(aggregates, readers, strict=True)
         ]
         yield group + tuple(values)
@@ -59,15 +84,15 @@ def _arguments(
     return of
 
 
-def computed(aggregate: Aggregate, counted: Iterable[tuple[Row, int]]) -> Value:
+def computed(
+    aggregate: Aggregate, counted: Iterable[tuple[Row, int]], group: Group = ALL_ROWS
+) -> Value:
     """The aggregate's value; an ExpressionError that names it where it has none."""
-    return told(aggregate, lambda: aggregated(aggregate, counted))
+    return told_of(aggregate, lambda: aggregated(aggregate, counted), group)
 
 
-def told(aggregate: Aggregate, compute: Callable[[], Value]) -> Value:
+def told_of(aggregate: Aggregate, compute: Callable[[], Value], group: Group) -> Value:
     try:
         return compute()
     except (ArithmeticError, ValueError) as error:
-        raise ExpressionError(
-            f"{aggregate} fails: {error}.", "Change the view, or the rows of that group."
-        ) from None
+        raise ExpressionError(f"{aggregate} fails{group}: {error}.", CORRECT_THEM) from None

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from headwater.algebra.aggregates import Aggregate, from_moments
 from headwater.algebra.expressions import Expression, compile_expression
-from headwater.algebra.grouping import key_reader, told
+from headwater.algebra.grouping import Group, key_reader, told_of
 from headwater.algebra.moments import FINISH, Moments, units_of
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, NAN, Row, Type, Value
@@ -175,9 +175,9 @@ class SummedAggregate:
     aggregate: Aggregate
     slots: tuple[int | None, ...]
 
-    def value(self, sums: Sums) -> Value:
+    def value(self, sums: Sums, group: Group) -> Value:
         """Its value; an ExpressionError that names it where it has none."""
-        return told(self.aggregate, lambda: self._value(sums))
+        return told_of(self.aggregate, lambda: self._value(sums), group)
 
     def _value(self, sums: Sums) -> Value:
         for slot in self.slots:
@@ -225,11 +225,12 @@ def summed(
         groups[()] = defaultdict(dict)
     for row, count in rows:
         slot, place = where(row)
-        group = groups.setdefault(key(row), defaultdict(dict))
-        group[slot][place] = group[slot].get(place, 0) + count
+        known = groups.setdefault(key(row), defaultdict(dict))
+        known[slot][place] = known[slot].get(place, 0) + count
     for found, sums in groups.items():
         if is_there(sums) or (always and not keys):
-            yield found + tuple(one.value(sums) for one in aggregates)
+            group = Group(keys, found)
+            yield found + tuple(one.value(sums, group) for one in aggregates)
 
 
 def is_there(sums: Sums) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, from_moments
 from headwater.algebra.expressions import Expression, columns_of, compile_expression, compile_rows
-from headwater.algebra.grouping import computed, told
+from headwater.algebra.grouping import Group, computed, told_of
 from headwater.algebra.moments import FINISH, RunningMoments, with_squares
 from headwater.algebra.order import Order, in_order, order_key, sorting_key
 from headwater.algebra.values import Row, Type, Value
@@ -91,7 +91,7 @@ def window_values(function: WindowFunction, each: list[Row], schema: Schema) -> 
     arguments = compile_rows(function.arguments, schema)
     compute = _COMPUTE.get(function.function, _aggregates)
     values: list[Value] = [None] * len(each)
-    for places in partitions.values():
+    for partition, places in partitions.items():
         ordered = sorted(places, key=lambda at: key(each[at]))  # stable: all columns complete it
         keys = [key(each[at]) for at in ordered]
         window = _Window(
@@ -99,6 +99,7 @@ def window_values(function: WindowFunction, each: list[Row], schema: Schema) -> 
             [arguments(each[at]) for at in ordered],
             _peers(keys),
             _edges(function, [each[at] for at in ordered], keys, schema),
+            Group(function.partition, partition),
         )
         for at, value in zip(ordered, compute(window), strict=True):
             values[at] = value
@@ -153,6 +154,7 @@ class _Window:
     arguments: list[Row]
     peers: list[tuple[int, int]]
     edges: list[tuple[int, int]]
+    partition: Group
 
     def frame(self, at: int) -> range:
         frame, size = self.function.frame, len(self.arguments)
@@ -186,7 +188,8 @@ def _aggregates(window: _Window) -> Iterator[Value]:
     function = window.function
     aggregate = Aggregate(function.function, function.arguments, function.type)
     sums = function.function in FINISH
-    running = _RunningSums(aggregate) if sums else _RunningCounts(aggregate)
+    kind = _RunningSums if sums else _RunningCounts
+    running = kind(aggregate, window.partition)
     first = last = 0
     known: range | None = None
     value: Value = None
@@ -206,8 +209,9 @@ def _aggregates(window: _Window) -> Iterator[Value]:
 class _RunningCounts:
     """How often each value is in the frame."""
 
-    def __init__(self, aggregate: Aggregate) -> None:
+    def __init__(self, aggregate: Aggregate, partition: Group) -> None:
         self._aggregate = aggregate
+        self._partition = partition
         self._counted: Counter[Row] = Counter()
 
     def change(self, arguments: Row, count: int) -> None:
@@ -216,14 +220,16 @@ class _RunningCounts:
             del self._counted[arguments]
 
     def value(self, *, is_empty: bool) -> Value:
-        return computed(self._aggregate, () if is_empty else self._counted.items())
+        counted = () if is_empty else self._counted.items()
+        return computed(self._aggregate, counted, self._partition)
 
 
 class _RunningSums:
     """The sums of the values in the frame."""
 
-    def __init__(self, aggregate: Aggregate) -> None:
+    def __init__(self, aggregate: Aggregate, partition: Group) -> None:
         self._aggregate = aggregate
+        self._partition = partition
         kind, squares = aggregate.arguments[0].type, with_squares(aggregate.function)
         self._running = RunningMoments(kind, squares=squares)
 
@@ -233,7 +239,8 @@ class _RunningSums:
     def value(self, *, is_empty: bool) -> Value:
         if is_empty:
             return computed(self._aggregate, ())
-        return told(self._aggregate, lambda: from_moments(self._aggregate, self._running.moments))
+        aggregate, moments = self._aggregate, self._running.moments
+        return told_of(aggregate, lambda: from_moments(aggregate, moments), self._partition)
 
 
 def _dense_ranks(window: _Window) -> Iterator[Value]:

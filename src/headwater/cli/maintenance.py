@@ -39,7 +39,11 @@ def run(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Load what is not loaded, then maintain every view until stopped."""
+    """Load what is not loaded, then maintain every view until stopped.
+
+    With --once it exits with 1 if a view stands still, or if an error in its rows keeps readers
+    from seeing its newest state.
+    """
     from headwater.pipeline.api import session_of
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project
@@ -83,11 +87,15 @@ def _print_stopped(runner: Runner) -> None:
         match view["state"]:
             case "running":
                 commits, rows = view.get("commits", 0), view.get("rows", 0)
-                out.print(f"✓ {name}: {commits:,} commits, {rows:,} changed rows")
-            case "stopped":
+                mark = "✗" if name in runner.held_back else "✓"
+                behind = "; readers see an earlier state" if name in runner.held_back else ""
+                out.print(f"{mark} {name}: {commits:,} commits, {rows:,} changed rows{behind}")
+            case "waiting" | "stopped" if view["message"]:
                 out.print(f"✗ {name}: stopped")
             case _:
                 out.print(f"○ {name}: not loaded; the next run loads it")
+        if view["note"]:
+            out.print(f"○ {name}: {view['note']}")
 
 
 @contextmanager
@@ -247,7 +255,7 @@ def sql(
     from headwater.pipeline.queries import query_views
     from headwater.project.project import Project
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
     names, rows, more = query_views(opened, session_of(opened), query, limit)
     if as_json:
         members = _distinct(names)
@@ -274,7 +282,7 @@ def changes(
     from headwater.warehouse.columns import CHANGE
     from headwater.warehouse.warehouse import Warehouse
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
     table = Warehouse(opened.warehouse).shown_view(view)
     found = table.shown_changes(first, last, engine_of(opened).for_small)
     names = [*found.schema.names, CHANGE]

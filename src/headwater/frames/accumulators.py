@@ -19,11 +19,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, aggregated, from_moments
+from headwater.algebra.grouping import CORRECT_THEM
 from headwater.algebra.moments import FINISH, Moments, with_squares
 from headwater.algebra.values import FLOAT, INT, INT_MAX, INT_MIN, Row, Type, Value, canonical
 from headwater.frames.arrow import COUNT
 from headwater.frames.expressions import place, spark_type
-from headwater.frames.failures import told
+from headwater.frames.failures import told_column
 from headwater.frames.numbers import (
     float_bin,
     prepared,
@@ -33,8 +34,8 @@ from headwater.frames.numbers import (
     total_of,
 )
 
-HINT = "Change the view, or the rows of that group."
 MERGES: dict[str, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
+_MOST_CHARACTERS = 100
 _NATIVE_PRECISION, _NATIVE_SCALE = 18, 10
 """Spark divides a whole number of 28 digits exactly by ten to the power of up to this."""
 
@@ -46,6 +47,8 @@ class Inputs:
     aggregate: Aggregate
     places: tuple[int, ...]
     condition: int | None
+    group: tuple[tuple[str, Column, Type], ...] = ()
+    """What tells its group: names, and the columns that have the values."""
 
     @property
     def columns(self) -> list[Column]:
@@ -162,7 +165,7 @@ def _single(inputs: Inputs) -> Told:
         name: ("min", F.when(inputs.counts, F.struct(value.alias("value")))),
     }
     words = "a subquery that stands for one value has more than one row"
-    failure = _failing(inputs.aggregate, words)
+    failure = _failing(inputs, words)
     return Told(found, column=F.when(F.col(number) > 1, failure).otherwise(F.col(name)["value"]))
 
 
@@ -177,8 +180,26 @@ def _distinct_count(inputs: Inputs) -> Told:
     return Told(slots=slots, column=F.col(name))
 
 
-def _failing(function: Aggregate, words: str) -> Column:
-    return F.raise_error(F.lit(told(f"{function} fails: {words}.", HINT)))
+def _failing(inputs: Inputs, words: str) -> Column:
+    """As `algebra.grouping.told_of` says it."""
+    parts = [F.lit(f"{inputs.aggregate} fails")]
+    for at, (name, column, kind) in enumerate(inputs.group):
+        parts += [F.lit(f"{', ' if at else ' for '}{name} = "), _shown(column, kind)]
+    message = F.concat(*parts, F.lit(f": {words}."))
+    return F.raise_error(told_column(F.to_json(F.array(message, F.lit(CORRECT_THEM)))))
+
+
+def _shown(column: Column, kind: Type) -> Column:
+    match kind.name:
+        case "text":
+            shown = F.concat(F.lit("'"), F.replace(column, F.lit("'"), F.lit("''")), F.lit("'"))
+        case "bytes":
+            shown = F.concat(F.lit("x'"), F.hex(column), F.lit("'"))
+        case "array" | "struct":
+            shown = F.to_json(column)
+        case _:
+            shown = column.cast("string")
+    return F.coalesce(F.left(shown, F.lit(_MOST_CHARACTERS)), F.lit("NULL"))
 
 
 # Told from sums
@@ -192,7 +213,7 @@ def _from_moments(inputs: Inputs) -> Told:
     sums: Accumulators = {
         key: ("sum", column) for key, column in sums_of(name, kind, F.col(COUNT), squares).items()
     }
-    if function.function == "sum" and (total := _sum_by_spark(function, kind, name)) is not None:
+    if function.function == "sum" and (total := _sum_by_spark(inputs, kind)) is not None:
         return Told(sums, prepared=columns, column=total)
     counted: Accumulators = {f"{name}_number": ("sum", F.when(number.isNotNull(), F.col(COUNT)))}
     if kind != FLOAT:
@@ -210,10 +231,11 @@ def _from_moments(inputs: Inputs) -> Told:
     return Told(counted, slots, columns, value=_of_moments(inputs))
 
 
-def _sum_by_spark(function: Aggregate, kind: Type, name: str) -> Column | None:
+def _sum_by_spark(inputs: Inputs, kind: Type) -> Column | None:
+    function, name = inputs.aggregate, inputs.name
     if kind == INT:
         total = total_of(name, kind)
-        failure = _failing(function, "the sum is outside the range of int (64 bits)")
+        failure = _failing(inputs, "the sum is outside the range of int (64 bits)")
         is_out = (total < F.lit(INT_MIN).cast("decimal(38,0)")) | (
             total > F.lit(INT_MAX).cast("decimal(38,0)")
         )

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 
 from headwater.algebra.expressions import (
     Expression,
-    columns_of,
+    as_written,
     compile_expression,
     failed_on,
     is_late,
@@ -60,10 +60,10 @@ class Fragile:
     """An expression that may fail, and where it is evaluated."""
 
     expression: Expression
-    sample: Callable[[Sequence[str], int], Rows]
-    """Gives columns of the rows on which it is evaluated, so many at most."""
+    sample: Callable[[Expression, int], Rows]
+    """Gives the rows on which it is evaluated, so many at most, with what tells them apart."""
     failing: Callable[[Expression], Rows]
-    """Gives a row on which Spark cannot compute an expression: the columns that it looks at."""
+    """Gives a row on which Spark cannot compute it, with what tells it apart."""
 
 
 _DATA = re.compile(r"SQLSTATE: 22")
@@ -95,7 +95,9 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
             _evaluate(each, words)
         except HeadwaterError as found:
             return found
-    shown = " or ".join(dict.fromkeys(show_expression(each.expression) for each in fragile))
+    shown = " or ".join(
+        dict.fromkeys(show_expression(as_written(each.expression)) for each in fragile)
+    )
     return ExpressionError(
         f"{shown or 'An expression'} fails on a row: {words}.",
         "Change the view so that this row does not reach the expression, or the row.",
@@ -136,7 +138,7 @@ def _evaluate(fragile: Fragile, words: str) -> None:
         for row in (found := fragile.failing(fragile.expression)):
             raise failed_on(fragile.expression, row, found.schema, words)
         return
-    rows = fragile.sample(sorted(columns_of(fragile.expression)), _SAMPLE)
+    rows = fragile.sample(fragile.expression, _SAMPLE)
     evaluate = compile_expression(fragile.expression, rows.schema)
     for row in rows:
         evaluate(row)

@@ -26,7 +26,7 @@ from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
     can_fail,
-    columns_of,
+    told_columns,
 )
 from headwater.algebra.order import Order
 from headwater.algebra.rows import Equality, Rows, Spread
@@ -300,7 +300,7 @@ class Frame(Rows):
         wanted = Wanted(self.schema, keys)
         inputs = [wanted.aggregate(aggregate) for aggregate in aggregates]
         source = self.positive().project(wanted.schema, wanted.expressions)._held
-        data = grouped(source.data, schema, len(keys), inputs, always=always)
+        data = grouped(source.data, schema, keys, inputs, always=always)
         return _of_groups(schema, data, source, keys)
 
     def spread(self, schema: Schema, spread: Spread) -> Frame:
@@ -324,7 +324,7 @@ class Frame(Rows):
         names = (*keys, SUM, BIN)
         outputs = [ColumnRef(name, self.schema.only((name,)).types[0]) for name in names]
         source = self.project(self.schema.only(names), outputs)._held
-        data = summed(source.data, positional(schema), len(keys), aggregates, always=always)
+        data = summed(source.data, positional(schema), keys, aggregates, always=always)
         return _of_groups(schema, data, source, keys)
 
     def windowed(self, schema: Schema, functions: Sequence[WindowFunction]) -> Frame:
@@ -406,16 +406,16 @@ class Frame(Rows):
         added = tuple(Fragile(expression, source._sample, source._failing) for expression in risky)
         return source, source._held.fragile + added
 
-    def _sample(self, names: Sequence[str], most: int) -> Rows:
-        """Some columns of up to so many rows, to find the one on which a job failed."""
-        schema = self.schema.only(names)
+    def _sample(self, expression: Expression, most: int) -> Rows:
+        """Up to so many rows, to find the one on which a job failed."""
+        schema = self.schema.only(told_columns(expression, self.schema))
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
 
     def _failing(self, expression: Expression) -> Rows:
-        """A row on which an expression fails, with the columns that it looks at."""
-        schema = self.schema.only(sorted(columns_of(expression)))
+        """A row on which an expression fails, with what tells it apart."""
+        schema = self.schema.only(told_columns(expression, self.schema))
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         looked_at = self._merged().project(schema, columns)
         fails = to_column(Call("fails", (expression,), BOOL), schema)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow
@@ -16,9 +17,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
 from headwater.algebra.aggregates import Aggregate
+from headwater.algebra.grouping import Group, told_of
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Value
-from headwater.frames.accumulators import HINT, MERGES, Accumulators, Inputs, Slot, Told, told_from
+from headwater.errors import ExpressionError
+from headwater.frames.accumulators import MERGES, Accumulators, Inputs, Slot, Told, told_from
 from headwater.frames.arrow import COUNT, arrow_array
 from headwater.frames.expressions import place, spark_schema
 from headwater.frames.failures import told
@@ -29,12 +32,19 @@ _NO_SLOT = -1
 
 
 def grouped(
-    data: DataFrame, schema: Schema, keys: int, aggregates: Sequence[Inputs], *, always: bool
+    data: DataFrame,
+    schema: Schema,
+    labels: Sequence[str],
+    aggregates: Sequence[Inputs],
+    *,
+    always: bool,
 ) -> DataFrame:
     """A row for each key of rows with counts above zero, by place, and then the count.
 
-    `schema` is that of the result; the first `keys` columns of `data` and of the result are keys.
+    `schema` is that of the result; the first columns of `data` and of the result are the keys of
+    these labels.
     """
+    keys = len(labels)
     ways = [told_from(inputs) for inputs in aggregates]
     names = [place(at) for at in range(keys)]
     sums: Accumulators = {_NUMBER: ("sum", F.col(COUNT))}
@@ -52,7 +62,8 @@ def grouped(
         groups = groups.where(F.col(_NUMBER) > 0)
     shown = [F.col(name) for name in names]
     if any(way.value for way in ways):
-        return _finished_by_python(groups, schema, shown, ways, [i.aggregate for i in aggregates])
+        by = [inputs.aggregate for inputs in aggregates]
+        return _finished_by_python(groups, schema, labels, ways, by)
     columns = [*shown, *(way.column for way in ways if way.column is not None)]
     placed = [column.alias(place(at)) for at, column in enumerate(columns)]
     return groups.select(*placed, _one().alias(COUNT))
@@ -110,21 +121,22 @@ _Finisher = Callable[[Mapping[str, Any]], Value]
 def _finished_by_python(
     groups: DataFrame,
     schema: Schema,
-    keys: Sequence[Column],
+    labels: Sequence[str],
     ways: Sequence[Told],
     aggregates: Sequence[Aggregate],
 ) -> DataFrame:
     """What Spark tells goes in its place already; the rest follows by name."""
+    keys = [F.col(place(at)) for at in range(len(labels))]
     columns = [*keys, *(way.column for way in ways)]
     ready = {at: column for at, column in enumerate(columns) if column is not None}
     left = {
-        len(keys) + at: (str(aggregate), way.value)
+        len(keys) + at: (aggregate, way.value)
         for at, (way, aggregate) in enumerate(zip(ways, aggregates, strict=True))
         if way.value is not None
     }
     raw = [name for name in groups.columns if name not in {place(at) for at in range(len(keys))}]
     chosen = groups.select(*(c.alias(place(at)) for at, c in ready.items()), *raw)
-    finish = _finishing(schema, left, raw)
+    finish = _finishing(schema, left, raw, labels)
     return chosen.mapInArrow(finish, spark_schema(_by_place(schema), COUNT))
 
 
@@ -133,15 +145,20 @@ def _by_place(schema: Schema) -> Schema:
 
 
 def _finishing(
-    schema: Schema, left: Mapping[int, tuple[str, _Finisher]], raw: Sequence[str]
+    schema: Schema,
+    left: Mapping[int, tuple[Aggregate, _Finisher]],
+    raw: Sequence[str],
+    labels: Sequence[str],
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
     names = [*(place(at) for at in range(len(schema))), COUNT]
 
     def finish(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
             groups = batch.select(list(raw)).to_pylist()
+            keys = [batch.column(place(at)).to_pylist() for at in range(len(labels))]
+            known = [Group(labels, tuple(key[at] for key in keys)) for at in range(len(groups))]
             columns = [
-                arrow_array(_values(*left[at], groups), kind)
+                arrow_array(_values(*left[at], groups, known), kind)
                 if at in left
                 else batch.column(place(at))
                 for at, kind in enumerate(schema.types)
@@ -152,8 +169,16 @@ def _finishing(
     return finish
 
 
-def _values(name: str, finish: _Finisher, groups: Iterable[Mapping[str, Any]]) -> list[Value]:
+def _values(
+    aggregate: Aggregate,
+    finish: _Finisher,
+    groups: Iterable[Mapping[str, Any]],
+    known: Iterable[Group],
+) -> list[Value]:
     try:
-        return [finish(group) for group in groups]
-    except (ArithmeticError, ValueError) as error:
-        raise ValueError(told(f"{name} fails: {error}.", HINT)) from None
+        return [
+            told_of(aggregate, partial(finish, group), key)
+            for group, key in zip(groups, known, strict=True)
+        ]
+    except ExpressionError as error:
+        raise ValueError(told(error.message, error.hint)) from None

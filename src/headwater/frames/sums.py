@@ -14,6 +14,7 @@ import pyarrow
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
+from headwater.algebra.grouping import Group
 from headwater.algebra.rows import Rows, Spread
 from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SummedAggregate, is_there
@@ -47,15 +48,17 @@ def spread(data: DataFrame, schema: Schema, result: Schema, by: Spread) -> DataF
 def summed(
     data: DataFrame,
     schema: Schema,
-    keys: int,
+    labels: Sequence[str],
     aggregates: Sequence[SummedAggregate],
     *,
     always: bool,
 ) -> DataFrame:
     """A row for each key, by place, and then the count.
 
-    The first `keys` columns are keys, then come sum, bin and count. `schema` is that of the result.
+    The first columns are the keys of these labels, then come sum, bin and count. `schema` is that
+    of the result.
     """
+    keys = len(labels)
     names = [place(at) for at in range(keys)]
     slot, where = place(keys), place(keys + 1)
     once = data.groupBy(*names, slot, where).agg(F.sum(COUNT).alias(COUNT))
@@ -65,7 +68,7 @@ def summed(
 
     def run(batches: Batches) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
-            yield _told(batch, schema, keys, aggregates, (slot, where), every=every)
+            yield _told(batch, schema, labels, aggregates, (slot, where), every=every)
 
     return groups.mapInArrow(run, spark_schema(schema, COUNT))
 
@@ -73,16 +76,19 @@ def summed(
 def _told(
     batch: pyarrow.RecordBatch,
     schema: Schema,
-    keys: int,
+    labels: Sequence[str],
     aggregates: Sequence[SummedAggregate],
     names: tuple[str, str],
     *,
     every: bool,
 ) -> pyarrow.RecordBatch:
+    keys = len(labels)
     groups = [_sums(found, *names) for found in batch.column(_SUMS).to_pylist()]
     kept = [at for at, sums in enumerate(groups) if every or is_there(sums)]
     columns = [batch.column(at).take(pyarrow.array(kept, pyarrow.int64())) for at in range(keys)]
-    values = [[_value(one, groups[at]) for at in kept] for one in aggregates]
+    known = list(zip(*(column.to_pylist() for column in columns), strict=True)) or [()] * len(kept)
+    told_of = [(groups[at], Group(labels, key)) for at, key in zip(kept, known, strict=True)]
+    values = [[_value(one, *group) for group in told_of] for one in aggregates]
     columns += [arrow_array(v, k) for v, k in zip(values, schema.types[keys:], strict=True)]
     columns.append(pyarrow.array([1] * len(kept), pyarrow.int64()))
     return pyarrow.RecordBatch.from_arrays(columns, [*schema.names, COUNT])
@@ -95,8 +101,8 @@ def _sums(found: Sequence[Any], slot: str, where: str) -> dict[Any, dict[Any, in
     return sums
 
 
-def _value(one: SummedAggregate, sums: dict[Any, dict[Any, int]]) -> Value:
+def _value(one: SummedAggregate, sums: dict[Any, dict[Any, int]], group: Group) -> Value:
     try:
-        return one.value(sums)
+        return one.value(sums, group)
     except ExpressionError as error:
         raise ValueError(told(error.message, error.hint)) from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
+
 from headwater.algebra.aggregates import Aggregate
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
 from headwater.algebra.schema import Schema
@@ -24,17 +26,23 @@ class Wanted:
         self.expressions: list[Expression] = [
             ColumnRef(column.name, column.type) for column in schema.only(columns).columns
         ]
+        self._given = tuple(schema.only(columns).columns)
 
     @property
     def schema(self) -> Schema:
         return Schema.of((place(at), e.type) for at, e in enumerate(self.expressions))
 
     def aggregate(self, aggregate: Aggregate) -> Inputs:
-        """Its condition comes first, since where that fails nothing else is looked at."""
+        """Its condition comes first, since where that fails nothing else is looked at.
+
+        The given columns are the keys of its groups.
+        """
         condition = aggregate.condition
         test = None if condition is None else self._place(condition)
         inputs = [_where(condition, expression) for expression in aggregate.inputs]
-        return Inputs(aggregate, tuple(map(self._place, inputs)), test)
+        places = tuple(map(self._place, inputs))
+        group = [(c.name, F.col(place(at)), c.type) for at, c in enumerate(self._given)]
+        return Inputs(aggregate, places, test, tuple(group))
 
     def window(self, function: WindowFunction, schema: Schema) -> Placed:
         """One over rows of a schema whose columns stand first."""

@@ -8,7 +8,7 @@ Python for one partition at a time, which is then held in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow
@@ -17,9 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate
-from headwater.algebra.expressions import ColumnRef, Expression, substituted
+from headwater.algebra.expressions import ColumnRef, show_expression
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import sort_key
+from headwater.algebra.values import Type, sort_key
 from headwater.algebra.windows import WindowFunction, window_values
 from headwater.errors import ExpressionError
 from headwater.frames.accumulators import MERGES, Inputs, told_from
@@ -73,6 +73,13 @@ class Placed:
     @property
     def partition(self) -> list[str]:
         return [place(self.schema.positions[name]) for name in self.function.partition]
+
+    @property
+    def group(self) -> tuple[tuple[str, Column, Type], ...]:
+        """What tells its partition."""
+        columns = self.schema.only(self.function.partition).columns
+        places = zip(columns, self.partition, strict=True)
+        return tuple((c.name, F.col(name), c.type) for c, name in places)
 
     @property
     def _partition(self) -> WindowSpec:
@@ -148,7 +155,7 @@ def _aggregated(each: DataFrame, placed: Placed, name: str) -> DataFrame | None:
     """Aggregates that Spark tells of sums and extremes alone, over a frame as over a group."""
     function = placed.function
     aggregate = Aggregate(function.function, function.arguments, function.type)
-    way = told_from(Inputs(aggregate, placed.places, None))
+    way = told_from(Inputs(aggregate, placed.places, None, placed.group))
     if way.column is None or way.slots:
         return None
     sums = [
@@ -177,46 +184,44 @@ _IN_FRAME: dict[str, Callable[[Column, int], Column]] = {
 
 def _by_python(each: DataFrame, inputs: Schema, functions: dict[str, Placed]) -> DataFrame:
     """With the values of functions that have the same partition."""
-    schema = Schema.of((place(at), kind) for at, kind in enumerate(inputs.types))
     first = next(iter(functions.values()))
+    schema = _named(inputs, functions.values())
     fields = [*each.schema.fields]
     fields += [
         spark.StructField(name, spark_type(placed.function.type))
         for name, placed in functions.items()
     ]
-    compute = _computing(schema, len(first.schema), {n: _by_place(p) for n, p in functions.items()})
+    over = {name: _over(placed, schema) for name, placed in functions.items()}
+    compute = _computing(schema, len(first.schema), over)
     return each.groupBy(*first.partition).applyInArrow(compute, spark.StructType(fields))
 
 
-def _by_place(placed: Placed) -> WindowFunction:
-    """The function over columns that are named by their places, with computed arguments."""
-    function, schema, frame = placed.function, placed.schema, placed.function.frame
-    columns: dict[str, Expression] = {
-        column.name: ColumnRef(place(at), column.type) for at, column in enumerate(schema.columns)
-    }
+def _named(inputs: Schema, functions: Iterable[Placed]) -> Schema:
+    """The columns under names that say what they are, for who is told of an error."""
+    names = dict(enumerate(inputs.names))
+    for placed in functions:
+        names.update(enumerate(placed.schema.names))
+        for at, argument in zip(placed.places, placed.function.arguments, strict=True):
+            if (label := show_expression(argument)) not in names.values():
+                names[at] = label
+    return Schema.of(zip(names.values(), inputs.types, strict=True))
+
+
+def _over(placed: Placed, schema: Schema) -> WindowFunction:
+    """The function over such columns, with computed arguments."""
+    columns = [schema.columns[at] for at in placed.places]
     return replace(
-        function,
-        frame=replace(
-            frame,
-            low=frame.low and substituted(frame.low, columns),
-            high=frame.high and substituted(frame.high, columns),
-        ),
-        arguments=tuple(
-            ColumnRef(place(at), argument.type)
-            for at, argument in zip(placed.places, function.arguments, strict=True)
-        ),
-        partition=(),
-        order=tuple(
-            replace(one, column=place(schema.positions[one.column])) for one in function.order
-        ),
+        placed.function, arguments=tuple(ColumnRef(column.name, column.type) for column in columns)
     )
 
 
 def _computing(
     schema: Schema, width: int, functions: dict[str, WindowFunction]
 ) -> Callable[[pyarrow.Table], pyarrow.Table]:
+    places = [place(at) for at in range(len(schema))]
+
     def compute(table: pyarrow.Table) -> pyarrow.Table:
-        rows = list(row_values(table.select(list(schema.names)), schema))
+        rows = list(row_values(table.select(places).rename_columns(list(schema.names)), schema))
         copies = table.column(_COPY).to_pylist()
         order = sorted(range(len(rows)), key=lambda at: (sort_key(rows[at][:width]), copies[at]))
         ordered = [rows[at] for at in order]

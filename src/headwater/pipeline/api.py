@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.errors import SeveralError
+from headwater.errors import HeadwaterError, SeveralError
 from headwater.frames.arrow import COUNT
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
@@ -114,8 +114,9 @@ def keep_running(
 ) -> str:
     """Run until told to stop; `look` is called several times a second.
 
-    Raises why views stand still at the end, if some do. Returns what had been asked for and was
-    not done when it was told to stop; nothing, if all was.
+    Raises why views stand still at the end, if some do, or with `once` what keeps readers from
+    seeing their newest states. Returns what had been asked for and was not done when it was told
+    to stop; nothing, if all was.
     """
     runner.start()
     finished = False
@@ -130,7 +131,11 @@ def keep_running(
         loading = runner.loading
     finally:
         runner.stop()
-    if failures := list({str(failure): failure for failure in runner.failures}.values()):
+    if once:
+        runner.look_for_held_back()
+    held_back = [HeadwaterError(f"{name}: {why}") for name, why in runner.held_back.items()]
+    found = (*runner.failures, *held_back)
+    if failures := list({str(failure): failure for failure in found}.values()):
         raise failures[0] if len(failures) == 1 else SeveralError(failures)
     if finished or not (once or loading):
         return ""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import FencedError, HeadwaterError, SourceError
+from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.describe import describe_feed, describe_view, note_progress, write_status
 from headwater.pipeline.followed import FollowedSources
@@ -24,9 +24,11 @@ from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.project_files import ProjectFiles, with_sound
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
+from headwater.pipeline.status import stopped_views
 from headwater.pipeline.turns import Pace
 from headwater.pipeline.upkeep import Upkeep
 from headwater.project.project import Project
+from headwater.warehouse.failing import failures
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
 
@@ -62,6 +64,8 @@ class Runner:
         self.engine = Engine(jobs.session, settings.engine, settings.threshold or THRESHOLD)
         self._to_repair = repair
         self.has_repaired = False
+        self.held_back: dict[str, str] = {}
+        """Why readers of views keep an earlier state, as far as it was looked for."""
         self._all = only is None
         self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
         self.feeds = self._followed.feeds
@@ -82,6 +86,7 @@ class Runner:
         self._noting = Pace(self._note, _NOTE_S)
         self._writing_status = Pace(self._write_status, _STATUS_S)
         self._written: Sequence[tuple[str, str]] = ()
+        self._left_alone = {} if self._all else stopped_views(self.warehouse)
 
     @property
     def project(self) -> Project:
@@ -194,13 +199,25 @@ class Runner:
     @property
     def failures(self) -> Sequence[HeadwaterError]:
         """Why views, or sources, do not go on."""
-        views = [v.failure for v in self.views.values() if v.failure is not None]
-        sources = [f.channel.trouble for f in self.feeds.values() if f.channel.trouble is not None]
-        return [*views, *sources]
+        failing = {v.name: v.failure for v in self.views.values() if v.failure is not None}
+        told = {failure.message for failure in failing.values()}
+        troubles = [feed.channel.trouble for feed in self.feeds.values()]
+        return [
+            *(_of(name, failure) for name, failure in failing.items()),
+            *(trouble for trouble in troubles if trouble and trouble.message not in told),
+        ]
+
+    def look_for_held_back(self) -> None:
+        """Find the views of which readers keep an earlier state than the newest."""
+        for name, view in self.views.items():
+            if view.failure is None and self.warehouse.has_view(name):
+                with suppress(HeadwaterError):  # told by who reads it
+                    if why := failures(self.warehouse.view(name)):
+                        self.held_back[name] = why
 
     def describe(self) -> dict[str, Any]:
         """How everything stands."""
-        troubles = self._upkeep.troubles if self._upkeep is not None else {}
+        troubles = {**(self._upkeep.troubles if self._upkeep else {}), **self.held_back}
         return {
             "runner": self.lease.runner,
             "written": time.time(),
@@ -217,7 +234,10 @@ class Runner:
         note_progress(self.warehouse, self.lease, self.views.values())
 
     def _write_status(self) -> None:
-        write_status(self.warehouse, self.describe())
+        described = self.describe()
+        write_status(
+            self.warehouse, {**described, "views": {**self._left_alone, **described["views"]}}
+        )
 
     # What is asked of it
 
@@ -256,3 +276,10 @@ class Runner:
         self._reload(views, request)
         if not views:
             answer(self.warehouse.internal, request)
+
+
+def _of(view: str, failure: HeadwaterError) -> HeadwaterError:
+    """What fails on a row does not say by itself of which view it is."""
+    if isinstance(failure, ExpressionError):
+        return ExpressionError(f"{view}: {failure.message}", failure.hint)
+    return failure

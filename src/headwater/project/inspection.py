@@ -95,10 +95,10 @@ def inspect(folder: Path) -> Inspection:
     """Look over a project and ask its sources about themselves."""
     found = Inspection()
     try:
-        project = Project.open(folder)
+        project = Project.open(folder, only=())
     except InputError as error:
         problems = error.problems if isinstance(error, ProjectError) else (error,)
-        for readable in _readable_sources(folder):  # may explain what is wrong with a view
+        for readable in _readable_sources(folder):
             _source(readable, found.problems)
         found.problems += problems
         return found
@@ -116,6 +116,7 @@ def inspect(folder: Path) -> Inspection:
             with _noting(found.problems):
                 missing = sources[source.name].missing_indexes(wanted)
                 source.missing_indexes = tuple(missing)
+    found.problems += project.mistakes  # a source may explain what is wrong with a view
     found.problems = list({str(problem): problem for problem in found.problems}.values())
     return found
 

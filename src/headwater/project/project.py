@@ -18,7 +18,7 @@ from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.check.levels import Level
-from headwater.errors import EngineError, InputError
+from headwater.errors import EngineError, HeadwaterError, InputError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
@@ -50,19 +50,23 @@ class Project:
     """By the views' names."""
     needs: Mapping[str, tuple[str, ...]] = field(repr=False)
     """The sources of each view."""
+    mistakes: tuple[HeadwaterError, ...] = field(default=(), repr=False)
+    """What is wrong with views that were left out."""
 
     @classmethod
     def open(cls, folder: str | Path = ".", only: Collection[str] | None = None) -> Self:
         """Read a project; InputError or ProjectError has every mistake in its files.
 
-        If `only` some views are wanted, and they are sound, views that are not are left out.
+        If `only` some views are wanted, and they are sound, views that are not are left out;
+        `mistakes` has then what is wrong with these.
         """
         folder = Path(folder)
         problems = Problems()
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
+        are_sound = not problems
         files, twice = _view_files(folder / VIEWS, problems)
         files = with_others(files, problems)
-        known = None if problems else _meant(folder, settings, files.values())
+        known = _meant(folder, settings, files.values()) if are_sound else None
         twice |= check_groups(files.values(), problems)
         needs = {}
         for name, file in files.items():
@@ -81,9 +85,10 @@ class Project:
             if not needs.keys() >= set(members):  # a group is sound if all of it is
                 needs = {name: needed for name, needed in needs.items() if name not in members}
         wanted = {name for each in only or () for name in units.get(each, (each,))}
-        if only is None or not needs.keys() >= wanted:
+        if only is None or not are_sound or not needs.keys() >= wanted:
             problems.raise_any()
-        return cls(folder, settings, {name: files[name] for name in needs}, needs)
+        sound = {name: files[name] for name in needs}
+        return cls(folder, settings, sound, needs, tuple(problems))
 
     @classmethod
     def without_views(cls, folder: str | Path) -> Self:
@@ -183,13 +188,16 @@ class Project:
             self._check_usable(view, self.sources)
 
     def _check_usable(self, view: str, sources: Mapping[str, Source]) -> None:
+        reasons = []
         for source in self.needs[view]:
             for name, reason in sources[source].unusable().items():
                 table = Relation(f"{source}.{name}", source, Schema(()))
                 for named in self.view_files[view].tables():
                     with suppress(RefusalError):
                         find_relation(named.name, named.source, [table], named.within)
-                        raise reason
+                        reasons.append(reason)
+        if reasons:
+            raise one_of(reasons)
 
     def choose(self, definition: DefinedView) -> Choice:
         """The algorithm for a view, and why."""
@@ -305,6 +313,11 @@ def _source_of(
     try:
         return find_relation(table.name, table.source, known, table.within).source
     except RefusalError as error:
+        if not table.source and table.name.lower() == file.name.lower():
+            raise InputError(
+                f"{place}: the view {file.name} reads itself.",
+                f"A view's own name means a table here, and there is none; {error.hint}",
+            ) from None
         if table.source and not any(means(table.source, source) for source in sources):
             listed = closest_first(table.source, sources) or "none"
             raise InputError(

@@ -51,6 +51,11 @@ def _fails(look: Look, state: ViewState) -> bool:
     return False
 
 
+def failures(view: ViewTable) -> str:
+    """Why what is shown of a view, or of a member of a group, is not the newest state."""
+    return next(filter(None, map(failure, view.members or (view,))), "")
+
+
 def failure(view: ViewTable) -> str:
     """Why what is shown is not the newest state; empty if it is, or if that would take long to
     find out: then the next fold does."""

@@ -238,7 +238,9 @@ class ViewTable:
             return newest if newest.version == version else self.stored.snapshot(version)
         except FencedError:
             self.log.check_in_place()
-            raise FileNotFoundError(f"{self.stored.folder} at version {version}") from None
+            raise FileNotFoundError(
+                f"version {version} of {self.stored.folder} is not there"
+            ) from None
 
     def _fits(self, log: TableVersion, plain: TableVersion) -> bool:
         base = self._relied_on(log)

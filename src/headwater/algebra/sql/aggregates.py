@@ -71,7 +71,10 @@ def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
         if not isinstance(part, exp.Window):
             yield part
             continue
-        below = [*part.this.iter_expressions(), *(part.args.get("partition_by") or ())]
+        function = part.this
+        if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
+            function = function.this
+        below = [*function.iter_expressions(), *(part.args.get("partition_by") or ())]
         below += [part.args["order"]] if part.args.get("order") else []
         for inner in below:
             yield from own_parts(inner, is_aggregate)

@@ -23,6 +23,7 @@ from headwater.algebra.sql.plans import Plan, grouped, project, refs, union_all
 from headwater.algebra.sql.text import RefusalError, SqlText
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT
+from headwater.errors import SqlError
 
 
 def _needs_groups(node: Any) -> bool:
@@ -67,7 +68,12 @@ class Groups:
             return None
         if any(own_parts(node, _needs_groups)):
             return None
-        meaning = self.translator.expression(node)
+        try:
+            meaning = self.translator.expression(node)
+        except SqlError:
+            if isinstance(node, exp.Column):
+                raise
+            return None  # told of its parts, of which one may be a name of the select list
         if meaning in self.keys:
             return self.keys[meaning]
         if isinstance(node, exp.Column):

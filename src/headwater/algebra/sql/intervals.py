@@ -42,6 +42,19 @@ def is_interval(node: exp.Expr) -> bool:
 
 def moved(moment: Expression, interval: exp.Expr, sign: int) -> Expression:
     """A date or timestamp plus or minus an interval."""
+    size, unit = size_of(interval)
+    if unit == "month":
+        name = "add_months" if moment.type == DATE else "plus_months"
+        return call(name, _checked(moment), Literal(sign * size, INT))
+    if moment.type == DATE and unit == "day":
+        return call("date_add", moment, Literal(sign * size, INT))
+    size *= _MICROSECONDS_PER_DAY if unit == "day" else 1
+    start = cast(moment, TIMESTAMP_TZ) if moment.type == DATE else _checked(moment)
+    return call("plus_microseconds", start, Literal(sign * size, INT))
+
+
+def size_of(interval: exp.Expr) -> tuple[int, str]:
+    """So many months, or days if there are no smaller units, or microseconds."""
     units = list(_units(interval.unnest()))
     months = sum(_whole(number * _MONTHS[unit]) for number, unit in units if unit in _MONTHS)
     days = sum(_whole(number * _DAYS[unit]) for number, unit in units if unit in _DAYS)
@@ -49,14 +62,11 @@ def moved(moment: Expression, interval: exp.Expr, sign: int) -> Expression:
     if any(unit in _MONTHS for _, unit in units):
         if days or smaller:
             raise RefusalError("an INTERVAL has either months or days, not both.", "Add two.")
-        name = "add_months" if moment.type == DATE else "plus_months"
-        return call(name, _checked(moment), Literal(sign * months, INT))
-    if moment.type == DATE and not smaller:
-        return call("date_add", moment, Literal(sign * days, INT))
-    size = days * _MICROSECONDS_PER_DAY
-    size += sum(_whole(number * _MICROSECONDS[unit]) for number, unit in smaller)
-    start = cast(moment, TIMESTAMP_TZ) if moment.type == DATE else _checked(moment)
-    return call("plus_microseconds", start, Literal(sign * size, INT))
+        return months, "month"
+    if not smaller:
+        return days, "day"
+    size = sum(_whole(number * _MICROSECONDS[unit]) for number, unit in smaller)
+    return days * _MICROSECONDS_PER_DAY + size, "microsecond"
 
 
 def _checked(moment: Expression) -> Expression:

@@ -113,12 +113,19 @@ def row_count(node: exp.Expr, part: str, text: SqlText) -> int | None:
     if isinstance(number, exp.Column) and number.name.upper() == "ALL":
         return None
     options = clause.args.get("limit_options") or exp.LimitOptions()
-    if (
-        not isinstance(number, exp.Literal)
-        or not number.name.isdecimal()
-        or options.args.get("with_ties")
-        or options.args.get("percent")
-    ):
+    if options.args.get("with_ties"):
+        raise text.error(
+            clause,
+            "WITH TIES is not supported.",
+            "Write QUALIFY RANK() OVER (ORDER BY ...) <= 10 in its place.",
+        )
+    if options.args.get("percent"):
+        raise text.error(
+            clause,
+            "PERCENT of rows is not supported.",
+            "Write QUALIFY PERCENT_RANK() OVER (ORDER BY ...) <= 0.1 in its place.",
+        )
+    if not isinstance(number, exp.Literal) or not number.name.isdecimal():
         raise text.error(
             clause, f"{part.upper()} needs a whole number.", f"Write {part.upper()} 10."
         )

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from headwater.algebra.aggregates import FUNCTIONS
 from headwater.algebra.functions.known import OF_OTHER_TYPES, VOLATILE
 from headwater.algebra.functions.late import LATE_BY_NAME, SPOKEN_APART
 from headwater.algebra.functions.table import BY_NAME
@@ -21,11 +22,17 @@ def refused(text: SqlText, node: exp.Expr) -> SqlError:
     if isinstance(node, exp.Query | exp.Exists):
         return refused_subquery(text, node)
     if isinstance(node, exp.Window):
-        message = "a window function (OVER) is not supported."
-        return text.error(node, message, "Apply it when reading the view.")
+        return text.error(
+            node,
+            "a window function (OVER) cannot stand here.",
+            "Conditions on it stand in QUALIFY; or compute it in a subquery in FROM.",
+        )
     if isinstance(node, exp.AggFunc):
-        message = f"the aggregate {text.written(node).upper()} is not supported."
-        return text.error(node, message, "Aggregate when reading the view.")
+        return text.error(
+            node,
+            f"the aggregate {text.written(node).upper()} cannot stand here.",
+            "Conditions on groups stand in HAVING; or aggregate in a subquery in FROM.",
+        )
     if isinstance(node, _JSON):
         return text.error(
             node,
@@ -62,6 +69,8 @@ def _refused_function(text: SqlText, node: exp.Func) -> SqlError:
     if name in OF_OTHER_TYPES:
         message = f"{name} is of a type that views do not have, such as maps and variants."
         return text.error(node, message, "Apply it when reading the view.")
-    near = get_close_matches(name, [*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "CAST"], 3)
+    aggregates = {function.partition("(")[0].upper() for function in FUNCTIONS} - {"SINGLE"}
+    known = [*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "CAST", *sorted(aggregates)]
+    near = get_close_matches(name, known, 3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "docs/sql.md lists the functions."
     return text.error(node, f"{name} is not a function that a view may use.", hint)

@@ -337,16 +337,30 @@ class _Select:
         if isinstance(node, exp.Column) and not node.args.get("table"):
             known = {c.name.lower() for c in self.scope.visible}
             meant = self.aliases.get(node.name.lower())
-            if meant is not None and node.name.lower() not in known:
+            if meant is not None and (node.name.lower() not in known or self._is_ungrouped(node)):
                 return translator.expression(meant)
         return self._special(node)
+
+    def _is_ungrouped(self, node: exp.Column) -> bool:
+        """Whether a column is none of the groups, so that its name can only be an alias."""
+        if self.groups is None:
+            return False
+        try:
+            return self.groups.special(node) is None
+        except RefusalError:
+            return True
 
     def _with_aliases(self, translator: Translator) -> Translator:
         return Translator(self.text, self.scope, lambda node: self._named(node, translator))
 
     def _condition(self, node: exp.Expr, clause: str, translator: Translator) -> None:
-        for conjunct in self._with_aliases(translator).condition(node, clause):
-            self.rows.plan = select(self.rows.plan, [conjunct])
+        conjuncts = self._with_aliases(translator).condition(node, clause)
+        windows = frozenset(ref.name for ref in self.windows.functions.values())
+        if windows & self._used(conjuncts, ()):
+            raise self.text.error(
+                node, f"{clause} has a window function.", "Conditions on it stand in QUALIFY."
+            )
+        self.rows.plan = select(self.rows.plan, conjuncts)
 
     def _qualified(self, node: exp.Expr, translator: Translator) -> tuple[Expression, ...]:
         found = self._with_aliases(translator).condition(node, "QUALIFY")

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from sqlglot import TokenType, exp
 
+from headwater.algebra.labels import labelled
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.constants import is_range
 from headwater.algebra.sql.exploding import made_of
@@ -67,8 +68,9 @@ def parse_group(members: Iterable[tuple[str, str, Iterable[Relation]]], name: st
         reading, text = _reading(sql, relations, {})
         _check_columns(reading, text)
         plan = renamed(reading.plan, reading.names)
-        tops.append(_placed(text, partial(top_of, plan)))
-    joins, schema, found = laid_out_together([pruned(top) for top in tops])
+        tops.append(pruned(_placed(text, partial(top_of, plan))))
+    joins, schema, laid = laid_out_together(tops)
+    found = [labelled(top, joins) for top in laid]
     group = View(name, joins, schema, "")
     named = tuple(
         Member(member, sql, _relations_of(top, group), top)
@@ -93,7 +95,7 @@ def view_of(plan: Plan, name: str, sql: str = "", *, total: bool = True) -> View
         view = View(name, joins, plan.schema, sql)
         return (totalised(view) if total else view).without_unused_texts()
     joins, schema, top = laid_out(pruned(top_of(plan)))
-    return View(name, joins, schema, sql, top).without_unused_texts()
+    return View(name, joins, schema, sql, labelled(top, joins)).without_unused_texts()
 
 
 def _reading(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from difflib import get_close_matches
+from math import inf
 from typing import Any
 
 from sqlglot import exp
@@ -15,13 +18,13 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import read_aggregate
 from headwater.algebra.sql.calls import combined
 from headwater.algebra.sql.expressions import Translator
-from headwater.algebra.sql.intervals import is_interval, moved
+from headwater.algebra.sql.intervals import is_interval, moved, size_of
 from headwater.algebra.sql.plans import Plan, extended, only, top_of
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.tops import Windowed
 from headwater.algebra.typing_rules import cast, common_type
 from headwater.algebra.values import FLOAT, INT, VOID
-from headwater.algebra.windows import WHOLE, WindowFrame, WindowFunction
+from headwater.algebra.windows import WHOLE, WINDOW_FUNCTIONS, WindowFrame, WindowFunction
 
 _RANKS: dict[type, tuple[str, Any]] = {
     exp.RowNumber: ("row_number", INT),
@@ -39,6 +42,12 @@ _VALUES: dict[type, str] = {
     exp.Last: "last_value",
     exp.NthValue: "nth_value",
 }
+
+
+_ALL = (
+    "There are ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, "
+    "FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates."
+)
 
 
 class Windows:
@@ -103,6 +112,7 @@ class Windows:
         frame = _frame(parts.get("spec"), ordered=bool(order))
         if frame.by_range:
             frame = self._up_to_values(frame, parts, order, t)
+        _check_forward(parts.get("spec"))
         name, arguments, kind, offset, ignore = self._called(node.this, t)
         if name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"):
             frame = WHOLE
@@ -161,6 +171,11 @@ class Windows:
         ignore = isinstance(node, exp.IgnoreNulls)
         if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
             node = node.this
+        if ignore and type(node) not in (_NEIGHBOURS.keys() | _VALUES.keys()):
+            raise RefusalError(
+                f"{t.text.written(node).upper()} has no IGNORE NULLS.",
+                "LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE have it.",
+            )
         if isinstance(node, exp.AggFunc | exp.Filter) and type(node) not in (
             _RANKS.keys() | _NEIGHBOURS.keys() | _VALUES.keys()
         ):
@@ -184,10 +199,11 @@ class Windows:
             name = _VALUES[type(node)]
             offset = _number(node.args.get("offset")) if name == "nth_value" else 0
             return name, (value,), value.type, offset, ignore
+        name = t.text.written(node).upper()
+        near = get_close_matches(name, map(str.upper, WINDOW_FUNCTIONS - {"single"}), 2)
         raise RefusalError(
-            f"{t.text.written(node).upper()} is not a window function that a view may use.",
-            "There are ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, "
-            "FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates.",
+            f"{name} is not a window function that a view may use.",
+            f"Did you mean {' or '.join(near)}?" if near else _ALL,
         )
 
     def _aggregate(self, found: Aggregate) -> tuple[str, tuple[Expression, ...], Any, int, bool]:
@@ -222,6 +238,42 @@ def _frame(spec: Any, *, ordered: bool) -> WindowFrame:
     if not ordered and by_range:
         return WHOLE
     return WindowFrame(start, end, by_range)
+
+
+def _check_forward(spec: Any) -> None:
+    """RefusalError if a frame ends before it starts, so that no row is in it."""
+    if spec is None:
+        return
+    start = _distance(spec.args.get("start"), spec.args.get("start_side"))
+    end = _distance(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
+    if start is None or end is None:
+        return
+    comparable = start[1] == end[1] or 0 in (start[0], end[0]) or _ENDLESS in (start[1], end[1])
+    if (comparable and start[0] > end[0]) or (start == end and start[1] == _ENDLESS):
+        raise RefusalError(
+            "the frame ends before it starts, so no row is in it.",
+            "Name the bound that comes first in the order first.",
+        )
+
+
+_ENDLESS = "endless"
+
+
+def _distance(value: Any, side: Any) -> tuple[float | Decimal, str] | None:
+    """How far a bound is behind the row, and in which unit; None if that is told elsewhere."""
+    sign = -1 if str(side).upper() == "PRECEDING" else 1
+    if isinstance(value, str):
+        return (sign * inf, _ENDLESS) if value.upper() == "UNBOUNDED" else (0, "")
+    if value is None:
+        return None
+    if is_interval(value):
+        size, unit = size_of(value)
+        return sign * size, unit
+    if isinstance(value, exp.Neg):
+        sign, value = -sign, value.this
+    if isinstance(value, exp.Literal) and not value.is_string:
+        return sign * Decimal(value.name), ""
+    return None
 
 
 def _value_away(own: ColumnRef, node: exp.Expr, before: bool, t: Translator) -> Expression:

@@ -1,0 +1,77 @@
+"""What a view cannot be is refused with a sentence that leads to what was meant."""
+
+import pytest
+
+from headwater.algebra.evaluate import evaluate_shown
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import DATE, INT, TEXT
+from headwater.errors import SqlError
+
+R = Relation("r", "x", Schema.of([("id", INT), ("k", TEXT), ("a", INT), ("day", DATE)]), ("id",))
+STATE = {
+    "r": Rows.of(R.schema, [[1, "p", 5, None], [2, "p", None, None], [3, "q", 1, None]]),
+}
+BACKWARDS = (
+    "ROWS BETWEEN CURRENT ROW AND 1 PRECEDING",
+    "ROWS BETWEEN 2 FOLLOWING AND 1 FOLLOWING",
+    "ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING",
+    "ROWS BETWEEN UNBOUNDED FOLLOWING AND UNBOUNDED FOLLOWING",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED PRECEDING",
+    "ROWS 2 FOLLOWING",
+    "RANGE BETWEEN 1 PRECEDING AND 2 PRECEDING",
+    "RANGE BETWEEN 2 FOLLOWING AND CURRENT ROW",
+)
+REFUSED = {
+    "SELECT k FROM r WHERE SUM(a) > 1": "column 23: the aggregate SUM cannot stand .*HAVING",
+    "SELECT k FROM r WHERE RANK() OVER (ORDER BY a) = 1": r"window function \(OVER\).* QUALIFY",
+    "SELECT k FROM r GROUP BY k HAVING RANK() OVER (ORDER BY k) = 1": "HAVING has a .* QUALIFY",
+    "SELECT k, RANK() OVER (ORDER BY k) AS n FROM r GROUP BY k HAVING n = 1": "HAVING has a window",
+    "SELECT id, SUM(a) IGNORE NULLS OVER (ORDER BY id) AS x FROM r": "SUM has no IGNORE NULLS. LAG",
+    "SELECT id FROM r ORDER BY a FETCH FIRST 3 ROWS WITH TIES": "WITH TIES is not .* QUALIFY RANK",
+    "SELECT id FROM r ORDER BY a FETCH FIRST 3 PERCENT ROWS ONLY": "PERCENT of rows is not",
+    "SELECT CUONT(*) AS n FROM r": "CUONT is not a function .* Did you mean COUNT",
+    "SELECT RNAK() OVER (ORDER BY id) AS n FROM r": "RNAK is not a window .* Did you mean RANK",
+}
+ACCEPTED: dict[str, set[tuple[object, ...]]] = {
+    "SELECT k, SUM(a) AS x FROM r GROUP BY k HAVING x > 1": {("p", 5)},
+    "SELECT k AS g, SUM(a) + 1 AS x FROM r GROUP BY k HAVING g < 'q' AND x > 1": {("p", 6)},
+    "SELECT k, SUM(a) AS a FROM r GROUP BY k HAVING a > 1": {("p", 5)},
+    "SELECT UPPER(k) AS k, COUNT(*) AS n FROM r GROUP BY k HAVING k = 'p'": {("P", 2)},
+    "SELECT k AS a, SUM(id) AS x FROM r GROUP BY k HAVING MAX(a) > 3": {("p", 3)},
+    "SELECT id, LAG(a, 1, 0) IGNORE NULLS OVER (ORDER BY id) AS x FROM r": {(1, 0), (2, 5), (3, 5)},
+    "SELECT id, LAG(a, 1, 0) RESPECT NULLS OVER (ORDER BY id) AS x FROM r": {
+        (1, 0),
+        (2, 5),
+        (3, None),
+    },
+}
+
+
+@pytest.mark.parametrize("frame", BACKWARDS)
+def test_a_frame_that_ends_before_it_starts_is_refused(frame: str) -> None:
+    with pytest.raises(SqlError, match="line 1, column 8: the frame ends before it starts"):
+        parse_view(f"SELECT SUM(a) OVER (ORDER BY id {frame}) AS x FROM r", [R])
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
+def test_a_frame_of_days_is_refused_if_it_ends_before_it_starts(first: int, second: int) -> None:
+    frame = f"RANGE BETWEEN INTERVAL {first} DAY PRECEDING AND INTERVAL {second} DAYS PRECEDING"
+    query = f"SELECT SUM(a) OVER (ORDER BY day {frame}) AS x FROM r"
+    if first > second:
+        assert parse_view(query, [R]).top is not None
+        return
+    with pytest.raises(SqlError, match="ends before it starts"):
+        parse_view(query, [R])
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_a_refusal_leads_to_what_was_meant(query: str) -> None:
+    with pytest.raises(SqlError, match=REFUSED[query]):
+        parse_view(query, [R])
+
+
+@pytest.mark.parametrize("query", ACCEPTED)
+def test_what_spark_takes_means_the_same_here(query: str) -> None:
+    assert set(evaluate_shown(parse_view(query, [R]), STATE)) == ACCEPTED[query]
