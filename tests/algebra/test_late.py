@@ -45,6 +45,10 @@ STORED = {
         "a, t",
     ),
     "beside a join": ("SELECT r.a FROM r JOIN s ON r.a = s.a AND SOUNDEX(t) = u", "t, u, a"),
+    "as a key of a join": (
+        "SELECT r.a, c FROM r JOIN s ON SOUNDEX(t) = SOUNDEX(u)",
+        "_part, int_1, text_1",
+    ),
     "in a lambda": ("SELECT TRANSFORM(xs, x -> x + a) AS y FROM r", "xs, a"),
     "in a lambda what is computed here": (
         "SELECT FILTER(SPLIT(t, ','), x -> x <> LOWER(t)) AS y FROM r",
@@ -86,11 +90,14 @@ def test_types_are_known_without_spark(expression: str, kind: str) -> None:
 
 
 REFUSED = {
-    "SELECT r.a FROM r JOIN s ON SOUNDEX(t) = SOUNDEX(u)": "every pair of their rows",
-    "SELECT r.a FROM r LEFT JOIN s ON SOUNDEX(t) = u": "every pair of their rows",
+    "SELECT r.a FROM r, s WHERE SOUNDEX(t) = SOUNDEX(u)": "every pair of their rows",
+    "SELECT r.a FROM r LEFT JOIN s ON SOUNDEX(t) < u": "every pair of their rows",
     "SELECT SOUNDEX(a) AS x FROM r": "SOUNDEX takes (text), not (int)",
     "SELECT UNIX_TIMESTAMP() AS x FROM r": "depends on time",
     "SELECT AES_ENCRYPT(X'00', X'00') AS x FROM r": "depends on time, chance",
+    "SELECT t -> 'k' AS x FROM r": "GET_JSON_OBJECT(t, '$.k')",
+    "SELECT t ->> 'k' AS x FROM r": "GET_JSON_OBJECT(t, '$.k')",
+    "SELECT t #>> '{k,0}' AS x FROM r": "GET_JSON_OBJECT(t, '$.k')",
     "SELECT PARSE_JSON(t) AS x FROM r": "a type that views do not have",
     "SELECT FROM_JSON(t, u) AS x FROM r JOIN s USING (a)": "its schema as a constant",
     "SELECT FROM_JSON(t, 'x MAP<STRING, INT>') AS x FROM r": "is not supported",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import types as spark_types
 
+from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.expressions import Call, Expression, columns_of
 from headwater.algebra.functions.late import LATE_FUNCTIONS
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.tops import Project, evaluate_top
-from headwater.algebra.values import Row, parse_type
-from headwater.frames.expressions import spark_type, to_column
+from headwater.algebra.values import INT, TEXT, Row, parse_type
+from headwater.frames.expressions import spark_schema, spark_type, to_column
+from headwater.frames.frame import Frame
 from headwater.frames.late import plain_column
 from tests.frames.lifting import unsettled
 
@@ -122,3 +126,33 @@ def test_a_late_call_looks_at_columns_only_and_not_at_its_own_variables() -> Non
     assert isinstance(view.top, Project)
     expression: Expression = view.top.outputs[0]
     assert len(columns_of(expression)) == 2
+
+
+LEFT = Relation("left", "x", Schema.of([("a", INT), ("t", TEXT)]))
+RIGHT = Relation("right", "x", Schema.of([("c", INT), ("u", TEXT)]))
+CONTENTS: dict[str, list[Row]] = {
+    "left": [(1, "Robert"), (1, "Robert"), (2, "a"), (3, None)],
+    "right": [(1, "R163"), (0, "A000"), (4, "x")],
+}
+QUERIES = (
+    "SELECT l.a, r.c FROM left l FULL JOIN right r ON SOUNDEX(l.t) = r.u AND r.c > 0",
+    "SELECT SOUNDEX(t) AS k, COUNT(*) AS n, SUM(POWER(a, 2)) AS s FROM left "
+    "WHERE EXP(a) > 1 GROUP BY SOUNDEX(t)",
+)
+
+
+def test_a_late_function_may_be_the_key_of_a_join_or_a_group(
+    spark: SparkSession,
+) -> None:
+    state = {}
+    for relation in (LEFT, RIGHT):
+        rows = unsettled(spark, Rows.of(relation.schema, CONTENTS[relation.name]))
+        state[relation.name] = rows
+        repeated = spark.createDataFrame(CONTENTS[relation.name], spark_schema(relation.schema))
+        repeated.createOrReplaceTempView(relation.name)
+    for sql in QUERIES:
+        view = parse_view(sql, [LEFT, RIGHT])
+        assert view.stored_top is not None
+        stored = view.stored(evaluate_view(view, state))
+        found = evaluate_top(view.stored_top, Frame.of_rows(spark, stored))
+        assert dict(found.items()) == Counter(map(tuple, spark.sql(sql).collect())), sql

@@ -78,10 +78,6 @@ def _formatted(kinds: Sequence[Type], constants: Sequence[Value]) -> Type:
     return decimal_type(sum(digits), digits[1])
 
 
-def _first(kinds: Sequence[Type], constants: Sequence[Value]) -> Type:
-    return kinds[0]
-
-
 _NUMBER, _TEXT, _TIME, _ARRAY, _JSON = "number", "text", "date and time", "array", "JSON"
 _REAL = (
     "acos asin atan cos cosh exp expm1 rint sin sinh tanh tan asinh cbrt degrees radians atanh "

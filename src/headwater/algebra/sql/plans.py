@@ -196,10 +196,17 @@ def join(left: Plan, right: Plan, conjuncts: Sequence[Expression] = ()) -> Plan:
         isinstance(left, Sum)
         and isinstance(right, Sum)
         and len(left.branches) * len(right.branches) <= MOST_BRANCHES
+        and not _has_late_keys(left, right, conjuncts)
     ):
         pairs = [_paired(a, b) for a in left.branches for b in right.branches]
         return select(Sum(left.schema + right.schema, tuple(pairs)), conjuncts)
     return _joined_by_the_top(left, right, conjuncts)
+
+
+def _has_late_keys(left: Plan, right: Plan, conjuncts: Sequence[Expression]) -> bool:
+    """Whether both sides meet by late keys alone: then the top finds the pairs by them."""
+    ties = [c for c in conjuncts if _matched_by(c, left, right)]
+    return bool(ties) and all(map(is_late, ties))
 
 
 def _paired(left: Branch, right: Branch) -> Branch:
@@ -332,7 +339,8 @@ def matched(
 
     It is decided by the columns that the conditions and `by_row` look at.
     """
-    if not (isinstance(left, Sum) and isinstance(right, Sum)):
+    linear = isinstance(left, Sum) and isinstance(right, Sum)
+    if not linear or _has_late_keys(left, right, conjuncts):
         keys = [_matched_by(conjunct, left, right) for conjunct in conjuncts]
         if all(keys):
             return _matched_by_keys(left, right, [key for key in keys if key], anti=anti)
@@ -450,7 +458,7 @@ def _check_ties(branch: Branch, stored: Sequence[Expression]) -> None:
             raise RefusalError(
                 f"{show_expression(conjunct)} joins {' and '.join(sorted(tied))} by a function "
                 "that only Spark computes, so that every pair of their rows would be stored.",
-                "Join them by other columns too, or by functions that docs/sql.md has for joins.",
+                "Write it as JOIN ... ON with = between them, or join them by other columns too.",
             )
 
 
