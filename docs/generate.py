@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
 from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.functions.late import LATE_FUNCTIONS
 from headwater.algebra.functions.table import BY_NAME, Function
 from headwater.algebra.keying import keying
 from headwater.algebra.rows import Rows
@@ -288,6 +289,35 @@ def functions() -> str:
     )
 
 
+def late() -> str:
+    """The functions of views that only Spark computes."""
+    rows = (
+        [
+            ", ".join(f"`{name}`" for name in function.names),
+            function.takes,
+            f"`{function.example}`" if function.example else "",
+        ]
+        for group in ("text", "number", "date and time", "array", "JSON")
+        for function in sorted(LATE_FUNCTIONS, key=lambda f: f.names[0])
+        if function.group == group
+    )
+    return table(["function", "takes", "example"], [*rows, *LATE_FORMS])
+
+
+LATE_FORMS = (
+    ["`from_json`, `from_csv`", "(text, text constant)", "`from_json(x, 'a BIGINT, b STRING').a`"],
+    ["`transform`", "(array, function)", "`transform(xs, x -> x + 1)`"],
+    ["`filter`", "(array, function)", "`filter(xs, (x, i) -> x > i)`"],
+    ["`exists`, `forall`", "(array, function)", "`exists(xs, x -> x > 1)`"],
+    ["`zip_with`", "(array, array, function)", "`zip_with(xs, ys, (x, y) -> x * y)`"],
+    [
+        "`aggregate`, `reduce`",
+        "(array, any type, function, [function])",
+        "`aggregate(xs, 0, (total, x) -> total + x)`",
+    ],
+)
+
+
 def _value(expression: str) -> str:
     view = parse_view(f"SELECT {expression} AS v FROM r", [_EMPTY])
     (row,) = evaluate_view(view, {"r": Rows.of(_EMPTY.schema, [(0,)])})
@@ -413,6 +443,7 @@ QUICK: dict[str, Callable[[], str]] = {
     "life": life,
     "postgres-types": postgres_types,
     "functions": functions,
+    "late": late,
     "features": features,
     "others": others,
     "others-refused": others_refused,

@@ -30,7 +30,7 @@ class SeveralError(HeadwaterError):
 
     def __init__(self, problems: Iterable[HeadwaterError]) -> None:
         self.problems = tuple({str(problem): problem for problem in problems}.values())
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__(" ".join(map(str, self.problems)))
 
 
 class InputError(HeadwaterError):
@@ -71,6 +71,17 @@ class SourceError(HeadwaterError):
 
 class SeveralSourceError(SeveralError, SourceError):
     """Several things that are wrong with a source."""
+
+
+class RefusedError(SourceError):
+    """A source refuses the role that connects; it goes on once that has what it lacks.
+
+    The hint names what gives it back.
+    """
+
+
+class SeveralRefusedError(SeveralSourceError, RefusedError):
+    """Several things that a role lacks at a source."""
 
 
 class LostConnectionError(SourceError):
@@ -114,4 +125,6 @@ def one_of(problems: Iterable[SourceError]) -> SourceError:
     """What tells some problems of a source, of which there is at least one."""
     several = SeveralSourceError(problems)
     first, *others = several.problems
+    if others and all(isinstance(problem, RefusedError) for problem in several.problems):
+        return SeveralRefusedError(several.problems)
     return several if others else cast("SourceError", first)

@@ -338,7 +338,7 @@ REFUSED = {
         "SELECT UPPER(id) FROM orders", "UPPER takes (text), not (int)", 1, 8),
     "a function that nobody knows": ("SELECT f(id) FROM orders", "F is not a function", 1, 8),
     "a function with a slip": ("SELECT uper(Name) FROM customers", "Did you mean UPPER", 1, 8),
-    "a function for Spark only": ("SELECT ln(id) FROM orders", "only Spark computes", 1, 8),
+    "a function of maps": ("SELECT map_keys(id) FROM orders", "of a type that views", 1, 8),
     # expressions
     "bits": ("SELECT id & 2 FROM orders", "id & 2", 1, 8),
     "RLIKE a column": ("SELECT Name RLIKE Name FROM customers", "text constant", 1, 8),

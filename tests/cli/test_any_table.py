@@ -387,3 +387,27 @@ def test_setup_says_that_no_view_names_a_table_yet(
 ) -> None:
     with pytest.raises(SourceError, match="no view names a table of it"):
         quick("setup", "app", "-p", str(make_project(tmp_path / "p", [])))
+
+
+def test_setup_without_a_name_is_for_all_sources_and_one_that_fails_leaves_no_other(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        connection = sqlite3.connect(tmp_path / f"{name}.db")
+        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        connection.close()
+    (tmp_path / "views").mkdir()
+    (tmp_path / "headwater.toml").write_text(
+        "".join(
+            f"[sources.{name}]\nkind = 'sqlite'\npath = '{name}.db'\nrelations = ['t']\n"
+            for name in ("a", "none", "b")
+        )
+    )
+    with pytest.raises(SourceError, match=r"none\.db"):
+        quick("setup", "-p", str(tmp_path))
+    done = quick("setup", "a", "b", "-p", str(tmp_path))
+    assert "a is set up for t" in done.out
+    assert "b is set up for t" in done.out
+    for name in ("a", "b"):
+        printed = quick("setup", name, "--print", "-p", str(tmp_path)).out
+        assert not printed.strip(), "nothing was left to do"

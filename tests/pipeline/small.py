@@ -81,8 +81,14 @@ class Small:
 
 @contextlib.contextmanager
 def running(small: Small, spark: SparkSession) -> Iterator[Runner]:
-    """A runner, supervised in a thread of its own."""
-    runner = Runner(small.project, lambda: spark)
+    """A runner of a small project, supervised in a thread of its own."""
+    with supervised(Runner(small.project, lambda: spark)) as runner:
+        yield runner
+
+
+@contextlib.contextmanager
+def supervised(runner: Runner) -> Iterator[Runner]:
+    """A runner from beginning to end, supervised in a thread of its own."""
     runner.start()
     stopping = threading.Event()
     failures: list[HeadwaterError] = []

@@ -1,5 +1,7 @@
 """Gaps in a source's log: who may not pass them is loaded anew or stops, all others go on."""
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,6 +80,42 @@ def test_a_view_is_loaded_anew_behind_a_gap_and_others_pass_it(
     }
     assert "load" in kinds["amounts"]
     assert "load" not in kinds["notes"]
+
+
+def test_run_once_and_status_tell_why_a_view_was_loaded_anew(
+    tmp_path: Path, gap: dict[str, frozenset[str] | None]
+) -> None:
+    small = Small(tmp_path)
+    assert quick("run", "--once", *small.arguments).code == 0
+    gap["shop.orders"] = frozenset({"amount"})
+    small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
+    done = quick("run", "--once", *small.arguments)
+    assert done.code == 0
+    told = " ".join(done.out.split())
+    assert "amounts: loading: It is loaded anew: orders was emptied." in told
+    for text in (told, " ".join(quick("status", *small.arguments).out.split())):
+        assert re.search(r"amounts: It was loaded anew at \S+ \S+: orders was emptied\.", text)
+        assert "notes: It was" not in text
+
+
+def test_status_tells_why_and_since_when_a_view_has_stopped_also_when_nothing_runs(
+    tmp_path: Path, gap: dict[str, frozenset[str] | None]
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS, "notes": NOTES}, "gaps = 'stop'")
+    assert quick("run", "--once", *small.arguments).code == 0
+    gap["shop.orders"] = None
+    small.write("shop", "UPDATE orders SET note = 'later', amount = 11 WHERE id = 1")
+    with pytest.raises(HeadwaterError):
+        quick("run", "--once", *small.arguments)
+    gap.clear()
+    assert quick("reload", "notes", *small.arguments).code == 0
+    done = quick("status", "--json", *small.arguments)
+    assert done.code == 1
+    found = json.loads(done.out)
+    states = {name: view["state"] for name, view in found["views"].items()}
+    assert states == {"amounts": "stopped", "notes": "not running"}
+    (trouble,) = found["troubles"]
+    assert re.match(r"amounts \(since \S+ \S+\): .* headwater reload amounts", trouble)
 
 
 @pytest.mark.parametrize("where", ["shop.orders", "everything"])

@@ -6,7 +6,17 @@ from typing import get_args
 
 import pytest
 
-from headwater.errors import EngineError, FencedError, HeadwaterError, LostConnectionError
+from headwater.errors import (
+    BrokenLogError,
+    EngineError,
+    FencedError,
+    HeadwaterError,
+    InputError,
+    LostConnectionError,
+    RefusedError,
+    SourceError,
+    one_of,
+)
 from headwater.pipeline.life import (
     RETRY_S,
     TABLE,
@@ -30,6 +40,7 @@ from headwater.pipeline.life import (
     beginning,
     ending,
     unsound,
+    with_way_out,
 )
 from headwater.pipeline.requests import Request
 from headwater.project.gaps import GapError
@@ -116,6 +127,30 @@ def test_a_lost_connection_and_a_table_that_another_has_opened_are_tried_again()
     replaced = FencedError("Another has opened it.")
     assert ending("v", LOST, has_table=True, by_itself=False) == Interrupted(LOST)
     assert ending("v", replaced, has_table=True, by_itself=False) == Interrupted(replaced)
+
+
+def test_a_view_whose_role_is_refused_waits_until_it_has_its_rights_back() -> None:
+    refused = RefusedError("It may not.", "As its owner run: GRANT;")
+    assert ending("v", refused, True, False) == Interrupted(refused)
+    several = one_of([refused, RefusedError("Nor that.")])
+    assert ending("v", several, True, False) == Interrupted(several)
+    mixed = one_of([refused, SourceError("It is no table.")])
+    assert ending("v", mixed, True, False) == Failed(mixed)
+
+
+@pytest.mark.parametrize("kind", [HeadwaterError, InputError, SourceError, EngineError])
+def test_why_a_view_has_stopped_ends_with_the_command_that_leads_out(
+    kind: type[HeadwaterError],
+) -> None:
+    told = with_way_out("v", kind("It is wrong.", "Run 'headwater setup app'."))
+    assert type(told) is kind
+    way_out = "When that is mended, run 'headwater reload v'."
+    assert str(told) == f"It is wrong. Run 'headwater setup app'. {way_out}"
+
+
+@pytest.mark.parametrize("failure", [GAP, BrokenLogError("app", "it is gone.")])
+def test_what_names_its_own_command_needs_no_other_way_out(failure: HeadwaterError) -> None:
+    assert with_way_out("v", failure) is failure
 
 
 def test_a_view_whose_tables_were_removed_stops_and_says_so() -> None:

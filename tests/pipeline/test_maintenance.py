@@ -41,3 +41,14 @@ def test_answers_that_come_where_their_view_stands_are_found_out(
 
     monkeypatch.setattr(Place, "split", at_once)
     assert any(falls_short(seed, SHAPES[shape]) for seed in range(100))
+
+
+def test_a_view_is_not_noted_further_than_the_change_logs_are_on_disk() -> None:
+    maintenance = Deployment(0, LEVELS, SHAPES["three sources"]).views[0].maintenance
+    sources = dict.fromkeys(maintenance.vector, 3)
+    first = next(iter(sources))
+    maintenance.move_on(first, 4)
+    assert maintenance.noted(sources) is None
+    noted = maintenance.noted({**sources, first: 4})
+    assert noted is not None
+    assert noted[first].number == 4

@@ -16,7 +16,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, from_json
-from headwater.errors import HeadwaterError, InputError, UnsupportedViewError
+from headwater.errors import HeadwaterError, InputError
 from headwater.project.example import make_project
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import SharingError, SharingNode, Versions
@@ -160,30 +160,6 @@ def test_what_cannot_be_published_is_refused(world: World, tmp_path: Path) -> No
     with pytest.raises(SharingError, match="convergent"):
         publish_warehouse(node.catalog, world.warehouse)
     assert {listed.kind for listed in node.catalog} == {"node"}
-
-
-def test_a_view_that_cannot_be_shared_is_left_out_unless_it_is_named(
-    world: World, tmp_path: Path, spark: SparkSession
-) -> None:
-    column = R.schema.columns[0]
-    schema = R.schema.only([column.name])
-    part = f"SELECT {column.name} FROM {R.name}"
-    world.warehouse.create(
-        ViewLoad(
-            StoredDefinition.of(parse_view(f"{part} UNION ALL {part}", [R], "twice")),
-            {"x": Reached(0, {}, ())},
-            local_frame(spark, Rows.empty(schema)),
-            algorithm="sweep",
-            level="strong",
-            runner="test",
-        )
-    )
-    node = SharingNode.create(tmp_path / "n", "N", durable=False)
-    done = publish_warehouse(node.catalog, world.warehouse)
-    assert list(done.vectors) == ["v"]
-    assert "is a UNION ALL" in done.left_out["twice"]
-    with pytest.raises(UnsupportedViewError, match="is a UNION ALL"):
-        publish_warehouse(node.catalog, world.warehouse, ["twice"])
 
 
 def test_transactions_that_are_gone_from_the_change_log_are_missed(

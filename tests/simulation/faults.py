@@ -250,6 +250,15 @@ def noted_before_it_is_settled(patch: Patch) -> None:
     patch.setattr(Maintenance, "vector", property(received))
 
 
+def noted_before_it_is_logged(patch: Patch) -> None:
+    """A view is said to have come further than the change log that is on disk."""
+
+    def noted(self: Maintenance, durable: Mapping[str, int]) -> VersionVector | None:
+        return self.vector if self.is_settled else None
+
+    patch.setattr(Maintenance, "noted", noted)
+
+
 def entries_put_before_they_are_synced(patch: Patch) -> None:
     """A commit has its name before its contents are on disk."""
 
@@ -369,6 +378,7 @@ FAULTS: Mapping[str, Fault] = {
         watermark_that_jumps,
         vector_before_its_change,
         noted_before_it_is_settled,
+        noted_before_it_is_logged,
         entries_put_before_they_are_synced,
         names_that_are_not_synced,
         folders_of_a_killed_runner,

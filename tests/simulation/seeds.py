@@ -36,6 +36,7 @@ SEEDS = {
     "watermark that jumps": 63,
     "vector before its change": 116,
     "noted before it is settled": 3,
+    "noted before it is logged": 1140,
     "entries put before they are synced": 0,
     "names that are not synced": 1,
     "a replaced runner begins a segment": 502,

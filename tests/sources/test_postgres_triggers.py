@@ -39,8 +39,10 @@ def harness() -> Iterator[PostgresHarness]:
 
 @pytest.fixture
 def source(harness: PostgresHarness) -> PostgresSource:
-    """Of `a` the columns id, part and qty are used."""
-    source = harness.source(["a", "b"], watch_s=0).narrowed({"a": ["id", "part", "qty"]})
+    """Of `a` the columns id, part and qty are used, of `b` all."""
+    source = harness.source(["a", "b"], watch_s=0).narrowed(
+        {"a": ["id", "part", "qty"], "b": ["id", "part"]}
+    )
     source.setup()
     return source
 

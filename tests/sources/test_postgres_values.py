@@ -95,7 +95,7 @@ def test_after_the_value_was_changed_a_load_is_behind_the_gaps(harness: Postgres
     monitor = source.open_monitor(None)
     writer.execute("INSERT INTO a VALUES (1, 'x', 'NaN')")
     load = source.open_load(["a"], 1)
-    with pytest.raises(SourceError, match=r"public\.a, column price: the value NaN .* reload VIEW"):
+    with pytest.raises(SourceError, match=r"public\.a, column price: the value NaN "):
         loaded(load, "a", PRICES)
     load.close()
     writer.execute("UPDATE a SET price = 5")

@@ -299,7 +299,7 @@ def test_a_used_column_that_is_renamed_breaks_itself_and_nothing_else(
     writer.execute("ALTER TABLE t RENAME COLUMN v TO x")
     writer.execute("INSERT INTO t VALUES (2, 'y', 8)")
     writer.execute("INSERT INTO u VALUES (3, 'z', 9)")
-    wanted = source.narrowed({"t": ["v", "w"]})
+    wanted = source.narrowed({"t": ["v", "w"], "u": ["k", "v", "w"]})
     monitor = monitor or wanted.open_monitor(None)
     logged = everything(monitor)
     monitor.close()

@@ -74,9 +74,13 @@ class Aggregate:
         return (*self.arguments, *(one.expression for one in self.order))
 
     @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that is evaluated on each row."""
+        return (*self.inputs, *([self.condition] if self.condition else []))
+
+    @property
     def columns(self) -> frozenset[str]:
-        expressions = [*self.inputs, *([self.condition] if self.condition else [])]
-        return frozenset().union(*map(columns_of, expressions))
+        return frozenset().union(*map(columns_of, self.expressions))
 
     def over(self, meanings: Mapping[str, Expression]) -> Aggregate:
         """The same aggregate, with these expressions in the place of its columns."""

@@ -14,12 +14,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from headwater.algebra.expressions import (
     ColumnRef,
     Expression,
     can_fail,
     compile_rows,
+    is_late,
     substituted,
 )
 from headwater.algebra.rows import Rows
@@ -192,7 +194,10 @@ def _use(top: Top) -> _Use | None:
     if meanings is None:
         return None
     keys = tuple(meanings[key] for key in top.keys)
-    slots = [slots_of(aggregate.over(meanings)) for aggregate in top.aggregates]
+    aggregates = [aggregate.over(meanings) for aggregate in top.aggregates]
+    if any(map(is_late, chain.from_iterable(one.expressions for one in aggregates))):
+        return None
+    slots = [slots_of(aggregate) for aggregate in aggregates]
     if any(can_fail(key) or key.type == VOID for key in keys) or None in slots:
         return None
     return _Use(keys, tuple(found for found in slots if found is not None))

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from headwater.algebra.functions.casts import cast_can_fail
+from headwater.algebra.functions.late import LAMBDA, LATE, VARIABLE, not_here
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.operators import CAN_FAIL, LAZY, TOTAL, Evaluator, strict_function
 from headwater.algebra.schema import Schema
@@ -75,8 +76,13 @@ def substituted(expression: Expression, meanings: Mapping[str, Expression]) -> E
     return expression
 
 
+def is_late(expression: Expression) -> bool:
+    """Whether only Spark computes it (`functions.late`)."""
+    return any(isinstance(e, Call) and e.operator.startswith(LATE) for e in walk(expression))
+
+
 def can_fail(expression: Expression) -> bool:
-    """Whether evaluating it may raise on some row."""
+    """Whether evaluating it may raise on some row; what is late may."""
     if not isinstance(expression, Call) or expression.operator in TOTAL:
         return False
     return call_can_fail(expression) or any(map(can_fail, expression.arguments))
@@ -89,6 +95,8 @@ def call_can_fail(call: Call) -> bool:
             return cast_can_fail(argument.type, target)
         case Call("like", (_, Literal())):
             return False  # the pattern was checked when the view was read
+    if call.operator.startswith(LATE):
+        return True
     if call.operator in FUNCTIONS:
         kinds = [argument.type for argument in call.arguments]
         return FUNCTIONS[call.operator].can_fail(kinds, call.type)
@@ -106,17 +114,21 @@ def compile_expression(expression: Expression, schema: Schema) -> Evaluator:
         try:
             return evaluate(row)
         except (ArithmeticError, ValueError) as error:
-            shown = ", ".join(
-                f"{name} = {_short(show(row[schema.positions[name]]))}"
-                for name in told_columns(expression, schema)
-            )
-            words = show_expression(as_written(expression))
-            raise ExpressionError(
-                f"{words} fails for {shown or 'every row'}: {error}.",
-                "Change the view so that this row does not reach the expression, or the row.",
-            ) from None
+            raise failed_on(expression, row, schema, str(error)) from None
 
     return guarded
+
+
+def failed_on(expression: Expression, row: Row, schema: Schema, words: str) -> ExpressionError:
+    """The error that an expression has no value on a row."""
+    shown = ", ".join(
+        f"{name} = {_short(show(row[schema.positions[name]]))}"
+        for name in told_columns(expression, schema)
+    )
+    return ExpressionError(
+        f"{show_expression(as_written(expression))} fails for {shown or 'every row'}: {words}.",
+        "Change the view so that this row does not reach the expression, or the row.",
+    )
 
 
 _MOST_OTHERS = 3
@@ -141,6 +153,8 @@ def _compile(expression: Expression, schema: Schema) -> Evaluator:
         case ColumnRef(name=name):
             position = schema.positions[name]
             return lambda row: row[position]
+        case Call(operator=name) if name.startswith(LATE):
+            return not_here
         case Call(operator=name, arguments=arguments, type=kind):
             parts = [_compile(argument, schema) for argument in arguments]
             if name in LAZY:
@@ -260,8 +274,15 @@ def show_expression(expression: Expression, column: Callable[[str], str] = str) 
             return f"{_operand(of, column)}[{show_expression(at, column)}]"
         case Call(operator="negate", arguments=(only,)):
             return f"-{_operand(only, column)}"
+        case Call(operator=name, arguments=(Literal(value=word),)) if name == VARIABLE:
+            return str(word).partition("#")[0]
+        case Call(operator=name, arguments=(body, *variables)) if name == LAMBDA:
+            names = ", ".join(show_expression(v, column) for v in variables)
+            bound = names if len(variables) == 1 else f"({names})"
+            return f"{bound} -> {show_expression(body, column)}"
         case Call(operator=name, arguments=arguments):
-            return f"{name}({', '.join(show_expression(a, column) for a in arguments)})"
+            shown_arguments = ", ".join(show_expression(a, column) for a in arguments)
+            return f"{name.removeprefix(LATE)}({shown_arguments})"
 
 
 def _operand(expression: Expression, column: Callable[[str], str]) -> str:

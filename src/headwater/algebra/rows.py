@@ -239,6 +239,10 @@ class Rows:
 
     # What tops are made of; counts above zero are what a reader sees
 
+    def holding(self, rows: Rows) -> Rows:
+        """Other rows, held as these are."""
+        return self._alike(rows) if self.rank > rows.rank else rows
+
     def _alike(self, rows: Rows) -> Rows:
         """Rows of a lower rank, held as these are; only subclasses are asked."""
         raise NotImplementedError

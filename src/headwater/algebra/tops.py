@@ -312,7 +312,7 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
         case Part():
             return _part(top, stored if top.signed else stored.positive())
         case Constant(rows=rows, schema=schema):
-            return Rows.of(schema, rows)
+            return stored.holding(Rows.of(schema, rows))
         case Select(condition=condition):
             return inputs[0].select(condition)
         case Project(outputs=outputs, schema=schema):

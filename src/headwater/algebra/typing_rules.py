@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from headwater.algebra.expressions import Call, Expression, Literal, can_fail, compile_expression
 from headwater.algebra.functions.casts import cast_function
+from headwater.algebra.functions.late import LATE
 from headwater.algebra.functions.table import FUNCTIONS, Function
 from headwater.algebra.operators import strict_function
 from headwater.algebra.schema import Schema
@@ -43,6 +44,15 @@ def call(operator: str, *arguments: Expression) -> Expression:
 
 def _function(function: Function, arguments: Sequence[Expression]) -> Expression:
     """The call of a function of the table, done once for all rows if its arguments are constant."""
+    return folded(_fitted(function, arguments, function.name))
+
+
+def late_call(function: Function, *arguments: Expression) -> Call:
+    """The call of a late function; ValueError says why these types do not fit."""
+    return _fitted(function, arguments, f"{LATE}{function.name}")
+
+
+def _fitted(function: Function, arguments: Sequence[Expression], operator: str) -> Call:
     kinds = [argument.type for argument in arguments]
     constant = [isinstance(a, Literal) and a.value is not None for a in arguments]
     for signature in function.signatures:
@@ -52,7 +62,7 @@ def _function(function: Function, arguments: Sequence[Expression]) -> Expression
             values = [a.value if isinstance(a, Literal) else None for a in fitted]
             function.check_constants(signature, values)
             result = function.result_type(signature, targets, values)
-            return folded(Call(function.name, fitted, result))
+            return Call(operator, fitted, result)
     shown = ", ".join(map(str, kinds))
     raise ValueError(f"{function.name.upper()} takes {function.takes}, not ({shown})")
 

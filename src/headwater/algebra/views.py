@@ -20,6 +20,7 @@ from functools import cached_property
 from headwater.algebra.compact import Compact, compacted
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
+from headwater.algebra.left_to_spark import left_to_spark
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.tops import (
@@ -225,6 +226,12 @@ class View:
             ) if self.schema.names == (*shown.names, name):
                 return name
         return None
+
+    @cached_property
+    def left_to_spark(self) -> tuple[str, ...]:
+        """The functions of what is shown that only Spark computes; if any, it shows the whole."""
+        tops = (self.top, *(member.top for member in self.members))
+        return tuple(sorted({n for top in tops if top is not None for n in left_to_spark(top)}))
 
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""

@@ -58,6 +58,9 @@ def _print(found: Explanation) -> None:
         )
         for lines in found.shown.values():
             out.print(_tree(lines))
+        if found.left_to_spark:
+            names = ", ".join(found.left_to_spark)
+            out.print(f"Only Spark computes {names}, so what is shown is always left to it.")
     else:
         out.print("What is stored is what is shown.")
     for table, rows in found.large_copies:

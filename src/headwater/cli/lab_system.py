@@ -17,7 +17,7 @@ from headwater.terminal.output import (
 )
 
 if TYPE_CHECKING:
-    from headwater.simulation.mishaps import Tally
+    from headwater.simulation.mishaps import Settings, Tally
 
 _MOST_WRONG = 5
 """So many deployments that go wrong are enough to stop."""
@@ -44,21 +44,25 @@ def system(
     killed, paused and replaced, power that fails, clocks that jump and disks that are full. What
     goes wrong is made smaller, and can be repeated by its seed.
     """
-    from headwater.simulation.many import outcomes  # needs Arrow and Delta
-    from headwater.simulation.mishaps import Tally
+    from headwater.simulation.many import aimed, outcomes  # needs Arrow and Delta
+    from headwater.simulation.mishaps import Settings, Tally
 
     wanted = parse_seeds(seeds)
-    total, wrong, told = Tally.empty(), dict[int, str](), 0
+    total, wrong, told = Tally.empty(), dict[Settings, str](), 0
     for seed, tally, found in outcomes(wanted if crashes is None else count(wanted[0]), jobs):
         total.add(tally)
         if found is not None:
-            wrong[seed] = found
+            wrong[Settings.of(seed)] = found
         if len(wrong) == _MOST_WRONG or (crashes is not None and total.crashes >= crashes):
             break
         if total.crashes >= told + _TELLING_EVERY and not as_json:
             told = total.crashes
             console().print(f"  {total.runs:,} deployments, {told:,} crashes, {len(wrong)} wrong")
-    smallest = [_smallest(seed, found, trace) for seed, found in wrong.items()]
+    for settings, tally, found in aimed(total):
+        total.add(tally)
+        if found is not None:
+            wrong[settings] = found
+    smallest = [_smallest(settings, found, trace) for settings, found in wrong.items()]
     if as_json:
         _print_json(total, smallest)
     else:
@@ -67,17 +71,16 @@ def system(
         raise typer.Exit(1)
 
 
-def _smallest(seed: int, wrong: str, trace: bool) -> dict[str, Any]:
+def _smallest(settings: Settings, wrong: str, trace: bool) -> dict[str, Any]:
     """A deployment that goes wrong, with as little as is needed for it."""
-    from headwater.simulation.mishaps import Settings
     from headwater.simulation.shrinking import shrink
     from headwater.simulation.world import play
 
-    smaller = shrink(Settings.of(seed))
+    smaller = shrink(settings)
     steps: list[str] = []
     shown = play(smaller, steps)[1] or wrong
     return {
-        "seed": seed,
+        "seed": settings.seed,
         "violation": shown,
         "transactions": smaller.transactions,
         "views": smaller.views,

@@ -90,10 +90,12 @@ def _print_stopped(runner: Runner) -> None:
                 mark = "✗" if name in runner.held_back else "✓"
                 behind = "; readers see an earlier state" if name in runner.held_back else ""
                 out.print(f"{mark} {name}: {commits:,} commits, {rows:,} changed rows{behind}")
-            case "stopped":
+            case "waiting" | "stopped" if view["message"]:
                 out.print(f"✗ {name}: stopped")
             case _:
                 out.print(f"○ {name}: not loaded; the next run loads it")
+        if view["note"]:
+            out.print(f"○ {name}: {view['note']}")
 
 
 @contextmanager

@@ -94,7 +94,6 @@ def publish(
                 "node": sharing.name,
                 "published": done.counts,
                 "views": vectors,
-                "left_out": done.left_out,
             }
         )
         return
@@ -102,8 +101,6 @@ def publish(
     console().print(f"✓ {sharing.name}: {shown}")
     for name, vector in done.vectors.items():
         console().print(f"  {name} is published up to ({vector})")
-    for name, reason in done.left_out.items():
-        console().print(f"  {name} is left out: {reason}")
 
 
 @app.command("list")

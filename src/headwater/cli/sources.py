@@ -88,14 +88,34 @@ def _title(table: DiscoveredTable) -> str:
 
 
 def setup(
-    source: SourceArgument,
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sources by their names in headwater.toml; all if none is given."),
+    ] = None,
     project: ProjectOption = Path(),
     show: Annotated[
         bool, typer.Option("--print", help="Only show the SQL, for a DBA to run.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make what Headwater needs at a source: its log, publication or triggers."""
+    """Make what Headwater needs at sources: a log, a publication or triggers."""
+    from headwater.errors import HeadwaterError, SeveralError
+    from headwater.project.settings import source_names
+
+    failures = []
+    wanted = sources or source_names(project)
+    for source in wanted:
+        if show and len(wanted) > 1 and not as_json:
+            typer.echo(f"-- {source}")
+        try:
+            _set_up(project, source, show, as_json)
+        except HeadwaterError as error:  # no reason to leave the others as they are
+            failures.append(error)
+    if failures:
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
+
+
+def _set_up(project: Path, source: str, show: bool, as_json: bool) -> None:
     from headwater.errors import SeveralError
     from headwater.project.needs import source_to_set_up
 

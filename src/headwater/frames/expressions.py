@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from types import MappingProxyType
 from typing import TypeAlias
 
 from pyspark.sql import Column
@@ -17,12 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal
+from headwater.algebra.functions.late import LATE
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.like import like_pattern
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, Value, to_json
 from headwater.frames import totals
 from headwater.frames.functions import cast_column, function_column
+from headwater.frames.late import Bound, late_column
 
 COLUMN_PREFIX = "c"
 """Columns are addressed by their place, `c0`, `c1`, ...: names may hold dots and quotes."""
@@ -63,15 +66,25 @@ def place(at: int) -> str:
     return f"{COLUMN_PREFIX}{at}"
 
 
-def to_column(expression: Expression, schema: Schema) -> Column:
-    """The expression on a DataFrame whose columns stand in the places of `schema`."""
+def to_column(
+    expression: Expression, schema: Schema, bound: Bound = MappingProxyType({})
+) -> Column:
+    """The expression on a DataFrame whose columns stand in the places of `schema`.
+
+    `bound` has what the variables of lambdas around it stand for.
+    """
     match expression:
         case Literal():
             return _literal(expression)
         case ColumnRef(name=name):
             return F.col(place(schema.positions[name]))
+        case Call(operator=operator, type=kind) if operator.startswith(LATE):
+            found = late_column(
+                expression, lambda e, more: to_column(e, schema, more), bound, spark_type(kind)
+            )
+            return canonical_column(found, kind)
         case Call(operator=operator, arguments=arguments, type=kind):
-            parts = [to_column(argument, schema) for argument in arguments]
+            parts = [to_column(argument, schema, bound) for argument in arguments]
             if operator in _COMPARISONS:
                 return _comparison(operator, [a.type for a in arguments], parts)
             if operator == "like" and isinstance(pattern := arguments[1], Literal):

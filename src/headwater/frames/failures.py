@@ -21,6 +21,8 @@ from headwater.algebra.expressions import (
     Expression,
     as_written,
     compile_expression,
+    failed_on,
+    is_late,
     show_expression,
 )
 from headwater.algebra.rows import Rows
@@ -60,8 +62,13 @@ class Fragile:
     expression: Expression
     sample: Callable[[Expression, int], Rows]
     """Gives the rows on which it is evaluated, so many at most, with what tells them apart."""
+    failing: Callable[[Expression], Rows]
+    """Gives a row on which Spark cannot compute it, with what tells it apart."""
 
 
+_DATA = re.compile(r"SQLSTATE: 22")
+"""The class of errors that values are the reason of, in standard SQL and in Spark."""
+_CODES = re.compile(r"^(?:[\w.]+: )?\[[A-Z_.]+\] | SQLSTATE: \w+.*", re.DOTALL)
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
 
@@ -85,7 +92,7 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
         return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")
     for each in fragile:
         try:
-            _evaluate(each)
+            _evaluate(each, words)
         except HeadwaterError as found:
             return found
     shown = " or ".join(
@@ -113,6 +120,8 @@ def _words(error: Exception) -> str | None:
             return words
     if isinstance(error, ArithmeticException | NumberFormatException):
         return _cause(error)
+    if _DATA.search(text):
+        return _CODES.sub("", _cause(error)).rstrip(". ")
     return None
 
 
@@ -123,7 +132,12 @@ def _cause(error: Exception) -> str:
     return (causes or lines)[-1 if causes else 0].removeprefix("Caused by: ").rstrip(".")
 
 
-def _evaluate(fragile: Fragile) -> None:
+def _evaluate(fragile: Fragile, words: str) -> None:
+    """Raise what is to be said of the first row that fails, if there is one."""
+    if is_late(fragile.expression):
+        for row in (found := fragile.failing(fragile.expression)):
+            raise failed_on(fragile.expression, row, found.schema, words)
+        return
     rows = fragile.sample(fragile.expression, _SAMPLE)
     evaluate = compile_expression(fragile.expression, rows.schema)
     for row in rows:

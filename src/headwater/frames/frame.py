@@ -181,14 +181,16 @@ class Frame(Rows):
         if not self.size_hint:
             return self._nothing(schema)
         source, fragile = self._prepared_for(outputs)
+        # Inside a lambda Spark would take a name for that of a column that is made beside it.
         columns = [
-            _on_present_rows(output, self.schema).cast(spark_type(kind)).alias(place(at))
+            _on_present_rows(output, self.schema).cast(spark_type(kind)).alias(f"made{at}")
             for at, (output, kind) in enumerate(zip(outputs, schema.types, strict=True))
         ]
+        result = positional(schema)
         held = Held(
             self.spark,
-            positional(schema),
-            source._held.data.select(*columns, F.col(COUNT)),
+            result,
+            source._held.data.select(*columns, F.col(COUNT)).toDF(*result.names, COUNT),
             most=source._held.most,
             unsigned=source._held.unsigned,
             fragile=fragile,
@@ -401,7 +403,7 @@ class Frame(Rows):
         """This Frame as these expressions need it, and what in its plan may fail with them."""
         risky = [expression for expression in expressions if can_fail(expression)]
         source = self._merged() if risky and not self._held.unsigned else self
-        added = tuple(Fragile(expression, source._sample) for expression in risky)
+        added = tuple(Fragile(expression, source._sample, source._failing) for expression in risky)
         return source, source._held.fragile + added
 
     def _sample(self, expression: Expression, most: int) -> Rows:
@@ -410,6 +412,14 @@ class Frame(Rows):
         columns = [ColumnRef(column.name, column.type) for column in schema.columns]
         some = self._merged().project(schema, columns)._held.data.limit(most)
         return from_arrow(some.toArrow(), schema)
+
+    def _failing(self, expression: Expression) -> Rows:
+        """A row on which an expression fails, with what tells it apart."""
+        schema = self.schema.only(told_columns(expression, self.schema))
+        columns = [ColumnRef(column.name, column.type) for column in schema.columns]
+        looked_at = self._merged().project(schema, columns)
+        fails = to_column(Call("fails", (expression,), BOOL), schema)
+        return from_arrow(looked_at._held.data.where(fails).limit(1).toArrow(), schema)
 
 
 def _of_groups(schema: Schema, data: DataFrame, source: Held, keys: Sequence[str]) -> Frame:

@@ -61,7 +61,7 @@ def cast_column(call: Call, value: Column, kind: DataType) -> Column:
         is_written = F.rlike(value, F.lit(_TEXTS[target.name]))
         cast = _unless_failed(is_written, cast, f"no {target}", is_try)
     if source in ("text", "int") and target.name in _BOUNDS:
-        return _bounded(cast, target, is_try)
+        return bounded(cast, target, is_try)
     return cast
 
 
@@ -72,7 +72,7 @@ def function_column(call: Call, parts: Sequence[Column], result: DataType) -> Co
     arguments = [
         _narrowed(part, argument, kind)
         for part, argument, kind in zip(
-            parts, call.arguments, _parameter_kinds(function.signatures, kinds), strict=True
+            parts, call.arguments, parameter_kinds(function.signatures, kinds), strict=True
         )
     ]
     say = _WRITTEN_OUT.get(function.name)
@@ -81,7 +81,7 @@ def function_column(call: Call, parts: Sequence[Column], result: DataType) -> Co
         column = _in_range(arguments[0], arguments[1], column)
     column = column.cast(result)
     is_dated = call.type.name in _BOUNDS and function.can_fail(kinds, call.type)
-    return _bounded(column, call.type) if is_dated else column
+    return bounded(column, call.type) if is_dated else column
 
 
 def _in_range(a: Column, b: Column, quotient: Column) -> Column:
@@ -95,7 +95,7 @@ def _in_range(a: Column, b: Column, quotient: Column) -> Column:
     return _unless_failed(holds, quotient, "the result is outside the range of its type")
 
 
-def _parameter_kinds(signatures: Sequence[Signature], kinds: Sequence[Type]) -> list[str]:
+def parameter_kinds(signatures: Sequence[Signature], kinds: Sequence[Type]) -> list[str]:
     constant = [True] * len(kinds)
     signature = next(s for s in signatures if s.targets(kinds, constant) is not None)
     return [signature.parameter(at).kind for at in range(len(kinds))]
@@ -111,8 +111,10 @@ def _narrowed(part: Column, argument: object, kind: str) -> Column:
     return part
 
 
-def _bounded(column: Column, kind: Type, is_try: bool = False) -> Column:
-    """A day or a time that we have a value for."""
+def bounded(column: Column, kind: Type, is_try: bool = False) -> Column:
+    """A day or a time that we have a value for; everything else is as it is."""
+    if kind.name not in _BOUNDS:
+        return column
     low, high = (F.lit(text).cast(_NAMES[kind.name]) for text in _BOUNDS[kind.name])
     return _unless_failed(column.between(low, high), column, OUTSIDE, is_try)
 

@@ -229,9 +229,10 @@ class _Reader:
             return self.group(data, relations)
         try:
             sql = self.text(data, "view", "the scenario")
-            return parse_view(sql, relations)
+            view = parse_view(sql, relations)
         except SqlError as error:
             raise ScenarioError(f"{self.where}: view: {error.message}", error.hint) from None
+        return self._without_spark(view)
 
     def group(self, data: Object, relations: Mapping[str, Relation]) -> View:
         if "view" in data:
@@ -248,7 +249,15 @@ class _Reader:
                 place = f"{self.where}: group.{name}"
                 raise ScenarioError(f"{place}: {error.message}", error.hint) from None
         members = [(name, str(sql), known) for name, sql in selects.items()]
-        return together(parse_group(members, "view"))
+        return self._without_spark(together(parse_group(members, "view")))
+
+    def _without_spark(self, view: View) -> View:
+        if view.left_to_spark:
+            names = ", ".join(name.upper() for name in view.left_to_spark)
+            raise self.wrong(
+                "view", f"only Spark computes {names}", "The lab has no Spark: leave it out."
+            )
+        return view
 
 
 @dataclass

@@ -47,6 +47,7 @@ def compare(
     Also the number of rows that a reader sees. A row whose count is below zero a reader does not
     miss, but the next change will.
     """
+    expected = expected if spark is None else Frame.of_rows(spark, expected)
     shown, number_of_rows = _shown(state, spark)
     found = _difference(view.shown(expected), shown)
     if state.top is not None:
@@ -63,6 +64,7 @@ def compare_group(
 ) -> tuple[Difference, int]:
     """The same for a group: what readers see of each member, then what is stored for all of them,
     then the plain tables. The number of rows is that of all members together."""
+    expected = expected if spark is None else Frame.of_rows(spark, expected)
     found: Difference | None = None
     total = 0
     states = {member.name: member.of(state) for member in table.members}

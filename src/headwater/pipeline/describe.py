@@ -31,6 +31,7 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
     found: dict[str, Any] = {
         "state": view.state,
         "message": view.message or trouble,
+        "since": view.since or None,
         "note": view.note,
     }
     if view.is_to_be_loaded and view.tally is not None:

@@ -12,10 +12,15 @@ from contextlib import suppress
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import (
+    LostConnectionError,
+    RefusedError,
+    SeveralSourceError,
+    SourceError,
+)
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.repair import begin_anew, repair_source
-from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns, with_unused
+from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.project.project import Project
 from headwater.sources.contract import Lift, Reader, Source
 from headwater.warehouse.changes import ChangeLog
@@ -33,7 +38,7 @@ class FollowedSources:
         self._lease = lease
         self._lift = lift
         self._relations: dict[str, Mapping[str, Relation]] = {}
-        self._needed: dict[str, Columns] | None = None
+        self._needed: Mapping[str, Columns] | None = None
         self._read: dict[str, Columns] = {}
         """Which columns of each source are read now."""
         self._described: dict[str, Mapping[str, Relation]] = {}
@@ -42,7 +47,10 @@ class FollowedSources:
     def relations(self, source: str) -> Mapping[str, Relation]:
         """What a source says about its relations; asked once."""
         if source not in self._relations:
-            self._relations[source] = dict(self._project.sources[source].relations())
+            try:
+                self._relations[source] = dict(self._project.sources[source].relations())
+            except SeveralSourceError:
+                self._relations[source] = {}  # each view is told of its own tables
         return self._relations[source]
 
     def relations_of(self, unit: str) -> list[Relation]:
@@ -126,8 +134,7 @@ class FollowedSources:
         if not loaded:
             self._set_up(source, narrow)
             return columns
-        loaded = with_unused(loaded, self.relations(source).values())
-        if all(found <= loaded.get(name, found) for name, found in columns.items()):
+        if all(name in loaded and found <= loaded[name] for name, found in columns.items()):
             return columns
         try:
             self._set_up(source, narrow)
@@ -161,7 +168,8 @@ class FollowedSources:
             asked = {}
             for name in dict.fromkeys(source for needed in needs for source in needed):
                 with suppress(SourceError):
-                    asked[name] = self.relations(name).values()
+                    if found := self.relations(name):
+                        asked[name] = found.values()
             self._needed = needed_columns(self._project, self._warehouse, asked)
         return self._needed.get(source, {})
 
@@ -170,7 +178,7 @@ class FollowedSources:
         reader = Reader(self._lease.warehouse, self._lease.epoch)
         try:
             source.open_monitor(log.position, reader).close()
-        except LostConnectionError:
+        except (LostConnectionError, RefusedError):
             raise
         except SourceError as error:
             begin_anew(log, self._lease, error.message)

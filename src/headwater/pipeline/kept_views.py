@@ -18,6 +18,7 @@ from headwater.errors import (
     HeadwaterError,
     InputError,
     LostConnectionError,
+    RefusedError,
     SourceError,
     one_of,
 )
@@ -39,6 +40,7 @@ from headwater.pipeline.life import (
     beginning,
     ending,
     unsound,
+    with_way_out,
 )
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
@@ -72,6 +74,8 @@ class KeptView:
     name: str
     life: Life = field(default_factory=Life)
     maintainer: Maintainer | None = None
+    since: float = 0.0
+    """When it began to stand still for the reason that it does; 0 while it does not."""
     tally: Tally | None = None
     """What has been read for its load; set by the worker that loads."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -92,7 +96,7 @@ class KeptView:
 
     @property
     def note(self) -> str:
-        return self.life.note
+        return self.life.note_now
 
     @property
     def is_to_be_loaded(self) -> bool:
@@ -267,15 +271,19 @@ class KeptViews:
             return
         if view.life.is_loading:
             self._tell(view, Halted())  # its load was cancelled
-        elif not isinstance(failure, LostConnectionError):
+        elif not isinstance(failure, LostConnectionError | RefusedError):
             self._tell(view, Failed(failure))
 
     # Lives
 
     def _tell(self, view: KeptView, event: LifeEvent) -> frozenset[Do]:
         """Something has happened to a view; what else is to be done."""
-        waiting = view.life.requests
+        if isinstance(event, Failed):
+            event = Failed(with_way_out(view.name, event.failure))
+        waiting, message = view.life.requests, view.message
         view.life, do = view.life.after(event, time.monotonic())
+        if view.message != message:
+            view.since = time.time() if view.message else 0.0
         if Do.ANSWER in do:
             for request in waiting:
                 self._report(request, view.failure)
@@ -301,7 +309,7 @@ class KeptViews:
         has_table = self._warehouse.has_view(view.name)
         by_itself = self._loads_by_itself(maintainer.plan)
         event = ending(view.name, failure, has_table, by_itself)
-        if isinstance(event, Strayed):
+        if isinstance(event, Strayed) or isinstance(failure, RefusedError):
             self._followed.ask_again()
         self._tell(view, event)
 
@@ -324,7 +332,9 @@ class KeptViews:
             plan = self._plan(view)
             for source in plan.view.sources:
                 self._followed.read(source, plan.view)
-        except LostConnectionError as error:
+        except (LostConnectionError, RefusedError) as error:
+            if isinstance(error, RefusedError):
+                self._followed.ask_again()  # it may have been given what it lacked meanwhile
             self._tell(view, Interrupted(error))
             return
         except HeadwaterError as error:

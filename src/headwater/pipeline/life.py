@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from headwater.errors import EngineError, FencedError, HeadwaterError, LostConnectionError
+from headwater.errors import (
+    BrokenLogError,
+    EngineError,
+    FencedError,
+    HeadwaterError,
+    InputError,
+    LostConnectionError,
+    RefusedError,
+    SourceError,
+)
 from headwater.project.gaps import GapError
 
 if TYPE_CHECKING:
@@ -237,6 +246,12 @@ class Life:
         return _SHOWN.get(self.state, self.state.value)
 
     @property
+    def note_now(self) -> str:
+        """What happened to it, or is under way, that a reader should know."""
+        is_told = self.is_loading and self.because
+        return f"It is loaded anew: {self.because}" if is_told else self.note
+
+    @property
     def is_loading(self) -> bool:
         return self.state in (LifeState.LOADING, LifeState.REPAIRING)
 
@@ -286,7 +301,7 @@ def beginning(life: Life, has_table: bool) -> Opened | LoadBegun | RepairBegun:
 def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
     """What an end of a view's maintenance means; `by_itself`: whether it may load itself anew."""
     match failure:
-        case LostConnectionError():
+        case LostConnectionError() | RefusedError():
             return Interrupted(failure)
         case FencedError() if has_table:
             return Interrupted(failure)  # a runner that was replaced has opened it meanwhile
@@ -297,6 +312,17 @@ def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool)
             return Strayed(failure.reason)
         case _:
             return Failed(failure)
+
+
+def with_way_out(view: str, failure: HeadwaterError) -> HeadwaterError:
+    """Why a view has stopped, with the command that leads out of the stop."""
+    command = f"headwater reload {view}"
+    if isinstance(failure, BrokenLogError) or command in failure.hint + failure.message:
+        return failure
+    kinds = (InputError, SourceError, EngineError)
+    kind = next((kind for kind in kinds if isinstance(failure, kind)), HeadwaterError)
+    then = f"When that is mended, run '{command}'."
+    return kind(failure.message, f"{failure.hint} {then}".lstrip())
 
 
 def unsound(view: str, by_itself: bool) -> Strayed | Failed:

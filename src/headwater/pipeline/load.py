@@ -89,6 +89,8 @@ def load_view(
                     raise
                 time.sleep(_PAUSE_S)
 
+    if callable(spark) and plan.view.left_to_spark:
+        spark = spark()
     return in_memory_first(spark, load)
 
 
@@ -189,6 +191,8 @@ class _Attempt:
                 read = reader(self.spark, self.described, scratch, tally)
                 state = {r.name: read(self.loads[r.source], r) for r in view.relations}
                 contents = evaluate_view(view, state, None if self.spark else small.ROWS)
+                if self.spark is not None:
+                    contents = Frame.of_rows(self.spark, contents)
                 shown = None if view.top is None else view.shown(contents)
                 if view.members:
                     contents = _seen_by_members(view, contents)

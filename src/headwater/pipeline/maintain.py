@@ -189,17 +189,20 @@ class Maintainer:
 
     def _move_on(self, maintenance: Maintenance) -> None:
         """Take note of what has passed that does not concern the view, as far as it is on disk."""
+        noted = None
         if not self._inbox:
+            durable = {source: self._feeds[source].durable for source in self._subscriptions}
             for source, subscription in self._subscriptions.items():
-                end, position = self._feeds[source].durable
+                end, position = durable[source]
                 passed = subscription.cursor - 1
                 if passed >= end:
                     maintenance.move_on(source, end, position)
                 else:
                     maintenance.move_on(source, passed)
+            noted = maintenance.noted({source: end for source, (end, _) in durable.items()})
         self._vector, self._visible = maintenance.vector, maintenance.visible
-        if self._writer is not None and maintenance.is_settled and not self._inbox:
-            self._note = VectorNote.of(self._writer.latest, maintenance.vector)
+        if self._writer is not None and noted is not None:
+            self._note = VectorNote.of(self._writer.latest, noted)
 
     @contextmanager
     def _owning(self) -> Iterator[None]:

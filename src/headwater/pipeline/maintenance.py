@@ -129,6 +129,12 @@ def _added(action: Action) -> Rows:
             raise AssertionError(f"no view is maintained by {action}")
 
 
+def _needed(vector: VersionVector) -> dict[str, int]:
+    """Up to which numbers the change logs have to hold everything before a vector is written
+    down: else a crash would leave a view that has come further than its log."""
+    return {source: max([reached.number, *reached.also]) for source, reached in vector.items()}
+
+
 @dataclass(frozen=True)
 class Commit:
     """Make a change of the view visible, in one step, with the vector that it stands for."""
@@ -140,9 +146,8 @@ class Commit:
 
     @property
     def needed(self) -> dict[str, int]:
-        """Up to which numbers the change logs have to hold everything before it is written: else
-        a crash would leave a view that has come further than its log."""
-        return {s: max([reached.number, *reached.also]) for s, reached in self.vector.items()}
+        """Up to which numbers the change logs have to hold everything before it is written."""
+        return _needed(self.vector)
 
     @property
     def added(self) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -195,6 +200,14 @@ class Maintenance:
     def is_settled(self) -> bool:
         """Whether the table shows all that was received: it is the view at `vector`."""
         return self._reflected.is_settled and not self._pending.delta
+
+    def noted(self, durable: Mapping[str, int]) -> VersionVector | None:
+        """The vector that may be written down without a commit, the change logs being on disk up
+        to these numbers; None if the view is to change, or has come further than they."""
+        if not self.is_settled:
+            return None
+        vector = self.vector
+        return vector if all(n <= durable[s] for s, n in _needed(vector).items()) else None
 
     @property
     def waiting(self) -> int:

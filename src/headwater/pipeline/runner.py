@@ -24,6 +24,7 @@ from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.project_files import ProjectFiles, with_sound
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
+from headwater.pipeline.status import stopped_views
 from headwater.pipeline.turns import Pace
 from headwater.pipeline.upkeep import Upkeep
 from headwater.project.project import Project
@@ -85,6 +86,7 @@ class Runner:
         self._noting = Pace(self._note, _NOTE_S)
         self._writing_status = Pace(self._write_status, _STATUS_S)
         self._written: Sequence[tuple[str, str]] = ()
+        self._left_alone = {} if self._all else stopped_views(self.warehouse)
 
     @property
     def project(self) -> Project:
@@ -197,9 +199,13 @@ class Runner:
     @property
     def failures(self) -> Sequence[HeadwaterError]:
         """Why views, or sources, do not go on."""
-        views = [_of(v.name, v.failure) for v in self.views.values() if v.failure is not None]
-        sources = [f.channel.trouble for f in self.feeds.values() if f.channel.trouble is not None]
-        return [*views, *sources]
+        failing = {v.name: v.failure for v in self.views.values() if v.failure is not None}
+        told = {failure.message for failure in failing.values()}
+        troubles = [feed.channel.trouble for feed in self.feeds.values()]
+        return [
+            *(_of(name, failure) for name, failure in failing.items()),
+            *(trouble for trouble in troubles if trouble and trouble.message not in told),
+        ]
 
     def look_for_held_back(self) -> None:
         """Find the views of which readers keep an earlier state than the newest."""
@@ -228,7 +234,10 @@ class Runner:
         note_progress(self.warehouse, self.lease, self.views.values())
 
     def _write_status(self) -> None:
-        write_status(self.warehouse, self.describe())
+        described = self.describe()
+        write_status(
+            self.warehouse, {**described, "views": {**self._left_alone, **described["views"]}}
+        )
 
     # What is asked of it
 

@@ -16,6 +16,7 @@ from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Base, Bound, Query, Term
 from headwater.algebra.views import Join, Occurrence
+from headwater.pipeline.api import engine_of
 from headwater.pipeline.verify import corrections, open_logs
 from headwater.project.project import Project
 from headwater.sharing import rules
@@ -52,7 +53,9 @@ def publish_project(
     """Publish what the warehouse has, and boosters for the views that the node's policy names."""
     warehouse = Warehouse(project.warehouse)
     each = node.policy.granularity == "transaction"
-    done = publish_warehouse(node.catalog, warehouse, views, each_transaction=each)
+    done = publish_warehouse(
+        node.catalog, warehouse, views, each_transaction=each, spark=engine_of(project).for_small
+    )
     wanted = [name for name in done.vectors if node.policy.boosters.wants(name)]
     if wanted:
         made = _boosters(project, warehouse, node, wanted, done)
@@ -121,6 +124,8 @@ def _boosters(
     near: list[_Wanted] = []
     far: list[tuple[_Wanted, str]] = []
     for definition in map(node.catalog.view, views):
+        if definition.beyond_rules:
+            continue
         vector = done.vectors[definition.name]
         for updategram in done.updategrams:
             if updategram.subject not in definition.relations:

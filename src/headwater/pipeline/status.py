@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class _ViewTold(_Told):
     level: str | None = None
     algorithm: str | None = None
     message: str | None = None
+    since: float | None = None
     note: str | None = None
     lag: dict[str, int | None] | None = None
     committed_at: float | None = None
@@ -72,7 +74,7 @@ def describe(project: Project) -> dict[str, Any]:
     warehouse = Warehouse(project.warehouse)
     runner = current_runner(warehouse.internal)
     last = _live(warehouse)
-    live = last if runner else {}
+    live = last if runner else {"views": _left(last)}
     told = live.get("sources", {})
     sources = {
         source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}), settings)
@@ -98,10 +100,25 @@ def describe(project: Project) -> dict[str, Any]:
 
 
 def _told_last(last: Mapping[str, Any]) -> list[str]:
-    """What kept views from going on when a runner was last at work."""
+    """What was wrong with sources when a runner was last at work."""
     told = [s["trouble"] for s in last.get("sources", {}).values() if s.get("trouble")]
-    told += [view["message"] for view in last.get("views", {}).values() if view.get("message")]
     return [f"When it last ran: {text}" for text in dict.fromkeys(told)]
+
+
+def stopped_views(warehouse: Warehouse) -> dict[str, dict[str, Any]]:
+    """The views that did not go on when a runner was last at work, with the reasons."""
+    return {name: view for name, view in _left(_live(warehouse)).items() if "state" in view}
+
+
+def _left(last: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """How views were left by the runner that was last at work: what did not go on has stopped."""
+    found = {}
+    for name, view in last.get("views", {}).items():
+        told = {key: view[key] for key in ("message", "since", "note") if view.get(key)}
+        if "message" in told and view["state"] in ("stopped", "waiting"):
+            told["state"] = "stopped"
+        found[name] = told
+    return found
 
 
 def _source(log: ChangeLog, live: Mapping[str, Any], settings: SourceSettings) -> dict[str, Any]:
@@ -202,6 +219,12 @@ def troubles(found: Mapping[str, Any]) -> list[str]:
     told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
     kept = [s["retained"] for s in found["sources"].values() if s.get("retained")]
     told += [each["trouble"] for each in kept if each["trouble"]]
-    told += [f"{name}: {view['message']}" for name, view in found["views"].items()
+    told += [f"{name}{_since(view)}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
     return list(dict.fromkeys([*told, *found["last_run"]]))
+
+
+def _since(view: Mapping[str, Any]) -> str:
+    """Since when a view has been standing still for one reason, which may have passed."""
+    since = view.get("since")
+    return f" (since {time.strftime('%F %T', time.localtime(since))})" if since else ""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
@@ -21,10 +21,12 @@ from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.warehouse import Warehouse
 
 _LOOK_S = 0.5
+_RENEWED = "The plain table could not be renewed: "
+_CLEANED = "Old versions could not be deleted: "
 
 
 class Upkeep:
-    """The thread; `troubles` has for each view what keeps its plain table from being renewed."""
+    """The thread; `troubles` has for each view what could not be done for it."""
 
     def __init__(
         self,
@@ -90,20 +92,23 @@ class Upkeep:
             self._policy.done(task, time.monotonic())
 
     def _look_at(self, view: KeptView) -> None:
-        """Do for a view what is to be done; a failure is told, and tried again later."""
+        with self._attempting(view, _RENEWED):
+            self._keep_up(view)
+
+    @contextmanager
+    def _attempting(self, view: KeptView, what: str) -> Iterator[None]:
+        """Do something for a view; a failure is told, and it is tried again later."""
         try:
             with view.lock:
-                self._keep_up(view)
+                yield
         except Exception as error:
             if isinstance(error, FencedError) and self._is_replaced():
                 raise
             if self._stopping.is_set():
                 return  # its job was cancelled
-            self._tell(view, next(iter(str(error).splitlines()), type(error).__name__))
+            text = next(iter(str(error).splitlines()), type(error).__name__)
+            self.troubles[view.name] = what + text
             self._policy.failed(view.name, time.monotonic())
-
-    def _tell(self, view: KeptView, text: str) -> None:
-        self.troubles[view.name] = f"The plain table could not be renewed: {text}"
 
     def _keep_up(self, view: KeptView) -> None:
         maintainer = view.maintainer
@@ -129,7 +134,7 @@ class Upkeep:
         if activity.changes:
             table.follow_changes(self._engine.for_small)
         if isinstance(done, Unfolded):
-            self._tell(view, done.reason)
+            self.troubles[view.name] = _RENEWED + done.reason
             if done.is_unsound:
                 self.unsound.add(view.name)
         else:
@@ -147,9 +152,11 @@ class Upkeep:
         """Delete versions of views that are older than they are to be kept."""
         keep = timedelta(seconds=self._retention_s)
         for view in self._views():
-            with view.lock:
+            with self._attempting(view, _CLEANED):
                 if self._warehouse.has_view(view.name):
                     table = self._warehouse.view(view.name)
                     if view.maintainer is not None and view.maintainer.plan.changes:
                         table.follow_changes(self._engine.for_small)
                     table.clean_up(keep)
+                if self.troubles.get(view.name, "").startswith(_CLEANED):
+                    del self.troubles[view.name]

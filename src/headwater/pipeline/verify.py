@@ -169,7 +169,7 @@ def corrections(
             if not in_view and (view is None or concerns(change, view)):
                 raise HeadwaterError(
                     f"The change log of {log.source} has a gap behind the view: {change.reason}",
-                    "Load the view anew first: headwater reload VIEW.",
+                    f"Load the view anew first{f': headwater reload {view.name}' if view else ''}.",
                 )
             if in_view and change.columns is None:
                 back, forth = [], []  # what came before has no connection with what is read now

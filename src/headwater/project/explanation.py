@@ -82,6 +82,8 @@ class Explanation:
     lookups: tuple[Lookup, ...]
     shown: Mapping[str, tuple[tuple[int, str], ...]]
     """By view: how what it shows is computed, as lines of a tree with their depths."""
+    left_to_spark: tuple[str, ...]
+    """The functions that only Spark computes."""
     now: StoredNow | None
     """None if it is not loaded."""
 
@@ -108,6 +110,7 @@ class Explanation:
                 name: [{"depth": depth, "step": step} for depth, step in lines]
                 for name, lines in self.shown.items()
             },
+            "left_to_spark": list(self.left_to_spark),
             "now": None if self.now is None else dict(vars(self.now)),
         }
 
@@ -143,6 +146,7 @@ def explain(folder: Path, name: str) -> Explanation:
             for each in definition.members or (definition,)
             if each.view.top is not None
         },
+        view.left_to_spark,
         _now(project.warehouse, unit),
     )
 

@@ -25,17 +25,14 @@ Columns = Mapping[str, frozenset[str]]
 
 def needed_columns(
     project: Project, warehouse: Warehouse, relations: Mapping[str, Iterable[Relation]]
-) -> dict[str, Columns]:
+) -> Mapping[str, Columns]:
     """For each source what the views of the project and of the warehouse look at.
 
     `relations` has what those sources say that could be asked. A view that is not loaded yet and
-    whose sources could not all be asked needs nothing for now. Of a relation that no view uses
-    only the key is needed, or one column, so that its other columns are nobody's concern.
+    whose sources could not all be asked needs nothing for now. A relation that no view uses is
+    nobody's concern.
     """
-    found = _columns([*_loaded(warehouse), *_written(project, relations)])
-    return {
-        source: with_unused(columns, relations.get(source, ())) for source, columns in found.items()
-    }
+    return _columns([*_loaded(warehouse), *_written(project, relations)])
 
 
 def loaded_columns(warehouse: Warehouse, source: str) -> Columns:
@@ -43,13 +40,7 @@ def loaded_columns(warehouse: Warehouse, source: str) -> Columns:
     return _columns(_loaded(warehouse)).get(source, {})
 
 
-def with_unused(columns: Columns, relations: Iterable[Relation]) -> Columns:
-    """These columns, and the least that is read of the relations that are not among them."""
-    least = {r.short_name: frozenset(r.key or r.schema.names[:1]) for r in relations}
-    return {**least, **columns}
-
-
-def _columns(views: Iterable[View]) -> dict[str, dict[str, frozenset[str]]]:
+def _columns(views: Iterable[View]) -> Mapping[str, Columns]:
     found: dict[str, dict[str, frozenset[str]]] = {}
     for view in views:
         for relation in view.relations:

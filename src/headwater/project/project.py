@@ -18,7 +18,7 @@ from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.check.levels import Level
-from headwater.errors import EngineError, HeadwaterError, InputError
+from headwater.errors import EngineError, HeadwaterError, InputError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
@@ -188,13 +188,16 @@ class Project:
             self._check_usable(view, self.sources)
 
     def _check_usable(self, view: str, sources: Mapping[str, Source]) -> None:
+        reasons = []
         for source in self.needs[view]:
             for name, reason in sources[source].unusable().items():
                 table = Relation(f"{source}.{name}", source, Schema(()))
                 for named in self.view_files[view].tables():
                     with suppress(RefusalError):
                         find_relation(named.name, named.source, [table], named.within)
-                        raise reason
+                        reasons.append(reason)
+        if reasons:
+            raise one_of(reasons)
 
     def choose(self, definition: DefinedView) -> Choice:
         """The algorithm for a view, and why."""

@@ -219,6 +219,12 @@ def file_mask(folder: Path) -> int:
     return masks.get(readers, 0o077) if isinstance(readers, str) else 0o077
 
 
+def source_names(folder: Path) -> list[str]:
+    """The sources of a project; whether their settings are right is not looked at."""
+    path = folder / FILE
+    return list(_source_tables(path, read_document(path)))
+
+
 def source_settings(path: Path, document: Document, name: str) -> SourceSettings:
     """The settings of one source; those of the others are not looked at."""
     tables = _source_tables(path, document)

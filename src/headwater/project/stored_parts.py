@@ -65,6 +65,8 @@ def describe_parts(view: View) -> str:
     if not parts:
         return ""
     stored = "; ".join(map(str, parts))
+    if view.left_to_spark:
+        stored += f" (Spark computes {', '.join(view.left_to_spark)} of that)"
     if view.members:
         names = ", ".join(member.name for member in view.members)
         return f"Group {view.name} stores {stored}; {names} are shown of that."

@@ -23,6 +23,8 @@ def missing_boosters(
     Where no condition connects the relation with the one that changes, it is made through one in
     between; if nothing is known of that yet, it is left for another time.
     """
+    if view.beyond_rules:
+        return
     for changed in view.relations:
         there = {(b.interval, b.of) for b in catalog.boosters(changed) if b.view == view}
         for name in view.relations:

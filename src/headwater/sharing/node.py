@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.algebra.evaluate import evaluate_view
+from headwater.algebra.evaluate import evaluate_shown
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import parse_type
@@ -269,7 +269,7 @@ class SharingNode:
                     "Exchange with a node that publishes contents of the view or of the relation.",
                 )
             state[relation] = found.rows
-        return Contents(definition.name, versions, evaluate_view(definition.view, state))
+        return Contents(definition.name, versions, evaluate_shown(definition.view, state))
 
     def advance(self, name: str, to: Mapping[str, int] | None = None) -> Advanced:
         """Bring a view that this node holds to a vector, or as far as what is here leads.

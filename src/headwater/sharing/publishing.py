@@ -5,9 +5,6 @@ of its source's transaction: `shop.orders` at 7 is that table after the seventh 
 `shop`. A view's version vector follows from the vector of its commit. So what `headwater
 status` shows as numbers are versions here, and relations of one source move together.
 
-Only commits that stand for one number of each source count. One that holds later transactions
-already (PVM commits early) is taken together with the next.
-
 Rows of base relations are not published: a warehouse has none. Peers start from a view's contents
 and go on by updategrams of the view, or by updategrams of its relations and boosters.
 """
@@ -16,26 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.algebra.totals import without_errors
-from headwater.errors import ExpressionError, InputError, UnsupportedViewError
+from headwater.errors import InputError
+from headwater.frames.session import Spark
 from headwater.sharing.catalog import Catalog
-from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import SharingError
 from headwater.sharing.shared_views import SharedView
-from headwater.sharing.updategram import Updategram, composed
+from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
+from headwater.sharing.view_publication import CommittedVersion, ViewPublication, no_spark
 from headwater.warehouse.change_records import Break
 from headwater.warehouse.changes import ChangeLog, between
-from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
-
-_KEPT_LEVELS = ("weak", "strong", "complete")
 
 
 @dataclass
@@ -46,21 +39,10 @@ class PublishedObjects:
     vectors: dict[str, Versions] = field(default_factory=dict)
     updategrams: list[Updategram] = field(default_factory=list)
     """Of base relations, those that are new."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Views that cannot be shared, and why; only if all views were to be published."""
 
     def note(self, kind: str, count: int = 1) -> None:
         if count:
             self.counts[kind] = self.counts.get(kind, 0) + count
-
-
-@dataclass(frozen=True)
-class _Version:
-    """A commit that stands for a vector, and the change since the one before."""
-
-    number: int
-    versions: Versions
-    change: Rows
 
 
 def publish_warehouse(
@@ -69,20 +51,19 @@ def publish_warehouse(
     views: Iterable[str] | None = None,
     *,
     each_transaction: bool = False,
+    spark: Spark = no_spark,
 ) -> PublishedObjects:
     """Publish what views and their relations did since the last time.
 
-    One updategram for each, or with `each_transaction` one for each transaction and commit. If no
-    views are named, those that cannot be shared are left out.
+    One updategram for each, or with `each_transaction` one for each transaction and commit.
+    `spark` may be what gives a session; it is called only for views with a top that are not small.
     """
-    tables = [warehouse.view(name) for name in views or warehouse.view_names()]
+    tables = [warehouse.shown_view(name) for name in views or warehouse.shown_names()]
     if not tables:
         raise InputError(f"The warehouse {warehouse.path} has no views.", "Load one first.")
     with catalog.store.locked():
         catalog.refresh()
         done = PublishedObjects()
-        if views is None:
-            tables = [table for table in tables if _can_be_shared(table, done)]
         definitions = _definitions(catalog, warehouse, tables)
         items: list[Item] = [
             RelationEntry(relation, catalog.node)
@@ -92,8 +73,9 @@ def publish_warehouse(
         histories = {}
         for table in tables:
             definition = definitions[table.name]
-            histories[table.name] = versions = _since(catalog, definition, table)
-            items += _view_items(catalog, definition, table, versions, each_transaction)
+            publication = ViewPublication(catalog, definition, table, each_transaction, spark)
+            histories[table.name] = versions = publication.versions()
+            items += publication.items(versions)
             done.vectors[table.name] = versions[-1].versions
         done.updategrams = list(
             _relation_updategrams(catalog, warehouse, definitions, histories, each_transaction)
@@ -131,32 +113,13 @@ def _definitions(
     return {table.name: _definition(table, narrow) for table in tables}
 
 
-def _can_be_shared(table: ViewTable, done: PublishedObjects) -> bool:
-    """Whether a view is of a kind that can be shared at all; if not, the reason is noted."""
-    whole = table.definition.view
-    if whole.members:
-        done.left_out[table.name] = _of_group(table).message
-        return False
-    try:
-        SharedView.parse(table.name, whole.sql, whole.relations)
-    except UnsupportedViewError as error:
-        done.left_out[table.name] = str(error)
-        return False
-    return True
-
-
-def _of_group(table: ViewTable) -> UnsupportedViewError:
-    return UnsupportedViewError(
-        f"{table.name}: groups of views and their members cannot be shared.",
-        "Share a view of the same SELECT that is in no group.",
-    )
-
-
 def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedView:
     whole = table.definition.view
-    if whole.members:
-        raise _of_group(table)
-    mine = [relations[relation.name] for relation in whole.relations]
+    sql, names = whole.sql, [relation.name for relation in whole.relations]
+    for member in whole.members:
+        if member.name == table.name:
+            sql, names = member.sql, list(member.relations)
+    mine = [relations[name] for name in names]
     for relation in mine:
         if lost := [c for c in whole.used_columns[relation.name] if c not in relation.schema.names]:
             raise SharingError(
@@ -164,120 +127,13 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedVi
                 "without that.",
                 "Relations keep their columns: publish into a new catalog.",
             )
-    definition = SharedView.parse(table.name, whole.sql, mine)
+    definition = SharedView.parse(table.name, sql, mine)
     if definition.schema != table.shown_schema:
         raise SharingError(
             f"View {table.name} has other columns in the warehouse than its SELECT gives.",
-            "Reload it; views that keep hidden columns cannot be shared.",
+            "Load it anew.",
         )
     return definition
-
-
-# Views
-
-
-def _since(catalog: Catalog, definition: SharedView, table: ViewTable) -> list[_Version]:
-    """From the commit on that was published last, or all if it is not there any more."""
-    number = catalog.description.get("published", {}).get(table.name, 0)
-    known = {c.versions for c in catalog.contents(table.name)}
-    known |= {u.last for u in catalog.updategrams(table.name)}
-    if 0 < number <= table.latest().number:
-        versions = _versions(definition, table, number - 1)
-        if versions[0].number >= number and versions[0].versions in known:
-            return versions
-    return _versions(definition, table, 0)
-
-
-def _versions(definition: SharedView, table: ViewTable, after: int) -> list[_Version]:
-    """The commits that can be published, oldest first; the first has no change."""
-    found: list[_Version] = []
-    waiting: list[Rows] = []
-    stored = table.schema
-    for commit, rows in table.changes(after):
-        _check_level(table, commit)
-        waiting.append(rows)
-        versions = _vector(definition, commit)
-        if versions is not None:
-            change = _shown(table, commit, Rows.sum(stored, waiting) if found else None)
-            if change is not None:  # else until what it comes from has been corrected
-                found.append(_Version(commit.number, versions, change))
-            waiting = waiting if found and change is None else []
-    if not found:
-        raise SharingError(
-            f"View {table.name} has no commit that stands for one number of each source.",
-            "Publish again when the runner has gone on.",
-        )
-    return _distinct(found, table)
-
-
-def _shown(table: ViewTable, commit: ViewCommit, change: Rows | None) -> Rows | None:
-    """What a reader sees of a commit: a change since one without errors, or nothing for the first.
-
-    None if there is an error in it.
-    """
-    name = table.error_column
-    if name is None:
-        return Rows.empty(table.schema) if change is None else change
-    try:
-        if change is None:
-            table.at(commit.number).tail_rows()
-            return Rows.empty(table.shown_schema)
-        return without_errors(change, name)
-    except ExpressionError:
-        return None
-
-
-def _distinct(found: Sequence[_Version], table: ViewTable) -> list[_Version]:
-    """Commits of one vector taken together."""
-    kept: list[_Version] = []
-    for version in found:
-        if kept and kept[-1].versions == version.versions:
-            if version.change:
-                raise SharingError(
-                    f"Commits {kept[-1].number} and {version.number} of view {table.name} differ "
-                    "and stand for one vector.",
-                    "Reload the view.",
-                )
-            kept[-1] = _Version(version.number, version.versions, kept[-1].change)
-        else:
-            kept.append(version)
-    return kept
-
-
-def _check_level(table: ViewTable, commit: ViewCommit) -> None:
-    if commit.level and commit.level not in _KEPT_LEVELS:
-        raise SharingError(
-            f"View {table.name} is maintained {commit.level}: its states do not belong to vectors.",
-            "Share views of a higher level.",
-        )
-
-
-def _vector(definition: SharedView, commit: ViewCommit) -> Versions | None:
-    """The versions of relations that a commit stands for; None if some transactions are early."""
-    if any(reached.also for reached in commit.vector.values()):
-        return None
-    return Versions({r.name: commit.vector[r.source].number for r in definition.relations.values()})
-
-
-def _view_items(
-    catalog: Catalog,
-    definition: SharedView,
-    table: ViewTable,
-    versions: Sequence[_Version],
-    each_transaction: bool,
-) -> Iterable[Item]:
-    known = {u.last for u in catalog.updategrams(definition.name)}
-    known |= {c.versions for c in catalog.contents(definition.name)}
-    last_known = max((at for at, v in enumerate(versions) if v.versions in known), default=None)
-    if last_known is None:  # the first time, or so late that old commits are gone
-        newest = versions[-1]
-        yield Contents(definition.name, newest.versions, table.rows(newest.number))
-    fresh = versions[last_known or 0 :]
-    steps = [
-        Updategram.of_net(definition.name, before.versions, after.versions, after.change)
-        for before, after in pairwise(fresh)
-    ]
-    yield from steps if each_transaction or not steps else [composed(steps)]
 
 
 # Relations
@@ -287,7 +143,7 @@ def _relation_updategrams(
     catalog: Catalog,
     warehouse: Warehouse,
     definitions: Mapping[str, SharedView],
-    histories: Mapping[str, Sequence[_Version]],
+    histories: Mapping[str, Sequence[CommittedVersion]],
     each_transaction: bool,
 ) -> Iterable[Updategram]:
     relations = {r.name: r for d in definitions.values() for r in d.relations.values()}
@@ -303,7 +159,7 @@ def _borders(
     catalog: Catalog,
     log: ChangeLog,
     relation: str,
-    histories: Mapping[str, Sequence[_Version]],
+    histories: Mapping[str, Sequence[CommittedVersion]],
     each_transaction: bool,
 ) -> list[int]:
     """Where updategrams of a relation start and end: where views that were published stand."""

@@ -1,11 +1,12 @@
 """Advancing a view: its updategram between two vectors, from what is published.
 
-First by updategrams of the view itself, if they lead there. Else one base relation after the
-other, as a transaction's effect telescopes: the updategram of R joined, by the rules, with
-boosters of the others, of those before it at their new versions and of those behind it at
+First by updategrams of the view itself, if they lead there. A view that is more than a join is
+else computed at both vectors, from copies that the node holds. A join follows one base relation
+after the other, as a transaction's effect telescopes: the updategram of R joined, by the rules,
+with boosters of the others, of those before it at their new versions and of those behind it at
 their old ones. Where a booster is of another version it is moved there; where it covers too
-little, several are merged; where it goes through a relation that has changed since, what
-these changes reach is added. Only where there is none, a copy that the node holds is asked.
+little, several are merged; where it goes through a relation that has changed since, what these
+changes reach is added. Only where there is none, a copy that the node holds is asked.
 
 This tries what is at hand in a fixed order and takes the first that serves. Which plan is
 cheapest is another question.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headwater.algebra.evaluate import evaluate_shown
 from headwater.sharing import rules
 from headwater.sharing.booster import Booster
 from headwater.sharing.catalog import Catalog, ListedBooster
@@ -52,7 +54,9 @@ class Refresher:
         """mu_V between two vectors, forwards or backwards; a SharingError says what is missing."""
         try:
             return updategram_between(self.catalog, view.name, first, last)
-        except VersionGapError:
+        except VersionGapError as error:
+            if view.beyond_rules:
+                return self._computed(view, first, last, error)
             return self._by_relations(view, first, last)
 
     def as_far_as_possible(self, view: SharedView, first: Versions) -> Updategram | None:
@@ -61,7 +65,7 @@ class Refresher:
         for step in self._published(view, first):
             found = step if found is None else found.then(step)
         here = first if found is None else found.last
-        for relation in view.relations:
+        for relation in view.relations if not view.beyond_rules else ():
             for version in reachable(self.catalog, relation, here[relation]):
                 try:
                     step = self._step(view, here, relation, version)
@@ -90,6 +94,25 @@ class Refresher:
                 here, found = step.last, step if found is None else found.then(step)
         assert found is not None, "the vectors differ"
         return found
+
+    def _computed(
+        self, view: SharedView, first: Versions, last: Versions, gap: VersionGapError
+    ) -> Updategram:
+        """What readers see at one vector less what they see at another, if all rows are at hand."""
+        shown = []
+        for versions in (first, last):
+            copies = {name: self.copy(name, versions[name]) for name in view.relations}
+            if lacking := [name for name, copy in copies.items() if copy is None]:
+                raise VersionGapError(
+                    gap.message,
+                    f"View {view.name} {view.beyond_rules}, so that it follows its own updategrams "
+                    f"alone, or rows of all its relations: here are none of {lacking[0]}. Exchange "
+                    "with the node that publishes it.",
+                )
+            state = {name: copy.rows for name, copy in copies.items() if copy is not None}
+            shown.append(evaluate_shown(view.view, state))
+        self.copies += view.relations
+        return Updategram.of_net(view.name, first, last, shown[1] - shown[0])
 
     # One relation moves
 

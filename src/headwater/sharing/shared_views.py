@@ -1,7 +1,9 @@
-"""Views as the rules need them: one join, each relation once, its condition closed.
+"""Views as nodes share them: any view by its updategrams, and one join as the rules need it.
 
-Columns are named `relation.column` here, whatever alias the SQL gives a relation, so that views
-of different nodes can be compared. `joined` is the paper's join "with the join and selection
+The rules are for a view that joins, each relation once; its condition is closed. Of others only
+what readers see is shared: contents, and what changed from one vector to another. Columns are
+named `relation.column` here, whatever alias the SQL gives a relation, so that views of different
+nodes can be compared. `joined` is the paper's join "with the join and selection
 conditions of V" of rows of some of its relations, and `finished` what is left to do when all
 relations are in: conditions that may fail on a row, and the select list.
 
@@ -25,15 +27,16 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Bound, Term
 from headwater.algebra.values import text_of
 from headwater.algebra.views import Join, Occurrence, View
-from headwater.errors import InputError, UnsupportedViewError
+from headwater.errors import InputError
 from headwater.sharing.deduction import Facts
+from headwater.sharing.errors import PreconditionError
 from headwater.sharing.limits import MOST_SQL_CHARACTERS
 
 
 @cached_hash
 @dataclass(frozen=True)
 class SharedView:
-    """A view that selects, projects and joins, by its name, its SQL and its relations."""
+    """A view by its name, its SQL and its relations."""
 
     name: str
     sql: str
@@ -43,34 +46,25 @@ class SharedView:
     def parse(
         cls, name: str, sql: str, relations: Mapping[str, Relation] | Iterable[Relation]
     ) -> SharedView:
-        """Read a SELECT; InputError says what is wrong with it, or why it cannot be shared."""
+        """Read a SELECT; InputError says what is wrong with it."""
         given = tuple(relations.values() if isinstance(relations, Mapping) else relations)
         view = parse_view(sql, given, name, total=False)
         found = cls(name, sql.strip(), tuple(sorted(view.relations, key=lambda r: r.name)))
-        found._check(view)
         found.__dict__["view"] = view  # read already
         return found
 
-    def _check(self, view: View) -> None:
-        if view.top is not None:
-            raise UnsupportedViewError(
-                f"View {self.name} is more than a join of relations.",
-                "Updategrams and boosters are for views of joins: share one that has its rows.",
-            )
-        if len(view.joins) > 1:
-            raise UnsupportedViewError(
-                f"View {self.name} is a UNION ALL.",
-                "Updategrams and boosters are for views of one SELECT: make each part a view.",
-            )
-        (join,) = view.joins
-        names = [occurrence.relation.name for occurrence in join.occurrences]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UnsupportedViewError(
-                f"View {self.name} reads {twice[0]} twice.",
-                "Updategrams and boosters are shared for views that read each relation once.",
-            )
-
     # What it is
+
+    @cached_property
+    def beyond_rules(self) -> str:
+        """Why the rules do not apply to it, which are for a join; empty if they do."""
+        if self.view.top is not None:
+            return "is more than a join of relations"
+        if len(self.view.joins) > 1:
+            return "is a UNION ALL"
+        names = [occurrence.relation.name for occurrence in self.view.joins[0].occurrences]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return f"reads {twice[0]} twice" if twice else ""
 
     @cached_property
     def view(self) -> View:
@@ -83,11 +77,16 @@ class SharedView:
 
     @property
     def schema(self) -> Schema:
-        return self.view.schema
+        return self.view.shown_schema
 
     @cached_property
     def join(self) -> Join:
         """The view's join with every relation's own name as its alias."""
+        if self.beyond_rules:
+            raise PreconditionError(
+                f"View {self.name} {self.beyond_rules}.",
+                "Boosters and the rules are for views that join, each relation once.",
+            )
         (join,) = self.view.joins
         names = {
             f"{occurrence.alias}.{column}": f"{occurrence.relation.name}.{column}"

@@ -180,6 +180,11 @@ class Known:
 
     def _check_booster(self, item: Booster) -> None:
         self._check_relations(item.view)
+        if item.view.beyond_rules:
+            raise ForeignObjectError(
+                f"A booster is for view {item.view.name}, which {item.view.beyond_rules}.",
+                "Boosters are for views that join, each relation once.",
+            )
         _require_counts(", ".join(item.of), item.rows)
         if item.interval.first >= item.interval.last:
             raise ForeignObjectError(
@@ -239,5 +244,7 @@ def _require_names(what: str, name: str) -> None:
 
 
 def _compared(definition: SharedView) -> int:
+    if definition.beyond_rules:
+        return 0  # nothing is deduced from it
     parts = (part for conjunct in definition.join.condition for part in walk(conjunct))
     return len({part for part in parts if isinstance(part, ColumnRef | Literal)})

@@ -91,12 +91,11 @@ class Maintainer:
         """How far the view has come without a change; None while it is to change."""
         if self._inbox:
             return None
+        durable = {source: self._readings[source].log.end for source in self._places}
         for source, place in self._places.items():
-            passed = min(place.cursor - 1, self._readings[source].log.end)
-            self._maintenance.move_on(source, passed)
-        if not self._maintenance.is_settled:
-            return None
-        return VectorNote.of(self._writer.latest, self._maintenance.vector)
+            self._maintenance.move_on(source, min(place.cursor - 1, durable[source]))
+        noted = self._maintenance.noted(durable)
+        return None if noted is None else VectorNote.of(self._writer.latest, noted)
 
     def _work(self, source: str, place: Place) -> None:
         """One thing that a subscription does."""

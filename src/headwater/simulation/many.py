@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from multiprocessing import get_context
 
-from headwater.simulation.mishaps import Settings, Tally
+from headwater.simulation.mishaps import Cell, Settings, Tally
 from headwater.simulation.world import play
 
 Outcome = tuple[int, Tally, str | None]
@@ -41,15 +42,33 @@ def outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def aimed(seen: Tally) -> Iterator[tuple[Settings, Tally, str | None]]:
+    """Deployments once more, with a crash at steps that no crash has met yet.
+
+    What they do is to be added to `seen` before the next one is asked for.
+    """
+    tried = set[Cell]()
+    while cells := set(seen.not_hit) - tried:
+        cell = min(cells)
+        tried.add(cell)
+        settings, step = seen.owing[cell]
+        settings = replace(settings, aims=(*settings.aims, step))
+        yield settings, *_played(settings)
+
+
 def _outcomes(seeds: list[int]) -> list[Outcome]:
     return [_outcome(seed) for seed in seeds]
 
 
 def _outcome(seed: int) -> Outcome:
+    return seed, *_played(Settings.of(seed))
+
+
+def _played(settings: Settings) -> tuple[Tally, str | None]:
     logger = logging.getLogger("headwater")
     level = logger.level
     logger.setLevel(logging.ERROR)  # a checkpoint that was not written is worth no words here
     try:
-        return seed, *play(Settings.of(seed))
+        return play(settings)
     finally:
         logger.setLevel(level)

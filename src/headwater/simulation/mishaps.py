@@ -89,6 +89,8 @@ class Settings:
     """At most so many."""
     given: tuple[Mishap, ...] | None = None
     """What is to happen, instead of what is drawn."""
+    aims: tuple[int, ...] = ()
+    """At which steps the power is lost, whatever else is drawn."""
     calm_from: int | None = None
     """From which step on nothing may happen, where that is given; None: it always may."""
 
@@ -118,6 +120,9 @@ class Mishaps:
         could cost something."""
         if self._settings.given is not None:
             return next((what for at, what in self._settings.given if at == step), None)
+        if step in self._settings.aims:
+            self._happened.append((step, Incident.POWER))
+            return Incident.POWER
         over = self.are_over(step)
         if over and (cell[0] not in _LATE or cell[0] in self._late):
             return None
@@ -160,8 +165,9 @@ class Tally:
     """What was done and hit: by what a process was doing, and the step that it was at."""
 
     taken: Counter[Cell]
-    owing: set[Cell]
-    """Where something was unsynced, unanswered or unacknowledged, so that a crash could cost it."""
+    owing: dict[Cell, tuple[Settings, int]]
+    """Where something was unsynced, unanswered or unacknowledged, so that a crash could cost it;
+    with a deployment and a step of it at which that was so."""
     hit: Counter[Cell]
     runs: int = 0
     crashes: int = 0
@@ -169,7 +175,7 @@ class Tally:
 
     @classmethod
     def empty(cls) -> Tally:
-        return cls(Counter(), set(), Counter())
+        return cls(Counter(), {}, Counter())
 
     @property
     def not_hit(self) -> list[Cell]:
@@ -179,11 +185,11 @@ class Tally:
     @property
     def harmless(self) -> list[Cell]:
         """What was done, and never while a crash could cost something."""
-        return sorted(self.taken.keys() - self.owing)
+        return sorted(self.taken.keys() - self.owing.keys())
 
     def add(self, other: Tally) -> None:
         self.taken += other.taken
-        self.owing |= other.owing
+        self.owing = other.owing | self.owing
         self.hit += other.hit
         self.runs += other.runs
         self.crashes += other.crashes

@@ -6,6 +6,8 @@ shortly, so everything is due sooner.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,7 +36,8 @@ class Upkeep:
     def look(self) -> None:
         """Do what is due."""
         for name, maintainer in self._process.lives.running:
-            self._look_at(name, maintainer)
+            with self._attempting(name):
+                self._keep_up(name, maintainer)
         for task in self._policy.for_warehouse(self._world.disk.now):
             match task:
                 case WarehouseTask.RELEASE:
@@ -43,11 +46,13 @@ class Upkeep:
                     self._clean_up()
             self._policy.done(task, self._world.disk.now)
 
-    def _look_at(self, name: str, maintainer: Maintainer) -> None:
+    @contextmanager
+    def _attempting(self, name: str) -> Iterator[None]:
+        """What another runner does at the same time, who was replaced, is no reason to end."""
         try:
-            self._keep_up(name, maintainer)
-        except FencedError:
-            self._process.claim.check()  # raises if it is the runner that was replaced
+            yield
+        except (FencedError, FileNotFoundError):
+            self._process.claim.check()  # raises if it is this one that was replaced
             self._policy.failed(name, self._world.disk.now)
 
     def _keep_up(self, name: str, maintainer: Maintainer) -> None:
@@ -86,7 +91,8 @@ class Upkeep:
         """Delete versions of views that are older than they are to be kept."""
         self._process.does("clean up")
         for name, _ in self._process.lives.running:
-            self._process.warehouse.view(name).clean_up(timedelta(seconds=_KEPT_S))
+            with self._attempting(name):
+                self._process.warehouse.view(name).clean_up(timedelta(seconds=_KEPT_S))
 
 
 def _no_spark() -> NoReturn:

@@ -172,7 +172,7 @@ class World:
     def _note_cell(self, cell: Cell, process: Process) -> None:
         self.tally.taken[cell] += 1
         if cell not in self.tally.owing and self._is_owed(process):
-            self.tally.owing.add(cell)
+            self.tally.owing[cell] = self.settings, self._step
 
     def _happens(self, incident: Incident, process: Process, cell: Cell) -> None:
         self._note(process, f"*** {incident}", Path())

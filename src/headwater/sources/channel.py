@@ -371,5 +371,5 @@ class Channel:
     def _forgotten(self, after: int) -> SourceError:
         return SourceError(
             f"Source {self.source.name}: its transactions after number {after} are no longer kept.",
-            "Load the views that need them anew: headwater reload VIEW.",
+            "The views that need them are to be loaded anew.",
         )

@@ -353,7 +353,7 @@ class Source:
         return f"{type(self).__name__}({self.name!r})"
 
     def narrowed(self, columns: UsedColumns) -> Self:
-        """The same source, whose relations need have no other columns than these."""
+        """The same source with these relations only, of which no other columns are needed."""
         narrow = copy(self)
         narrow._capture, narrow._answers = self._halves(columns)
         return narrow

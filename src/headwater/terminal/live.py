@@ -83,6 +83,8 @@ def line(name: str, view: Mapping[str, Any]) -> str:
         return f"{shown}: {view['message']}"
     if read := view.get("rows_read"):
         return f"{shown}, {sum(read.values()):,} rows read"
+    if view["state"] != "running" and view.get("note"):
+        return f"{shown}: {view['note']}"
     if "commits" in view and view["state"] == "running":
         shown += f", {view['commits']:,} commits, {view['rows']:,} changed rows"
     if fresh := view.get("freshness_ms"):

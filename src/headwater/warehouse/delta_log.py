@@ -112,7 +112,7 @@ class DeltaLog:
     def _at(self, version: int) -> TableVersion:
         found = self._replayed(self._start(version), version)
         if found.version != version:
-            raise FileNotFoundError(f"{self.folder} at version {version}")
+            raise FileNotFoundError(f"version {version} of {self.folder} is not there")
         return found
 
     def _replayed(self, start: TableVersion, upto: int | None = None) -> TableVersion:

@@ -60,7 +60,9 @@ def failure(view: ViewTable) -> str:
     """Why what is shown is not the newest state; empty if it is, or if that would take long to
     find out: then the next fold does."""
     state = view.at()
-    if not state.tail_files or (state.top is None and state.error_column is None):
+    if not state.tail_files or state.is_left_to_spark:
+        return ""
+    if state.top is None and state.error_column is None:
         return ""
     if (state.tail_size if state.top is None else state.stored_size) > _QUICK:
         return ""

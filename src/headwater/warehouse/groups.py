@@ -70,7 +70,9 @@ class GroupTable(ViewTable):
     def _state(
         self, commit: ViewCommit, plain: TableVersion, log: TableVersion, base: FoldedBase
     ) -> ViewState:
-        return replace(super()._state(commit, plain, log, base), of_group=True)
+        left = bool(definition_of(log).view.left_to_spark)
+        state = super()._state(commit, plain, log, base)
+        return replace(state, of_group=True, is_left_to_spark=left)
 
     def member(self, name: str) -> MemberTable:
         return next(member for member in self.members if member.name == name)

@@ -64,7 +64,15 @@ def _change(state: ViewState, top: Top, by: Keying, spark: SparkSession) -> Rows
     from headwater.frames.frame import Frame
 
     stored = Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=True)
-    return shown_change(top, by, stored, state.tail(spark), _settled)
+    settle = _kept if state.is_left_to_spark else _settled
+    return shown_change(top, by, stored, state.tail(spark), settle)
+
+
+def _kept(rows: Rows) -> Rows:
+    """Rows that Spark has found, computed, and there where it goes on with them."""
+    from headwater.frames.frame import Frame
+
+    return rows.settled() if isinstance(rows, Frame) else rows
 
 
 def _settled(rows: Rows) -> Rows:

@@ -70,6 +70,8 @@ class ViewState:
     have still to follow what is stored: then that alone tells what is shown."""
     error_column: str | None = None
     """The column of the log that tells of errors. No base has any, so it has not that column."""
+    is_left_to_spark: bool = False
+    """Whether only Spark can compute what is shown, of the view or of some member of the group."""
 
     @property
     def shown_schema(self) -> Schema:
@@ -109,9 +111,10 @@ class ViewState:
 
     @property
     def is_small(self) -> bool:
-        """Whether all of it may be read into memory."""
+        """Whether all of it may be read into memory, and shown from there."""
         files = (*self._base_files, *self.tail_files)
-        return is_small(sum(file.rows for file in files), sum(file.size for file in files))
+        few = is_small(sum(file.rows for file in files), sum(file.size for file in files))
+        return few and not self.is_left_to_spark
 
     @property
     def _base_files(self) -> tuple[DataFile, ...]:

@@ -238,7 +238,9 @@ class ViewTable:
             return newest if newest.version == version else self.stored.snapshot(version)
         except FencedError:
             self.log.check_in_place()
-            raise FileNotFoundError(f"{self.stored.folder} at version {version}") from None
+            raise FileNotFoundError(
+                f"version {version} of {self.stored.folder} is not there"
+            ) from None
 
     def _fits(self, log: TableVersion, plain: TableVersion) -> bool:
         base = self._relied_on(log)
@@ -400,8 +402,18 @@ class ViewTable:
     ) -> ViewState:
         stored = self.stored_in(plain)
         if stored is not plain:
-            top = definition_of(log).view.stored_top
-            return ViewState(schema_of(stored), commit, plain, stored, log, base, key_of(log), top)
+            view = definition_of(log).view
+            return ViewState(
+                schema_of(stored),
+                commit,
+                plain,
+                stored,
+                log,
+                base,
+                key_of(log),
+                view.stored_top,
+                is_left_to_spark=bool(view.left_to_spark),
+            )
         error = error_column_of(log)
         return ViewState(
             schema_of(plain), commit, plain, plain, log, base, key_of(log), error_column=error

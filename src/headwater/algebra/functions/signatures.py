@@ -25,6 +25,7 @@ from headwater.algebra.values import (
     Type,
     Value,
     array_type,
+    decimal_type,
 )
 
 Result = Callable[[Sequence[Type], Sequence[Value]], Type]
@@ -35,6 +36,7 @@ _KINDS: Mapping[str, Mapping[Type, Type]] = {
     "bool": {BOOL: BOOL},
     "int": {INT: INT},
     "index": {INT: INT},
+    "narrow": {INT: INT},
     "text": {TEXT: TEXT},
     "bytes": {BYTES: BYTES},
     "date": {DATE: DATE},
@@ -46,9 +48,9 @@ _KINDS: Mapping[str, Mapping[Type, Type]] = {
     "texts": {array_type(TEXT): array_type(TEXT)},
 }
 """What fits a kind, and the type to which it is brought. An `index` is a whole number that Spark
-has with 32 bits, and of which one beyond `HIGHEST` means no more than that one does. A `day`, a
-`time` and an `instant` are any date or timestamp, in UTC."""
-_NUMBERS = {"number": None, "float": FLOAT}
+has with 32 bits, and of which one beyond `HIGHEST` means no more than that one does; beyond
+a `narrow` one it fails. A `day`, a `time` and an `instant` are any date or timestamp, in UTC."""
+_NUMBERS = {"number": None, "float": FLOAT, "seconds": decimal_type(16, 6)}
 _ANY = "any"
 _NESTED = ("array", "struct")
 _WORD = re.compile(r"(\[?)([a-z_]+)(!?)(\.\.\.)?\]?")
@@ -131,6 +133,8 @@ def _shown(parameter: Parameter) -> str:
 
 _WORDS = {
     "index": "int",
+    "narrow": "int",
+    "seconds": "number",
     "day": "date or timestamp",
     "time": "date or timestamp",
     "instant": "date or timestamp",

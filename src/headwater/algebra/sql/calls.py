@@ -7,18 +7,19 @@ instead of reading them as what it takes for the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from sqlglot import exp
 
 from headwater.algebra.expressions import Expression, Literal
+from headwater.algebra.functions.late import LATE_BY_NAME
 from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.functions.texts import lower
 from headwater.algebra.like import like_pattern
 from headwater.algebra.sql.forms import FORMS
 from headwater.algebra.sql.intervals import is_interval, moved
+from headwater.algebra.sql.late import Translates, late
 from headwater.algebra.sql.refusals import refused
-from headwater.algebra.sql.text import RefusalError, SqlText
+from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import DATE, TEXT, TIMESTAMP, TIMESTAMP_TZ, Type
 
@@ -43,15 +44,6 @@ _FIELDS = {
 FIELD_NAMES = tuple(_FIELDS)
 
 
-class Translates(Protocol):
-    """What translates the parts of a call."""
-
-    @property
-    def text(self) -> SqlText: ...
-
-    def expression(self, node: exp.Expr) -> Expression: ...
-
-
 Handler = Callable[..., Expression]
 
 
@@ -60,12 +52,28 @@ def called(t: Translates, node: exp.Anonymous) -> Expression:
     name = node.name.upper()
     if name in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
         return _field(t, node.expressions[0].name, node.expressions[1])
-    if name not in FORMS and name not in BY_NAME:
+    if name in FORMS or name in BY_NAME:
+        arguments = [t.expression(part) for part in node.expressions]
+        try:
+            if name in FORMS:
+                return FORMS[name].expression(name, arguments)
+            return call(BY_NAME[name].name, *arguments)
+        except ValueError:
+            if name not in LATE_BY_NAME:
+                raise
+    found = late(t, name, node.expressions)
+    if found is None:
         raise refused(t.text, node)
-    arguments = [t.expression(part) for part in node.expressions]
-    if name in FORMS:
-        return FORMS[name].expression(name, arguments)
-    return call(BY_NAME[name].name, *arguments)
+    return found
+
+
+def _exists(t: Translates, node: exp.Exists) -> Expression:
+    """EXISTS of an array's elements; all others are subqueries."""
+    if not isinstance(node.args.get("expression"), exp.Lambda):
+        raise refused(t.text, node)
+    found = late(t, "EXISTS", [node.this, node.expression])
+    assert found is not None
+    return found
 
 
 def _given(t: Translates, node: exp.Expr, *names: str) -> list[Expression]:
@@ -205,6 +213,7 @@ def _interval(t: Translates, node: exp.Interval) -> Expression:
 
 CALL_HANDLERS: dict[type, Handler] = {
     exp.Anonymous: called,
+    exp.Exists: _exists,
     exp.Substring: _substring,
     exp.Trim: _trim,
     exp.StrPosition: _position,

@@ -7,7 +7,7 @@ place. Types and implied casts come from `typing_rules`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -85,6 +85,10 @@ class Translator:
             raise self.text.error(node, str(error), error.hint) from None
         except ValueError as error:  # from the typing rules, without a full stop
             raise self.text.error(node, f"{error}.", "Change the expression.") from None
+
+    def knowing(self, special: Callable[[Any], Expression | None]) -> Translator:
+        """The same where some nodes mean something else."""
+        return replace(self, special=special)
 
     def visible(self, node: exp.Column) -> tuple[Visible, Sequence[str]]:
         """The column that a name means, and which of its fields.

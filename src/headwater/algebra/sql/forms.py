@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
 from headwater.algebra.expressions import Expression, Literal
 from headwater.algebra.typing_rules import call, cast
-from headwater.algebra.values import DATE, INT, TEXT, TIMESTAMP, TIMESTAMP_TZ, VOID, Type
+from headwater.algebra.values import DATE, FLOAT, INT, TEXT, TIMESTAMP, TIMESTAMP_TZ, VOID, Type
 
 Build = Callable[..., Expression]
 _NULL = Literal(None, VOID)
@@ -79,6 +80,8 @@ _LIST = (
     _form(_CHOICE, "equal_null", "any type, any type", lambda a, b: call("<=>", a, b),
           "equal_null(1, NULL)", (2, 2)),
     _form(_NUMBER, "abs", "number", lambda a: call("abs", a), "abs(-2)", (1, 1)),
+    _form(_NUMBER, "pi", "", lambda: Literal(math.pi, FLOAT), "pi()", (0, 0)),
+    _form(_NUMBER, "e", "", lambda: Literal(math.e, FLOAT), "e()", (0, 0)),
     _form(_NUMBER, "negative", "number", lambda a: call("negate", a), "negative(2)", (1, 1)),
     _form(_NUMBER, "positive", "number", lambda a: a, "positive(2)", (1, 1)),
     _form(_NUMBER, "mod", "number, number", lambda a, b: call("%", a, b), "mod(-7, 3)", (2, 2)),

@@ -26,9 +26,12 @@ from headwater.algebra.expressions import (
     Literal,
     can_fail,
     columns_of,
+    is_late,
+    show_expression,
     substituted,
 )
 from headwater.algebra.schema import Schema
+from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.tops import (
     Distinct,
     Exploded,
@@ -70,6 +73,10 @@ class Branch:
     outputs: tuple[Expression, ...]
     guards: tuple[Guard, ...] = ()
 
+    @property
+    def is_late(self) -> bool:
+        return any(map(is_late, (*self.condition, *self.outputs)))
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -80,7 +87,8 @@ class Sum:
 
     @property
     def is_linear(self) -> bool:
-        return not any(branch.guards for branch in self.branches)
+        """Whether it is stored as it is: nothing of it is left to a top."""
+        return not any(branch.guards or branch.is_late for branch in self.branches)
 
 
 @dataclass(frozen=True)
@@ -416,6 +424,7 @@ def top_of(plan: Plan) -> Top:
 def _branch_top(branch: Branch, schema: Schema) -> Top:
     safe = tuple(c for c in branch.condition if not can_fail(c) and c != Literal(True, BOOL))
     lifting = _Lifting()
+    _check_ties(branch, safe)
     late = [lifting.lifted(c) for c in branch.condition if can_fail(c)]
     keys = [tuple(lifting.lifted(part) for part in guard.key) for guard in branch.guards]
     outputs = tuple(lifting.lifted(output) for output in branch.outputs)
@@ -426,6 +435,28 @@ def _branch_top(branch: Branch, schema: Schema) -> Top:
     for guard, key in zip(branch.guards, keys, strict=True):
         top = restricted(top, guard.by, key, guard.by_key, anti=guard.anti, deciding=guard.deciding)
     return top_of(project(top, schema, outputs))
+
+
+def _check_ties(branch: Branch, stored: Sequence[Expression]) -> None:
+    """Refuse a late condition that alone ties tables together: all pairs would be stored."""
+    together = [frozenset({occurrence.alias}) for occurrence in branch.occurrences]
+    for conjunct in stored:
+        tied = _aliases_in(conjunct, branch)
+        met = frozenset().union(tied, *(group for group in together if group & tied))
+        together = [*(group for group in together if not group & tied), met]
+    for conjunct in branch.condition:
+        tied = _aliases_in(conjunct, branch)
+        if is_late(conjunct) and not any(tied <= group for group in together):
+            raise RefusalError(
+                f"{show_expression(conjunct)} joins {' and '.join(sorted(tied))} by a function "
+                "that only Spark computes, so that every pair of their rows would be stored.",
+                "Join them by other columns too, or by functions that docs/sql.md has for joins.",
+            )
+
+
+def _aliases_in(conjunct: Expression, branch: Branch) -> frozenset[str]:
+    columns = columns_of(conjunct)
+    return frozenset(o.alias for o in branch.occurrences if columns & set(o.schema.names))
 
 
 class _Lifting:

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from headwater.algebra.aggregates import FUNCTIONS
-from headwater.algebra.functions.known import SPARK_ONLY, VOLATILE
+from headwater.algebra.functions.known import OF_OTHER_TYPES, VOLATILE
+from headwater.algebra.functions.late import LATE_BY_NAME, SPOKEN_APART
 from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.sql.forms import FORMS
 from headwater.algebra.sql.text import SqlText
@@ -57,10 +58,11 @@ def _refused_function(text: SqlText, node: exp.Func) -> SqlError:
             "although no source did.",
             "Apply it when reading the view.",
         )
-    if name in SPARK_ONLY:
-        message = f"{name} is a function that only Spark computes, and Headwater does not yet."
+    if name in OF_OTHER_TYPES:
+        message = f"{name} is of a type that views do not have, such as maps and variants."
         return text.error(node, message, "Apply it when reading the view.")
     aggregates = {function.partition("(")[0].upper() for function in FUNCTIONS} - {"SINGLE"}
-    near = get_close_matches(name, [*BY_NAME, *FORMS, "CAST", *sorted(aggregates)], 3)
+    known = [*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "CAST", *sorted(aggregates)]
+    near = get_close_matches(name, known, 3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "docs/sql.md lists the functions."
     return text.error(node, f"{name} is not a function that a view may use.", hint)

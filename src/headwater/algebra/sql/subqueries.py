@@ -50,7 +50,13 @@ def is_subquery(node: Any) -> bool:
         return bool(node.args.get("query"))
     if isinstance(node, exp.EQ):
         return isinstance(node.expression, exp.Any)
-    return isinstance(node, exp.Exists | exp.Subquery | exp.Select | exp.SetOperation)
+    is_query = isinstance(node, exp.Subquery | exp.Select | exp.SetOperation)
+    return is_query or is_exists(node)
+
+
+def is_exists(node: Any) -> bool:
+    """Whether it is EXISTS of a subquery, and not of the elements of an array."""
+    return isinstance(node, exp.Exists) and not node.args.get("expression")
 
 
 class RowsInReach:
@@ -83,7 +89,7 @@ class RowsInReach:
 
     def special(self, node: Any) -> Expression | None:
         """What a subquery in an expression means: a column that it adds."""
-        if isinstance(node, exp.Exists):
+        if is_exists(node):
             return self._mark(node.this, ())
         if isinstance(node, exp.In) and node.args.get("query"):
             return self._member(node)
@@ -114,7 +120,7 @@ class RowsInReach:
         while isinstance(node, exp.Not | exp.Paren):
             anti ^= isinstance(node, exp.Not)
             node = node.this
-        if isinstance(node, exp.Exists):
+        if is_exists(node):
             inner, conjuncts = self._inner(node.this)
             self.plan = matched(self.plan, inner, conjuncts, anti=anti)
             return True

@@ -17,11 +17,14 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError
 
+from headwater.algebra.functions.late import LATE_BY_NAME, SPOKEN_APART
 from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.sql.forms import FORMS
 from headwater.errors import SqlError
 
-CALLED = frozenset({*BY_NAME, *FORMS, "DATE_PART", "DATEPART"}) - {"ARRAY"}
+CALLED = frozenset({*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "DATE_PART", "DATEPART"}) - {
+    "ARRAY"
+}
 """Names of functions that are read as calls, whatever sqlglot knows of them. It would take `[0]`
 behind a call of that other one for its argument."""
 SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
@@ -46,6 +49,9 @@ class StandardSpark(Spark):
         # for the same in all dialects.
         FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
         FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
+        NO_PAREN_FUNCTION_PARSERS = _without(
+            frozenset({"TRANSFORM"}), Spark.Parser.NO_PAREN_FUNCTION_PARSERS
+        )
 
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         # A query is written as it was read, and not without clauses that Spark does not have.

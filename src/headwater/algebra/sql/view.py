@@ -6,9 +6,10 @@ refused with the clause, its line and its column, rather than read as something 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 from sqlglot import TokenType, exp
 
@@ -22,12 +23,14 @@ from headwater.algebra.sql.pruning import pruned
 from headwater.algebra.sql.query import Environment, Reading, read_query
 from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
-from headwater.algebra.sql.text import DIALECT, SqlText
+from headwater.algebra.sql.text import DIALECT, RefusalError, SqlText
 from headwater.algebra.sql.wording import check_wording
 from headwater.algebra.tops import Top, parts_of
 from headwater.algebra.totals import totalised
 from headwater.algebra.values import VOID
 from headwater.algebra.views import Join, Member, View
+
+_T = TypeVar("_T")
 
 
 def parse_view(
@@ -49,7 +52,9 @@ def parse_view(
     _check_columns(reading, text)
     if not isinstance(reading.plan, Sum) and not any(leaves_of(reading.plan)):
         raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
-    return view_of(renamed(reading.plan, reading.names), name, sql, total=total)
+    return _placed(
+        text, lambda: view_of(renamed(reading.plan, reading.names), name, sql, total=total)
+    )
 
 
 def parse_group(members: Iterable[tuple[str, str, Iterable[Relation]]], name: str) -> View:
@@ -62,7 +67,8 @@ def parse_group(members: Iterable[tuple[str, str, Iterable[Relation]]], name: st
     for _, sql, relations in listed:
         reading, text = _reading(sql, relations, {})
         _check_columns(reading, text)
-        tops.append(pruned(top_of(renamed(reading.plan, reading.names))))
+        plan = renamed(reading.plan, reading.names)
+        tops.append(pruned(_placed(text, partial(top_of, plan))))
     joins, schema, laid = laid_out_together(tops)
     found = [labelled(top, joins) for top in laid]
     group = View(name, joins, schema, "")
@@ -98,9 +104,17 @@ def _reading(
     text, tree = _parsed(sql)
     try:
         around = Environment(text, relations, text.parts(tree), views=views)
-        return read_query(tree, around), text
+        return _placed(text, lambda: read_query(tree, around)), text
     except RecursionError:
         raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
+
+
+def _placed(text: SqlText, make: Callable[[], _T]) -> _T:
+    """What is made, or the refusal of the whole query."""
+    try:
+        return make()
+    except RefusalError as error:
+        raise text.error_at(0, str(error), error.hint) from None
 
 
 def _parsed(sql: str) -> tuple[SqlText, exp.Expr]:

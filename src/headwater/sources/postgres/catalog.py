@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import sql
 
 from headwater.algebra.values import TEXT
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import LostConnectionError, RefusedError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import read_definitions
 from headwater.sources.postgres.meanings import FIRST_OWN, LOOSE, Definition, base_of, meaning_of
@@ -73,7 +73,7 @@ WHERE i.indrelid = ANY(%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
   AND m.amname IN ('btree', 'hash') AND i.indcollation[0] = a.attcollation
 """
 _NAMES = """
-SELECT n.nspname, c.relname
+SELECT n.nspname, c.relname, pg_catalog.has_schema_privilege(n.oid, 'USAGE'), current_user::text
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
@@ -233,15 +233,7 @@ def _table(
             "List those tables instead, and join them with UNION ALL in the view.",
         )
     if not entered or not readable:
-        parts = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
-        text = "GRANT USAGE ON SCHEMA {schema} TO {role}"
-        if entered:
-            text = "GRANT SELECT ON {table} TO {role}"
-            parts["table"] = sql.Identifier(schema, name)
-        statement = sql.SQL(text).format(**parts).as_string(None)
-        raise SourceError(
-            f"{label} may not be read by the role {role}.", f"As its owner run: {statement};"
-        )
+        raise _unreadable(access, schema, name, role, entered)
     if hidden:
         raise hidden_rows(access.source, f"{schema}.{name}", role)
     if foreign is not None:
@@ -269,6 +261,17 @@ def _table(
         tuple(key),
         left_out=tuple(left_out),
         partitions=tuple(Partition(*part[:4]) for part in parts or ()) if kind == "p" else None,
+    )
+
+
+def _unreadable(access: Access, schema: str, name: str, role: str, entered: bool) -> RefusedError:
+    """The role may not read a table, or not even enter its schema."""
+    statement = sql.SQL("GRANT SELECT ON {} TO {}" if entered else "GRANT USAGE ON SCHEMA {} TO {}")
+    what = sql.Identifier(schema, name) if entered else sql.Identifier(schema)
+    text = statement.format(what, sql.Identifier(role)).as_string(None)
+    return RefusedError(
+        f"Source {access.source}: {schema}.{name} may not be read by the role {role}.",
+        f"As its owner run: {text};",
     )
 
 
@@ -371,16 +374,20 @@ class MissingTableError(SourceError):
     """A table is not there."""
 
 
-def _missing(access: Access, connection: Connection, name: str) -> MissingTableError:
+def _missing(access: Access, connection: Connection, name: str) -> SourceError:
     with access.errors("read the catalog"):
-        known = [f"{schema}.{table}" for schema, table in connection.execute(_NAMES)]
-    by_table = {table.split(".", 1)[1].lower(): table for table in known}
+        rows = connection.execute(_NAMES).fetchall()
     schema, table = split_name(name)
+    for place, found, entered, role in rows:
+        if schema is None and found == table and not entered:  # no search path leads there
+            return _unreadable(access, place, found, role, entered)
+    known = [f"{place}.{found}" for place, found, *_ in rows]
+    by_table = {table.split(".", 1)[1].lower(): table for table in known}
     close = difflib.get_close_matches(f"{schema or 'public'}.{table}", known, 3, 0.7)
     close += [by_table[n] for n in difflib.get_close_matches(table.lower(), by_table, 3, 0.7)]
     shown = ", ".join(dict.fromkeys(close))
     hint = f"Close names are: {shown}." if shown else "No table there has a name close to it."
     return MissingTableError(
         f"Source {access.source}: there is no table {name}.",
-        f"{hint} Correct relations in headwater.toml.",
+        f"{hint} Correct relations in headwater.toml, or the views that name it.",
     )

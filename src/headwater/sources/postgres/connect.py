@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import psycopg
-from psycopg import pq
+from psycopg import pq, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from headwater.errors import LostConnectionError, SourceError
+from headwater.errors import LostConnectionError, RefusedError, SourceError
 from headwater.sources.postgres.pooling import pooled, shares_sessions
 
 Connection: TypeAlias = "psycopg.Connection[Any]"
@@ -122,9 +122,9 @@ class Access:
         conninfo = self._conninfo(replication="database", **more)
         pgconn = pq.PGconn.connect(conninfo.encode())
         if pgconn.status != pq.ConnStatus.OK:
-            message = pgconn.get_error_message()
+            message, role = pgconn.get_error_message(), pgconn.user.decode(errors="replace")
             pgconn.finish()
-            raise self._unreachable(message)
+            raise self._unreachable(message, role)
         result = pgconn.exec_(_SETTINGS.encode())
         if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
             failure = self.result_failure(result, "read the log")
@@ -168,13 +168,13 @@ class Access:
                 "Raise limit_s, or look for long transactions and missing indexes at the source.",
             )
         if state == "42501" and "row-level security" in text:
-            return SourceError(
+            return RefusedError(
                 f"Source {self.source}: cannot {doing}, since row-level security would hide rows "
                 f"from this role: {text}.",
                 "Give the role BYPASSRLS, or connect as the table's owner.",
             )
         if state == "42501":
-            return SourceError(
+            return RefusedError(
                 f"Source {self.source}: no privilege to {doing}: {text}.",
                 "docs/sources/postgres.md lists the privileges that a role needs.",
             )
@@ -215,7 +215,7 @@ class Access:
                     text = text.replace(form, "***")
         return " ".join(text.split())
 
-    def _unreachable(self, text: str) -> SourceError:
+    def _unreachable(self, text: str, role: str = "") -> SourceError:
         text = self._scrubbed(text).rstrip(".")
         message = f"Source {self.source}: cannot connect: {text}."
         if "unsupported startup parameter" in text:
@@ -225,12 +225,13 @@ class Access:
                 'Name the database server itself, or use changes = "triggers".',
             )
         if "WAL sender" in text or "walsender" in text:
-            return SourceError(message, "As a superuser run: ALTER ROLE <role> REPLICATION;")
+            named = sql.Identifier(role).as_string(None)
+            return RefusedError(message, f"As a superuser run: ALTER ROLE {named} REPLICATION;")
         starting = "starting up" in text or "shutting down" in text or "too many" in text
         if "FATAL" in text and not starting and any(word in text for word in _REFUSALS):
-            return SourceError(message, "Check the role, the password and the database's name.")
+            return RefusedError(message, "Check the role, the password and the database's name.")
         if "no password supplied" in text:
-            return SourceError(message, "Give a password in the connection string or a passfile.")
+            return RefusedError(message, "Give a password in the connection string or a passfile.")
         return LostConnectionError(message, "See whether the server runs and can be reached.")
 
     def _check_version(self, version: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from psycopg import sql
 
-from headwater.errors import SourceError
+from headwater.errors import RefusedError, SourceError
 from headwater.sources.postgres.connect import Access, Connection
 
 _LOG_RIGHTS: Mapping[str, tuple[str, ...]] = {
@@ -44,7 +44,7 @@ _MOST_SHOWN = 1000
 
 def hidden_rows(source: str, table: str, role: str) -> SourceError:
     """Why a table is refused of which policies hide rows."""
-    return SourceError(
+    return RefusedError(
         f"Source {source}: row-level security hides rows of {table} from the role {role}, and "
         "views would lack them.",
         f"As a superuser run: ALTER ROLE {quoted(role)} BYPASSRLS; or connect as the table's "
@@ -117,7 +117,7 @@ def quoted(role: str) -> str:
 
 def _not_granted(access: Access, connection: Connection, schema: str) -> SourceError:
     role = current_role(access, connection)
-    return SourceError(
+    return RefusedError(
         f"Source {access.source}: the role {role} may not read and clean the log in the schema "
         f"{schema}.",
         "As the role that ran setup, run: " + "; ".join(grants(schema, role)) + ";",

@@ -230,7 +230,7 @@ class SlotInstallation:
             raise SourceError(
                 f"Source {self.access.source}: the publication {self.publication} does not "
                 f"publish {', '.join(lacking)}.",
-                f"Run 'headwater setup {self.access.source}', then load its views.",
+                f"Run 'headwater setup {self.access.source}'.",
             )
         for table in tables:
             if _not_whole(table):
@@ -429,7 +429,7 @@ def _not_full(table: Table) -> SourceError:
     statements = "; ".join(_identity_statement(p).as_string(None) for p in _not_whole(table))
     return SourceError(
         f"Table {table.label}: the log does not hold its whole old rows.",
-        f"Run: {statements}; then 'headwater reload VIEW'.",
+        f"Run: {statements};",
     )
 
 

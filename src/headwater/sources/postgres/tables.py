@@ -26,6 +26,8 @@ from headwater.sources.postgres.types import Table
 class Tables:
     """Some tables of one database; `keys` replaces primary keys, `as_text` columns' types.
 
+    With `used` only those tables that it names are looked at, and only these columns of them.
+
     Whether `partitioned` tables can be followed depends on how changes are captured.
     """
 
@@ -48,7 +50,7 @@ class Tables:
         self._unusable: Mapping[str, SourceError] = {}
 
     def narrowed(self, columns: UsedColumns) -> Tables:
-        """The same tables, not described yet, of which no other columns than these are wanted."""
+        """Those of the tables that are named, not described yet, with these columns alone."""
         return Tables(self.access, self.names, self.keys, columns, self.partitioned, self.as_text)
 
     def describe(self) -> dict[str, Table]:
@@ -78,7 +80,7 @@ class Tables:
 
         One that cannot concerns only who relies on it, who is told why (see `check`).
         """
-        found, unusable = self.look_up(connection, self.names)
+        found, unusable = self._look(connection)
         self._unusable = {n: e for n, e in unusable.items() if not isinstance(e, SameTableError)}
         if self._unusable and not found and not self._described:
             raise one_of(self._unusable.values())
@@ -100,10 +102,19 @@ class Tables:
             self.access, connection, names, self.keys, self.partitioned, self.as_text
         )
 
+    def _look(self, connection: Connection) -> tuple[dict[str, Table], dict[str, SourceError]]:
+        found, unusable = self.look_up(connection, self.names)
+        if not self._used:
+            return found, unusable
+        return (
+            {name: table for name, table in found.items() if name in self._used},
+            {name: error for name, error in unusable.items() if name in self._used},
+        )
+
     def problems(self) -> list[SourceError]:
         """Why tables cannot be used, all that there is."""
         with self.access.connect() as connection:
-            _, unusable = self.look_up(connection, self.names)
+            _, unusable = self._look(connection)
         return [error for error in unusable.values() if not isinstance(error, SameTableError)]
 
     @property
@@ -164,6 +175,5 @@ class Tables:
         columns = ", ".join(table.by_name)
         raise SourceError(
             f"Table {before.label} was altered: now it is {table.schema}.{table.name} ({columns}).",
-            "Where it lacks a column that a view names, change the view; then start 'headwater "
-            "run' anew and run 'headwater reload VIEW'.",
+            "Where it lacks a column that a view names, change the view.",
         )

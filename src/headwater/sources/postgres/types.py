@@ -183,5 +183,5 @@ class UnreadableError(SourceError):
             "Decimals must be numbers, dates and times finite and in the years 1 to 9999, arrays "
             "of one dimension that begins at 1; change the value at the source, or write as_text = "
             f"{{ {json.dumps(table.relation_name)} = [{json.dumps(column)}] }} in the settings of "
-            "the source; then run 'headwater reload VIEW'.",
+            "the source.",
         )

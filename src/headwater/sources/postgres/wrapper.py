@@ -224,8 +224,7 @@ class PostgresWrapper:
                 raise SourceError(
                     f"Source {self._access.source}: the column {ref.column} of {table.label} is "
                     "gone or was altered.",
-                    "Where the table lacks it now, change the views that name it; then start "
-                    "'headwater run' anew and run 'headwater reload VIEW'.",
+                    "Where the table lacks it now, change the views that name it.",
                 )
 
     def _table(self, relation: str) -> Table:

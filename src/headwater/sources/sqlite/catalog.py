@@ -123,7 +123,8 @@ def _missing(access: Access, name: str, sorts: Mapping[str, Sort]) -> SourceErro
     tables = closest_first(name, (n for n, sort in sorts.items() if sort.kind == "table"))
     return access.error(
         f"there is no table {name}.",
-        f"There are: {tables or 'none'}. Correct relations in headwater.toml.",
+        f"There are: {tables or 'none'}. Correct relations in headwater.toml, or the views that "
+        "name it.",
     )
 
 
@@ -319,12 +320,17 @@ def describe_all(
     keys: Mapping[str, Sequence[str]],
     columns: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[dict[str, Table], dict[str, SourceError]]:
-    """The tables by their names in the file, and why others cannot be used."""
+    """The tables by their names in the file, and why others cannot be used.
+
+    With `columns` those that it names.
+    """
     sorts = read_sorts(connection)
     tables: dict[str, Table] = {}
     unusable: dict[str, SourceError] = {}
     for called in names:
         name = actual_name(called, sorts)
+        if columns and name not in columns:
+            continue
         key = keys.get(called, keys.get(name))
         try:
             used = (columns or {}).get(name)

@@ -249,9 +249,7 @@ class UnreadableError(SourceError):
     """A value has no equal here."""
 
     def __init__(self, access: Access, column: str, reason: str, hint: str) -> None:
-        super().__init__(
-            f"Source {access.name}: {reason}", f"{hint}; then run 'headwater reload VIEW'."
-        )
+        super().__init__(f"Source {access.name}: {reason}", f"{hint}.")
         self.column = column
         self.reason = f"{reason} {hint}."
 

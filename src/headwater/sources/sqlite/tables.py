@@ -21,7 +21,7 @@ from headwater.sources.sqlite.described import Table
 class Tables:
     """Some tables of one file; `keys` has keys that are not declared there.
 
-    Of a relation that `columns` does not name all columns are logged.
+    With `columns` only the tables that it names are looked at, and only these columns of them.
     """
 
     def __init__(
@@ -49,7 +49,11 @@ class Tables:
         """
         with self.connected() as connection:
             names = self.names(connection)
-            gone = [name for name in names if not has_table(connection, name)]
+            gone = [
+                name
+                for name in names
+                if name in (self.columns or names) and not has_table(connection, name)
+            ]
             tables, unusable = self._described(connection)
             if unusable and not (tables or gone):
                 raise one_of(unusable.values())

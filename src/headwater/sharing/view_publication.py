@@ -1,0 +1,203 @@
+"""One view of a warehouse on its way into a catalog: its commits as versions and updategrams.
+
+Only commits that stand for one number of each source count. One that holds later transactions
+already (PVM commits early) is taken together with the next. So is one on which the view's top
+fails, or that has an error row: what is published is what readers see, and they keep the state
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NoReturn
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.totals import without_errors
+from headwater.errors import ExpressionError, InputError
+from headwater.frames.session import Spark
+from headwater.sharing.catalog import Catalog
+from headwater.sharing.contents import Contents
+from headwater.sharing.entries import Item
+from headwater.sharing.errors import SharingError
+from headwater.sharing.shared_views import SharedView
+from headwater.sharing.updategram import Updategram, composed
+from headwater.sharing.versions import Versions
+from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.failing import seen
+from headwater.warehouse.states import ViewState
+from headwater.warehouse.view_table import ViewTable
+
+_KEPT_LEVELS = ("weak", "strong", "complete")
+
+
+def no_spark() -> NoReturn:
+    raise InputError("A view is too large to be published without Spark.", "Give a session.")
+
+
+@dataclass(frozen=True)
+class CommittedVersion:
+    """A commit that stands for a vector, and the change since the one before.
+
+    Where more is stored than shown, that is found out between the two versions that need it.
+    """
+
+    number: int
+    versions: Versions
+    change: Rows | None
+
+
+@dataclass(frozen=True)
+class ViewPublication:
+    """A view, where it is published to and how."""
+
+    catalog: Catalog
+    definition: SharedView
+    table: ViewTable
+    each_transaction: bool
+    spark: Spark
+
+    @property
+    def _is_stored(self) -> bool:
+        """Whether what readers see is what is stored, but for errors."""
+        return self.definition.view.top is None and not self.table.definition.view.members
+
+    def versions(self) -> list[CommittedVersion]:
+        """From the commit on that was published last, or all if it is not there any more."""
+        name = self.table.name
+        number = self.catalog.description.get("published", {}).get(name, 0)
+        known = {c.versions for c in self.catalog.contents(name)}
+        known |= {u.last for u in self.catalog.updategrams(name)}
+        if 0 < number <= self.table.latest().number:
+            versions = self._versions(number - 1)
+            if versions[0].number >= number and versions[0].versions in known:
+                return versions
+        return self._versions(0)
+
+    def items(self, versions: Sequence[CommittedVersion]) -> Iterable[Item]:
+        """What the catalog lacks of them: contents to start from, and updategrams."""
+        name = self.definition.name
+        known = {u.last for u in self.catalog.updategrams(name)}
+        known |= {c.versions for c in self.catalog.contents(name)}
+        last_known = max((at for at, v in enumerate(versions) if v.versions in known), default=None)
+        if last_known is None:  # the first time, or so late that old commits are gone
+            newest = versions[-1]
+            shown = _rows(self.table.at(newest.number), self.spark)
+            yield Contents(name, newest.versions, shown)
+        fresh = versions[last_known or 0 :]
+        if not self._is_stored:
+            yield from self._shown_steps(fresh)
+            return
+        steps = [
+            self._step(before, after, after.change)
+            for before, after in pairwise(fresh)
+            if after.change is not None
+        ]
+        yield from steps if self.each_transaction or not steps else [composed(steps)]
+
+    # Versions
+
+    def _versions(self, after: int) -> list[CommittedVersion]:
+        """The commits that can be published, oldest first; the first has no change."""
+        found = self._stored_versions(after) if self._is_stored else self._shown_versions(after)
+        if not found:
+            raise SharingError(
+                f"View {self.table.name} has no commit that stands for one number of each source.",
+                "Publish again when the runner has gone on.",
+            )
+        return self._distinct(found)
+
+    def _stored_versions(self, after: int) -> list[CommittedVersion]:
+        found: list[CommittedVersion] = []
+        waiting: list[Rows] = []
+        stored = self.table.schema
+        for commit, rows in self.table.changes(after):
+            waiting.append(rows)
+            versions = self._vector(commit)
+            if versions is not None:
+                change = self._without_errors(commit, Rows.sum(stored, waiting) if found else None)
+                if change is not None:  # else until what it comes from has been corrected
+                    found.append(CommittedVersion(commit.number, versions, change))
+                waiting = waiting if found and change is None else []
+        return found
+
+    def _without_errors(self, commit: ViewCommit, change: Rows | None) -> Rows | None:
+        """What a reader sees of a commit: a change since one without errors, or nothing for the
+        first. None if there is an error in it."""
+        table, name = self.table, self.table.error_column
+        if name is None:
+            return Rows.empty(table.schema) if change is None else change
+        try:
+            if change is None:
+                table.at(commit.number).tail_rows()
+                return Rows.empty(table.shown_schema)
+            return without_errors(change, name)
+        except ExpressionError:
+            return None
+
+    def _shown_versions(self, after: int) -> list[CommittedVersion]:
+        """Up to the last state that readers see."""
+        _, newest = seen(self.table, lambda state: (_rows(state, self.spark), state.number))
+        found = []
+        for commit, _ in self.table.changes(after):
+            versions = self._vector(commit)
+            if versions is not None and commit.number <= newest:
+                found.append(CommittedVersion(commit.number, versions, None))
+        return found
+
+    def _vector(self, commit: ViewCommit) -> Versions | None:
+        """The versions of relations that it stands for; None if some transactions are early."""
+        if commit.level and commit.level not in _KEPT_LEVELS:
+            raise SharingError(
+                f"View {self.table.name} is maintained {commit.level}: its states do not belong to "
+                "vectors.",
+                "Share views of a higher level.",
+            )
+        if any(reached.also for reached in commit.vector.values()):
+            return None
+        relations = self.definition.relations.values()
+        return Versions({r.name: commit.vector[r.source].number for r in relations})
+
+    def _distinct(self, found: Sequence[CommittedVersion]) -> list[CommittedVersion]:
+        """Commits of one vector taken together."""
+        kept: list[CommittedVersion] = []
+        for version in found:
+            if kept and kept[-1].versions == version.versions:
+                if version.change:
+                    raise SharingError(
+                        f"Commits {kept[-1].number} and {version.number} of view "
+                        f"{self.table.name} differ and stand for one vector.",
+                        "Reload the view.",
+                    )
+                kept[-1] = CommittedVersion(version.number, version.versions, kept[-1].change)
+            else:
+                kept.append(version)
+        return kept
+
+    # Changes
+
+    def _shown_steps(self, versions: Sequence[CommittedVersion]) -> Iterator[Updategram]:
+        """What readers saw change; a version on which the top fails is passed over."""
+        ends = dict.fromkeys((versions[0], versions[-1]))
+        before, *later = versions if self.each_transaction else ends
+        for after in later:
+            try:
+                change = self.table.shown_changes(before.number, after.number, self.spark)
+            except ExpressionError:
+                continue
+            yield self._step(before, after, Rows(change.schema, dict(change.items())))
+            before = after
+
+    def _step(self, before: CommittedVersion, after: CommittedVersion, change: Rows) -> Updategram:
+        return Updategram.of_net(self.definition.name, before.versions, after.versions, change)
+
+
+def _rows(state: ViewState, spark: Spark) -> Rows:
+    """What readers see of a state; ExpressionError if its top fails."""
+    if not state.is_left_to_spark:
+        return state.rows()
+    from headwater.frames.frame import Frame
+
+    shown = state.dataframe(spark() if callable(spark) else spark)
+    return Frame.of_dataframe(shown, state.shown_schema, signed=False).collected()
