@@ -1,5 +1,6 @@
 """Error rows are the same in memory, in Arrow columns and on Spark, their texts included."""
 
+from decimal import Decimal
 from random import Random
 
 from hypothesis import given, settings
@@ -7,11 +8,19 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headwater.algebra.evaluate import evaluate_view
-from headwater.algebra.expressions import Call, Expression, can_fail, show_expression, walk
+from headwater.algebra.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    can_fail,
+    show_expression,
+    walk,
+)
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.totals import totalised
-from headwater.algebra.values import MAX_DECIMAL_DIGITS
+from headwater.algebra.typing_rules import call
+from headwater.algebra.values import decimal_type
 from headwater.algebra.views import Join, Occurrence, View
 from headwater.frames.columns import Columns
 from tests.frames.lifting import unsettled
@@ -39,13 +48,8 @@ def failing(random: Random, many: int) -> list[Expression]:
 
 def _is_beyond_spark(node: Expression) -> bool:
     """What is left out: a cast to a decimal without whole digits, which Spark tries on constants
-    when it plans, and fails; and DIV, % and pmod of decimals with 38 digits, of which some fail on
-    one engine only. Why these do has not been found out yet."""
-    if not isinstance(node, Call):
-        return False
-    if node.operator in ("div", "%", "pmod"):
-        return any(argument.type.precision == MAX_DECIMAL_DIGITS for argument in node.arguments)
-    return node.operator == "cast" and node.type == FINE
+    when it plans, and fails."""
+    return isinstance(node, Call) and node.operator == "cast" and node.type == FINE
 
 
 @FEW
@@ -72,3 +76,33 @@ def differing(spark: SparkSession, rows: Rows, expressions: list[Expression]) ->
         for shown, view in views.items()
         if evaluate_view(view, {"r": frame}) != evaluate_view(view, {"r": rows})
     ]
+
+
+WHOLE_DIGITS, FRACTION = decimal_type(38, 0), decimal_type(38, 37)
+HARD = (
+    ("1" + "0" * 36, "-0." + "0" * 36 + "1"),  # a quotient of 74 digits, all but one zeros
+    ("9" * 38, "0." + "0" * 36 + "7"),  # one that has too many
+    ("-4000000000", "-9." + "9" * 37),  # divisor and remainder together have no room in between
+    ("9223372036854775807", "1"),
+    ("9223372036854775808", "1"),
+    ("-9223372036854775808", "1"),
+    ("-9223372036854775809", "1"),
+    ("6" + "0" * 37, "7"),
+    ("5", "0"),
+)
+
+
+def test_remainders_and_quotients_of_long_decimals_are_the_same(spark: SparkSession) -> None:
+    schema = Schema.of([("a", WHOLE_DIGITS), ("b", FRACTION)])
+    table = Occurrence("r", Relation("r", "x", schema))
+    rows = Rows.of(schema, [(Decimal(a), Decimal(b)) for a, b in HARD])
+    a, b = ColumnRef("r.a", WHOLE_DIGITS), ColumnRef("r.b", FRACTION)
+    found = 0
+    for operator in ("div", "%", "pmod"):
+        outputs = (a, b, call(operator, a, b))
+        names = Schema.of(zip("abv", (o.type for o in outputs), strict=True))
+        view = totalised(View("v", (Join((table,), (), outputs, names),), names))
+        expected = evaluate_view(view, {"r": rows})
+        assert evaluate_view(view, {"r": unsettled(spark, rows)}) == expected
+        found += sum(row[3] is None for row in expected)
+    assert found == 3 + 7 + 7

@@ -1,7 +1,9 @@
 """Gaps in a source's log: who may not pass them is loaded anew or stops, all others go on."""
 
+import contextlib
 import json
 import re
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.kept_views import KeptViews
 from headwater.sources.contract import Broken, Logged, Monitor, Position, Reader
 from headwater.sources.sqlite.source import SqliteSource
+from headwater.warehouse.warehouse import Warehouse
 from tests.cli.commands import quick
 from tests.pipeline.small import AMOUNTS, NOTES, Small, running, wait_until
 
@@ -215,6 +218,41 @@ def test_a_repair_sets_the_source_up_again_and_loads_its_views_in_place(
     small.write("shop", "UPDATE orders SET amount = 12 WHERE id = 1")
     small.run(spark)
     assert small.rows("amounts") == {(1, 12), (2, 20)}
+
+
+def test_a_file_that_lacks_a_table_is_repaired_for_the_views_of_its_other_tables(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "views").mkdir()
+    (tmp_path / "headwater.toml").write_text("[sources.crm]\nkind = 'sqlite'\npath = 'crm.db'\n")
+    for table in ("kept", "gone"):
+        view = f"CREATE MATERIALIZED VIEW {table} AS SELECT id FROM crm.{table}"
+        (tmp_path / "views" / f"{table}.sql").write_text(view)
+    create = "CREATE TABLE {0} (id INTEGER PRIMARY KEY); INSERT INTO {0} VALUES ({1});"
+
+    def execute(file: str, *tables: tuple[str, int]) -> None:
+        with contextlib.closing(sqlite3.connect(tmp_path / file)) as connection:
+            connection.executescript("".join(create.format(*table) for table in tables))
+
+    def rows(view: str) -> set[tuple[object, ...]]:
+        return set(Warehouse(tmp_path / "warehouse").view(view).rows())
+
+    execute("crm.db", ("kept", 1), ("gone", 2))
+    arguments = ("-p", str(tmp_path))
+    assert quick("setup", "crm", *arguments).code == 0
+    assert quick("run", "--once", *arguments).code == 0
+    execute("other.db", ("kept", 3))
+    (tmp_path / "other.db").replace(tmp_path / "crm.db")
+    with pytest.raises(HeadwaterError, match="headwater repair crm"):
+        quick("run", "--once", *arguments)
+    says = "crm is set up again, but not every view .* there is no table gone"
+    with pytest.raises(HeadwaterError, match=says):
+        quick("repair", "crm", *arguments)
+    assert (rows("kept"), rows("gone")) == ({(3,)}, {(2,)})
+    execute("crm.db", ("gone", 4))
+    assert quick("setup", "crm", *arguments).code == 0
+    assert quick("reload", "gone", *arguments).code == 0
+    assert rows("gone") == {(4,)}
 
 
 def test_a_runner_repairs_a_source_while_the_views_of_others_go_on(

@@ -550,6 +550,41 @@ def test_a_note_that_cannot_be_ours_is_nobodys(
     mine.teardown()
 
 
+def test_what_a_dba_has_made_stays_and_is_not_read(harness: PostgresHarness) -> None:
+    theirs = f"billing_{harness.name}"
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION headwater_billing FOR TABLE a")
+    writer.execute(f"SELECT pg_create_logical_replication_slot('{theirs}', 'pgoutput')")
+    names = {"slot": theirs, "publication": "headwater_billing", "owner": MINE}
+    source = harness.source(["a"], **names)
+    for command in (source.setup, source.set_up_again, lambda: source.open_monitor(None)):
+        with pytest.raises(SourceError, match="which was not made for this warehouse"):
+            command()
+    assert source.stays() == [
+        "The publication headwater_billing stays: setup did not make it.",
+        f"The replication slot {theirs} stays: setup did not make it.",
+    ]
+    source.teardown()
+    left = "SELECT slot_name::text FROM pg_replication_slots WHERE slot_name = %s"
+    left += " UNION ALL SELECT pubname::text FROM pg_publication"
+    found = writer.connection.execute(left.encode(), [theirs]).fetchall()
+    assert found == [(theirs,), ("headwater_billing",)]
+    writer.execute(f"SELECT pg_drop_replication_slot('{theirs}')")
+
+
+def test_a_slot_is_known_by_its_name_when_its_note_is_lost(harness: PostgresHarness) -> None:
+    source = owned(harness, MINE)
+    source.setup()
+    name = default_name(source.name, MINE)
+    harness.writer().execute(f"COMMENT ON PUBLICATION {name} IS 'rewritten'")
+    assert source.stays() == []
+    source.set_up_again()
+    source.open_monitor(None).close()
+    source.teardown()
+    rows = harness.writer().connection.execute("SELECT pubname FROM pg_publication").fetchall()
+    assert rows == []
+
+
 def test_nobody_has_the_slot_or_the_tables_of_others_removed_by_a_note(
     harness: PostgresHarness, eve: psycopg.Connection[Any]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import psycopg
 import pytest
@@ -165,6 +167,74 @@ def test_a_value_that_its_type_has_no_room_for_is_read_as_text_where_the_setting
     assert answered(source, whole(source.relations(), "a"))[0] == expected
     load.close()
     monitor.close()
+
+
+AS_TEXT = {
+    "interval": ("'30 days'", "1 mon"),  # a text anyway, brought to one for equal values
+    "timestamptz": ("'2024-02-29 12:00+02'", "2024-02-29 10:00:00+00"),
+    "int[]": ("'{{1,2},{3,NULL}}'", "{{1,2},{3,NULL}}"),
+    "pair": ("ROW(1, 'a b')", '(1,"a b")'),
+    "pair[]": ("ARRAY[ROW(1, NULL)]::pair[]", '{"(1,)"}'),
+    "money": ("5", "$5.00"),
+    "numeric": ("'1.50'", "1.5"),
+    "numeric(4,2)": ("1.5", "1.50"),
+    "uuid": (
+        "'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    ),
+    "text": ("'  as it is '", "  as it is "),
+    "character(4)": ("'ab'", "ab"),
+}
+"""What a column of a type holds, and how it is read as text."""
+
+
+def test_as_text_the_log_a_load_and_an_answer_agree(
+    harness: PostgresHarness,
+) -> None:
+    names = [f"c{at}" for at in range(len(AS_TEXT))]
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, AS_TEXT, strict=True))
+    values = ", ".join(value for value, _ in AS_TEXT.values())
+    writer = harness.writer()
+    writer.execute("CREATE TYPE pair AS (n int, t text)")
+    writer.execute(f"CREATE TABLE t (id int PRIMARY KEY, {columns})")
+    source = harness.source(["t"], as_text={"t": names})
+    assert source.relations()["t"].schema.types[1:] == (TEXT,) * len(names)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute(f"INSERT INTO t VALUES (1, {values})")
+    expected = {(1, *(text for _, text in AS_TEXT.values())): 1}
+    (item,) = committed(read_upto(monitor, 1))
+    assert changes(item)["pg.t"][1] == expected
+    load = source.open_load(["t"], 1)
+    assert dict(loaded(load, "t", source.relations()["t"].schema)) == expected
+    assert answered(source, whole(source.relations(), "t"))[0] == expected
+    load.close()
+    monitor.close()
+
+
+def test_a_column_beside_one_of_its_type_that_is_read_as_text_keeps_its_values(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    pairs = "d date, e date, n numeric(4,2), o numeric(4,2), s timestamptz, t timestamptz"
+    writer.execute(f"CREATE TABLE t (id int PRIMARY KEY, {pairs})")
+    source = harness.source(["t"], as_text={"t": ["d", "n", "s"]})
+    source.setup()
+    at = "'2024-02-29 12:00+02'"
+    values = f"'infinity', '2024-02-29', 'NaN', 1.5, {at}, {at}"
+    writer.execute(f"INSERT INTO t VALUES (1, {values})")
+    moment = datetime(2024, 2, 29, 10, tzinfo=UTC)
+    texts = ("infinity", date(2024, 2, 29), "NaN", Decimal("1.50"), "2024-02-29 10:00:00+00")
+    assert answered(source, whole(source.relations(), "t"))[0] == {(1, *texts, moment): 1}
+    writer.execute("UPDATE t SET o = 'NaN'")
+    with pytest.raises(SourceError, match="column o: the value NaN cannot be represented"):
+        answered(source, whole(source.relations(), "t"))
+
+
+def test_a_column_that_is_a_text_anyway_is_the_same_as_text(harness: PostgresHarness) -> None:
+    harness.writer().execute("CREATE TABLE t (id int PRIMARY KEY, u uuid, i interval, x text)")
+    plain = harness.source(["t"]).relations()["t"]
+    assert harness.source(["t"], as_text={"t": ["u", "i", "x"]}).relations()["t"] == plain
 
 
 def test_settings_that_name_a_column_that_is_not_there_are_told(harness: PostgresHarness) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal
 from typing import Any
 
 from headwater.algebra.functions.casts import cast_function
@@ -34,7 +34,7 @@ from headwater.errors import ExpressionError
 Function = Callable[..., Any]
 Evaluator = Callable[[Row], Value]
 _WIDE = Context(prec=80)
-_REMAINDER = Context(prec=39)
+_QUOTIENT_DIGITS = 39
 """As Spark, which refuses a remainder whose whole quotient has more digits than this."""
 
 
@@ -113,30 +113,38 @@ def _division(result: Type) -> Function:
 
 def _remainder(result: Type) -> Function:
     """The sign follows the dividend, as in Java, not the divisor, as in Python."""
+    remainder, fit = _unfitted_remainder(result), _fitter(result)
+    return lambda a, b: fit(remainder(a, b))
+
+
+def _unfitted_remainder(result: Type) -> Function:
     if result.name == "float":
         return lambda a, b: _float_remainder(a, nonzero(b))
     if result.name == "decimal":
-        return lambda a, b: canonical_decimal(_decimal_remainder(a, nonzero(b)), result)
+        return lambda a, b: _decimal_remainder(a, nonzero(b))
     return lambda a, b: (1 if a >= 0 else -1) * (abs(a) % abs(nonzero(b)))
 
 
 def _positive_remainder(result: Type) -> Function:
-    """The remainder, and one divisor more if it is negative."""
-    remainder, fit = _remainder(result), _fitter(result)
-    add = _WIDE.add if result.name == "decimal" else operator.add
+    """The remainder, and one divisor more if it is negative; what is in between has room."""
+    remainder, fit = _unfitted_remainder(result), _fitter(result)
+    is_decimal = result.name == "decimal"
+    add = _WIDE.add if is_decimal else lambda a, b: fit(a + b)
 
     def compute(a: Any, b: Any) -> Any:
         found = remainder(a, b)
-        return remainder(fit(add(found, b)), b) if found < 0 else found
+        return fit(remainder(add(found, b), b) if found < 0 else found)
 
     return compute
 
 
 def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:
-    try:
-        return _REMAINDER.remainder(a, b)
-    except InvalidOperation:
-        raise OverflowError("the quotient has more than 39 digits") from None
+    """As Java has it with 39 digits: of a longer quotient all others have to be zeros."""
+    if a.adjusted() - b.adjusted() >= _QUOTIENT_DIGITS - 1:
+        quotient = abs(int(_WIDE.divide_int(a, b)))
+        if quotient % 10 ** max(0, len(str(quotient)) - _QUOTIENT_DIGITS):
+            raise OverflowError(f"the quotient has more than {_QUOTIENT_DIGITS} digits")
+    return _WIDE.remainder(a, b)
 
 
 def _float_remainder(a: float, b: float) -> float:

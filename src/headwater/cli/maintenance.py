@@ -480,7 +480,7 @@ def repair(
     open_source(project, source)  # says so if there is none
     opened = Project.open(project)
     views = [unit for unit in opened.units if source in opened.sources_of(unit)]
-    _check_views(opened, views)
+    _check_some(opened, views)
     if not ask_runner(opened, "repair", source):
         runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
         try:
@@ -494,6 +494,20 @@ def repair(
     else:
         loaded = f"; loaded anew: {', '.join(views)}" if views else ""
         console().print(f"✓ {source} is set up again{loaded}")
+
+
+def _check_some(project: Project, views: Sequence[str]) -> None:
+    """Refuse if no view could be loaded; one that cannot be is no reason to leave the others."""
+    from headwater.errors import SeveralError
+
+    failures = []
+    for view in views:
+        try:
+            _check_views(project, [view])
+        except HeadwaterError as error:
+            failures.append(error)
+    if failures and len(failures) == len(views):
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
 
 
 def _check_views(project: Project, views: Sequence[str]) -> None:

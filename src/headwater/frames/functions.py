@@ -77,9 +77,22 @@ def function_column(call: Call, parts: Sequence[Column], result: DataType) -> Co
     ]
     say = _WRITTEN_OUT.get(function.name)
     column = say(*arguments) if say else F.call_function(function.spark, *arguments)
+    if call.operator == "div" and any(kind.name == "decimal" for kind in kinds):
+        column = _in_range(arguments[0], arguments[1], column)
     column = column.cast(result)
     is_dated = call.type.name in _BOUNDS and function.can_fail(kinds, call.type)
     return bounded(column, call.type) if is_dated else column
+
+
+def _in_range(a: Column, b: Column, quotient: Column) -> Column:
+    """DIV of decimals, of which Spark leaves the lowest 64 bits where there are more.
+
+    Near the bounds the sign tells: one that does not fit has the wrong one then.
+    """
+    about = F.try_divide(a.cast("double"), b.cast("double"))
+    near = (F.abs(about) < F.lit(9.3e18)) & (F.signum(quotient) == F.signum(about))
+    holds = (F.abs(about) < F.lit(9.1e18)) | near
+    return _unless_failed(holds, quotient, "the result is outside the range of its type")
 
 
 def parameter_kinds(signatures: Sequence[Signature], kinds: Sequence[Type]) -> list[str]:

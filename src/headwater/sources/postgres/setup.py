@@ -20,7 +20,7 @@ from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.contract import Reader
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.locks import run_steps
-from headwater.sources.postgres.ownership import Note, Publication, publications
+from headwater.sources.postgres.ownership import Note, Publication, named_for, publications
 from headwater.sources.postgres.pgoutput import lsn_text, parse_lsn
 from headwater.sources.postgres.privileges import current_role, left_to_run, not_owned
 from headwater.sources.postgres.types import Partition, Table
@@ -104,12 +104,8 @@ class SlotInstallation:
         self._check_owner(found)
         slot = self._slot(connection)
         self._check_slot(slot)
-        if slot is not None and self.owner and not self._is_ours(found):
-            raise SourceError(
-                f"Source {self.access.source}: there is a replication slot {self.slot} already, "
-                "which was not made for this warehouse.",
-                "Give another name for the slot in headwater.toml.",
-            )
+        if slot is not None:
+            self._check_made(found)
         statements: list[sql.Composed] = []
         if found is None:
             name = sql.Identifier(self.publication)
@@ -149,7 +145,10 @@ class SlotInstallation:
     def renew(self, connection: Connection, tables: Iterable[Table]) -> None:
         """Begin the log anew. Where only the slot is at fault, that takes no owner's rights."""
         tables = list(tables)
-        self._check_owner(publications(self.access, connection).get(self.publication))
+        found = publications(self.access, connection).get(self.publication)
+        self._check_owner(found)
+        if self._slot(connection) is not None:
+            self._check_made(found)
         self._drop_slot(connection)
         try:
             self.missing(connection, tables)
@@ -163,7 +162,8 @@ class SlotInstallation:
         """Drop the slot and the publication, if they are there; identities are as before."""
         found = publications(self.access, connection).get(self.publication)
         self._check_owner(found)
-        self._drop_slot(connection)
+        if self._made_slot(found):
+            self._drop_slot(connection)
         if found is not None:
             restoring = self._restoring(connection, found.note)
             restored = {oid: statement for oid, statement, stays in restoring if not stays}
@@ -175,7 +175,7 @@ class SlotInstallation:
         """What takes tables out of our publication, and what puts that back to what it was."""
         name = sql.Identifier(self.publication)
         if found.note is None:
-            made, before = found.name.startswith("headwater_"), found.comment
+            made, before = self._is_named(found.name), found.comment
         else:
             made, before = found.note.made, found.note.comment
         if not made:
@@ -195,14 +195,17 @@ class SlotInstallation:
         found = publications(self.access, connection).get(self.publication)
         note = None if found is None else found.note
         told = [stays for _, _, stays in self._restoring(connection, note) if stays]
-        if note is not None and not note.made:
+        if found is not None and not (note.made if note else self._is_named(found.name)):
             told.append(f"The publication {self.publication} stays: setup did not make it.")
+        if self._slot(connection) is not None and not self._made_slot(found):
+            told.append(f"The replication slot {self.slot} stays: setup did not make it.")
         return told
 
     def check(self, connection: Connection, is_fresh: bool) -> int:
         """See that there is a log of ours; where in it the slot stands."""
         self._check_wal_level(connection)
-        self._check_owner(publications(self.access, connection).get(self.publication))
+        found = publications(self.access, connection).get(self.publication)
+        self._check_owner(found)
         slot = self._slot(connection)
         if slot is None:
             message = f"there is no replication slot {self.slot}"
@@ -213,6 +216,8 @@ class SlotInstallation:
                 f"Run 'headwater setup {self.access.source}', which makes it.",
             )
         self._check_slot(slot)
+        if is_fresh:
+            self._check_made(found)
         _, _, status, confirmed = slot
         if status == "lost" or confirmed is None:
             raise BrokenLogError(
@@ -284,9 +289,25 @@ class SlotInstallation:
                 "Give another name for the slot in headwater.toml.",
             )
 
-    def _is_ours(self, found: Publication | None) -> bool:
+    def _check_made(self, found: Publication | None) -> None:
+        """To read or to drop a slot of somebody else would cost its reader what it has not read."""
+        if not self._made_slot(found):
+            raise SourceError(
+                f"Source {self.access.source}: there is a replication slot {self.slot} already, "
+                "which was not made for this warehouse.",
+                "Give another name for the slot in headwater.toml; or, if nobody needs it, run: "
+                f"SELECT pg_drop_replication_slot('{self.slot}');",
+            )
+
+    def _made_slot(self, found: Publication | None) -> bool:
+        """Whether the slot was made by setup: the publication's note says so, or its name."""
         note = None if found is None else found.note
-        return note is not None and (note.owner, note.slot) == (self.owner, self.slot)
+        is_noted = note is not None and (note.owner, note.slot) == (self.owner, self.slot)
+        return not self.owner or is_noted or self._is_named(self.slot)
+
+    def _is_named(self, name: str) -> bool:
+        """Whether something has the name that setup gives for this warehouse."""
+        return named_for(name) == self.owner if self.owner else name.startswith("headwater_")
 
     def _note_statements(
         self, connection: Connection, tables: Sequence[Table], found: Publication | None
@@ -297,7 +318,8 @@ class SlotInstallation:
         changing = [part.oid for table in tables for part in _not_whole(table)]
         for oid, identity, *_ in self._identities(connection, changing):
             identities.setdefault(oid, identity)
-        made = found is None if before is None else before.made
+        is_named = found is None or self._is_named(found.name)
+        made = is_named if before is None else before.made
         comment = (found.comment if found is not None else "") if before is None else before.comment
         note = Note(self.owner, self.slot, made, identities, comment)
         if before == note:

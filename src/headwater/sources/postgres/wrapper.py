@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, NoReturn
 
 import psycopg
@@ -25,7 +26,7 @@ from psycopg.types.string import TextLoader
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query
-from headwater.algebra.values import Row
+from headwater.algebra.values import Row, Value
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Lift, Reply
 from headwater.sources.fetch import Fetch, answer_query
@@ -293,9 +294,20 @@ def _is_large(fetch: Fetch) -> bool:
 def _canonical(
     cursor: psycopg.Cursor[Any], columns: Sequence[tuple[Table, TableColumn]]
 ) -> Iterable[Row]:
-    """The rows that were found; values are read by the driver, where it reads them as we do."""
-    repairs = [(at, r) for at, (_, c) in enumerate(columns) if (r := c.form.repair) is not None]
-    decimals = [at for at, (_, c) in enumerate(columns) if c.type.name == "decimal"]
+    """The rows that were found; values are read by the driver, where it reads them as we do.
+
+    What a type is loaded as holds for all of its columns, also for those that are no texts here.
+    """
+    texts = {column.base for _, column in columns if column.form.is_loaded_as_text}
+    given = [column.base in texts and not column.form.is_loaded_as_text for _, column in columns]
+    found = [
+        partial(_read, column) if is_text else column.form.repair
+        for (_, column), is_text in zip(columns, given, strict=True)
+    ]
+    repairs = [(at, repair) for at, repair in enumerate(found) if repair is not None]
+    decimals = [
+        at for at, (_, c) in enumerate(columns) if c.type.name == "decimal" and not given[at]
+    ]
     try:
         rows: list[Row] = cursor.fetchall()
         for at in decimals:
@@ -310,6 +322,10 @@ def _canonical(
     except (psycopg.DataError, ValueError):
         _find_unreadable(cursor, columns)
         raise
+
+
+def _read(column: TableColumn, text: str) -> Value:
+    return column.form.read(text.encode())
 
 
 def _find_unreadable(
