@@ -204,7 +204,7 @@ def test_a_misspelt_table_is_blamed_on_the_settings_that_list_it(project: Path) 
     edit(project / "headwater.toml", '"orders"', '"ordrs"')
     first, *others = problems(project)
     assert first.startswith("Source shop: there is no table ordrs. There are: orders")
-    assert "Correct relations in headwater.toml." in first
+    assert "Correct relations in headwater.toml, or the views that name it." in first
     assert all("there is no relation shop.orders" in other for other in others)
 
 

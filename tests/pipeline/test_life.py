@@ -9,6 +9,7 @@ import pytest
 from headwater.errors import (
     BrokenLogError,
     EngineError,
+    ExpressionError,
     FencedError,
     HeadwaterError,
     InputError,
@@ -138,19 +139,21 @@ def test_a_view_whose_role_is_refused_waits_until_it_has_its_rights_back() -> No
     assert ending("v", mixed, True, False) == Failed(mixed)
 
 
-@pytest.mark.parametrize("kind", [HeadwaterError, InputError, SourceError, EngineError])
+@pytest.mark.parametrize(
+    "kind", [HeadwaterError, InputError, ExpressionError, SourceError, EngineError]
+)
 def test_why_a_view_has_stopped_ends_with_the_command_that_leads_out(
     kind: type[HeadwaterError],
 ) -> None:
-    told = with_way_out("v", kind("It is wrong.", "Run 'headwater setup app'."))
+    told = with_way_out(["v", "w"], kind("It is wrong.", "Run 'headwater setup app'."))
     assert type(told) is kind
-    way_out = "When that is mended, run 'headwater reload v'."
+    way_out = "When that is mended, run 'headwater reload v w'."
     assert str(told) == f"It is wrong. Run 'headwater setup app'. {way_out}"
 
 
 @pytest.mark.parametrize("failure", [GAP, BrokenLogError("app", "it is gone.")])
 def test_what_names_its_own_command_needs_no_other_way_out(failure: HeadwaterError) -> None:
-    assert with_way_out("v", failure) is failure
+    assert with_way_out(["v"], failure) is failure
 
 
 def test_a_view_whose_tables_were_removed_stops_and_says_so() -> None:

@@ -34,6 +34,7 @@ from headwater.pipeline.life import (
     Interrupted,
     Life,
     LifeEvent,
+    LifeState,
     Loaded,
     ReloadAsked,
     Strayed,
@@ -88,7 +89,16 @@ class KeptView:
 
     @property
     def failure(self) -> HeadwaterError | None:
-        return self.life.failure
+        """Why it stands still, with the way out of a stop."""
+        failure = self.life.failure
+        if failure is None or not self.is_stopped:
+            return failure
+        return with_way_out([self.name], failure)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it stands still until somebody acts."""
+        return self.life.state is LifeState.STOPPED
 
     @property
     def message(self) -> str:
@@ -278,8 +288,6 @@ class KeptViews:
 
     def _tell(self, view: KeptView, event: LifeEvent) -> frozenset[Do]:
         """Something has happened to a view; what else is to be done."""
-        if isinstance(event, Failed):
-            event = Failed(with_way_out(view.name, event.failure))
         waiting, message = view.life.requests, view.message
         view.life, do = view.life.after(event, time.monotonic())
         if view.message != message:

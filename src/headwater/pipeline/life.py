@@ -8,7 +8,7 @@ twice; and out of a stop, or a drop, leads only what somebody has asked for or w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from headwater.errors import (
     BrokenLogError,
     EngineError,
+    ExpressionError,
     FencedError,
     HeadwaterError,
     InputError,
@@ -314,12 +315,12 @@ def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool)
             return Failed(failure)
 
 
-def with_way_out(view: str, failure: HeadwaterError) -> HeadwaterError:
-    """Why a view has stopped, with the command that leads out of the stop."""
-    command = f"headwater reload {view}"
+def with_way_out(views: Sequence[str], failure: HeadwaterError) -> HeadwaterError:
+    """Why views have stopped, with the command that leads out of the stop."""
+    command = f"headwater reload {' '.join(views)}"
     if isinstance(failure, BrokenLogError) or command in failure.hint + failure.message:
         return failure
-    kinds = (InputError, SourceError, EngineError)
+    kinds = (ExpressionError, InputError, SourceError, EngineError)
     kind = next((kind for kind in kinds if isinstance(failure, kind)), HeadwaterError)
     then = f"When that is mended, run '{command}'."
     return kind(failure.message, f"{failure.hint} {then}".lstrip())

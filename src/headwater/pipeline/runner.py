@@ -12,7 +12,7 @@ calls `supervise`. Feeds and the upkeep have threads and state of their own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from headwater.frames.engine import THRESHOLD, Engine
 from headwater.pipeline.describe import describe_feed, describe_view, note_progress, write_status
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
+from headwater.pipeline.life import with_way_out
 from headwater.pipeline.project_files import ProjectFiles, with_sound
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
@@ -199,11 +200,11 @@ class Runner:
     @property
     def failures(self) -> Sequence[HeadwaterError]:
         """Why views, or sources, do not go on."""
-        failing = {v.name: v.failure for v in self.views.values() if v.failure is not None}
-        told = {failure.message for failure in failing.values()}
+        failing = [view for view in self.views.values() if view.life.failure is not None]
+        told = {view.life.failure.message for view in failing if view.life.failure is not None}
         troubles = [feed.channel.trouble for feed in self.feeds.values()]
         return [
-            *(_of(name, failure) for name, failure in failing.items()),
+            *_by_reason(failing),
             *(trouble for trouble in troubles if trouble and trouble.message not in told),
         ]
 
@@ -276,6 +277,18 @@ class Runner:
         self._reload(views, request)
         if not views:
             answer(self.warehouse.internal, request)
+
+
+def _by_reason(views: Iterable[KeptView]) -> Iterator[HeadwaterError]:
+    """Why views stand still, each reason once, with the way out for all that it has stopped."""
+    reasons: dict[str, tuple[HeadwaterError, list[str]]] = {}
+    for view in views:
+        if view.life.failure is not None:
+            failure = _of(view.name, view.life.failure)
+            stopped = reasons.setdefault(str(failure), (failure, []))[1]
+            stopped += [view.name] * view.is_stopped
+    for failure, stopped in reasons.values():
+        yield with_way_out(stopped, failure) if stopped else failure
 
 
 def _of(view: str, failure: HeadwaterError) -> HeadwaterError:
