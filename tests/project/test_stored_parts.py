@@ -3,7 +3,7 @@
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT
-from headwater.project.stored_parts import describe_parts
+from headwater.project.stored_parts import describe_parts, told_of_pairs
 
 ORDERS = Relation(
     "shop.orders", "shop", Schema.of([("id", INT), ("state", TEXT), ("amount", INT)]), ("id",)
@@ -32,3 +32,28 @@ def test_rows_that_are_needed_are_told_as_rows() -> None:
         "v stores orders.state, orders.amount of every row of shop.orders; "
         "what is shown is computed by orders.state."
     )
+
+
+LINES = Relation("shop.lines", "shop", Schema.of([("number", TEXT), ("price", INT)]))
+
+
+def test_parts_that_read_alike_are_told_once() -> None:
+    select = "SELECT id FROM orders WHERE id > 1 EXCEPT SELECT id FROM orders WHERE amount > 2"
+    assert _told(select).count("of shop.orders") == 1
+
+
+def _pairs(condition: str) -> tuple[str, ...]:
+    select = f"SELECT o.id, l.price FROM orders o LEFT JOIN lines l ON {condition}"
+    return told_of_pairs(parse_view(select, [ORDERS, LINES], "v"))
+
+
+def test_a_condition_that_may_fail_and_alone_joins_tables_is_told_of() -> None:
+    (told,) = _pairs("o.id = CAST(l.number AS INT)")
+    assert "every row of shop.orders with every row of shop.lines, since o.id = CAST(l" in told
+    assert "TRY_CAST" in told
+
+
+def test_a_condition_that_does_not_fail_or_not_alone_joins_tables_is_not_told_of() -> None:
+    assert _pairs("o.id = TRY_CAST(l.number AS INT)") == ()
+    assert _pairs("o.state = l.number AND o.id = CAST(l.number AS INT)") == ()
+    assert _pairs("o.state = l.number AND CAST(l.number AS INT) > 1") == ()

@@ -79,6 +79,8 @@ def _print(found: Explanation) -> None:
         out.print("What is stored is what is shown.")
     for table, rows in found.large_copies:
         out.print(f"○ Something is stored for each of about {rows:,} rows of {table}.")
+    for told in found.all_pairs:
+        out.print(f"○ {told}", markup=False)
     if found.now is not None:
         now = found.now
         out.print(

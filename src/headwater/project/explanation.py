@@ -37,7 +37,7 @@ from headwater.algebra.views import Join, View, equated_columns
 from headwater.errors import HeadwaterError, InputError
 from headwater.project.project import Project as ProjectFolder
 from headwater.project.project import known_owner
-from headwater.project.stored_parts import StoredPart, part_number, stored_parts
+from headwater.project.stored_parts import StoredPart, part_number, stored_parts, told_of_pairs
 from headwater.sources.contract import Source
 
 LARGE_ROWS = 1_000_000
@@ -84,6 +84,8 @@ class Explanation:
     """By view: how what it shows is computed, as lines of a tree with their depths."""
     left_to_spark: tuple[str, ...]
     """The functions that only Spark computes."""
+    all_pairs: tuple[str, ...]
+    """Where every pair of rows is stored, and what to write instead."""
     now: StoredNow | None
     """None if it is not loaded."""
 
@@ -111,6 +113,7 @@ class Explanation:
                 for name, lines in self.shown.items()
             },
             "left_to_spark": list(self.left_to_spark),
+            "all_pairs": list(self.all_pairs),
             "now": None if self.now is None else dict(vars(self.now)),
         }
 
@@ -147,6 +150,11 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
             if each.view.top is not None
         },
         view.left_to_spark,
+        tuple(
+            told
+            for each in definition.members or (definition,)
+            for told in told_of_pairs(each.view)
+        ),
         _now(project.warehouse, unit),
     )
 

@@ -32,7 +32,7 @@ from headwater.project.settings import (
     read_document,
     read_settings,
 )
-from headwater.project.stored_parts import StoredPart, describe_parts, stored_parts
+from headwater.project.stored_parts import StoredPart, describe_parts, stored_parts, told_of_pairs
 from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
 
@@ -289,7 +289,7 @@ def _view(
         told = tuple(
             caution
             for each in alone
-            for caution in (*cautions_of(each), *_constants(each, sources))
+            for caution in (*cautions_of(each), *told_of_pairs(each), *_constants(each, sources))
         )
         parts, stored = stored_parts(view), describe_parts(view)
         found.views.append(

@@ -9,10 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.algebra.compact import Compact
-from headwater.algebra.expressions import Expression, Literal, show_expression, substituted
+from headwater.algebra.expressions import (
+    Expression,
+    Literal,
+    can_fail,
+    columns_of,
+    show_expression,
+    substituted,
+)
 from headwater.algebra.keying import keying
 from headwater.algebra.sums import Slot
-from headwater.algebra.tops import PART
+from headwater.algebra.tops import PART, Part, Select, Top, nodes_of
 from headwater.algebra.values import Json
 from headwater.algebra.views import Join, View
 
@@ -64,7 +71,7 @@ def describe_parts(view: View) -> str:
     parts = stored_parts(view)
     if not parts:
         return ""
-    stored = "; ".join(map(str, parts))
+    stored = "; ".join(dict.fromkeys(map(str, parts)))
     if view.left_to_spark:
         stored += f" (Spark computes {', '.join(view.left_to_spark)} of that)"
     if view.members:
@@ -75,6 +82,59 @@ def describe_parts(view: View) -> str:
     else:
         how = "what is shown is evaluated whole whenever it is folded or read"
     return f"{view.name} stores {stored}; {how}."
+
+
+def told_of_pairs(view: View) -> tuple[str, ...]:
+    """Conditions that alone tie tables and may fail: they wait for the top, and pairs are stored.
+
+    Each in a sentence, with what to write instead.
+    """
+    if view.top is None:
+        return ()
+    joins = {part_number(join): join for join in view.joins}
+    told: dict[str, None] = {}
+    for selection, part in filter(None, map(_above_part, nodes_of(view.top))):
+        join = joins.get(part.number)
+        if join is None or not can_fail(selection.condition):
+            continue
+        condition = _over_tables(selection.condition, part, join)
+        tied = {join.owner[column] for column in columns_of(condition)}
+        if any(tied <= group for group in _tied(join)):
+            continue
+        names = (join.occurrences[at].relation.name for at in sorted(tied))
+        told[
+            f"View {view.name} stores every row of {' with every row of '.join(names)}, since "
+            f"{_words(condition)} alone joins them and may fail: TRY_CAST and other functions that "
+            "give NULL instead store only the rows that join."
+        ] = None
+    return tuple(told)
+
+
+def _over_tables(condition: Expression, part: Part, join: Join) -> Expression:
+    """A condition on a part's columns as one on those of its tables."""
+    named = dict(zip(join.schema.names, join.outputs, strict=True))
+    columns = zip(part.schema.names, part.columns, strict=True)
+    return substituted(condition, {name: named[column] for name, column in columns})
+
+
+def _above_part(node: Top) -> tuple[Select, Part] | None:
+    """A selection from a part, also from what others have selected from it."""
+    if not isinstance(node, Select):
+        return None
+    below = node.input
+    while isinstance(below, Select):
+        below = below.input
+    return (node, below) if isinstance(below, Part) else None
+
+
+def _tied(join: Join) -> list[frozenset[int]]:
+    """The occurrences of a join that its conditions tie together."""
+    together = [frozenset({at}) for at in range(len(join.occurrences))]
+    for conjunct in join.condition:
+        tied = frozenset(join.owner[column] for column in columns_of(conjunct))
+        met = tied.union(*(group for group in together if group & tied))
+        together = [*(group for group in together if not group & tied), met]
+    return together
 
 
 def _part(join: Join, key: tuple[str, ...], compact: Compact | None) -> StoredPart:
