@@ -51,7 +51,8 @@ MEANT = {
     "d ->> 'k' = 'x' AND id = 1": "((d ->> 'k') = 'x') AND (id = 1)",
     "COALESCE(d -> 'k', t)": "coalesce(d -> 'k', t)",
     "STRUCT(d -> 'k' AS x)": "struct(d -> 'k')",
-    "j -> 'a' ->> 0": "(j -> 'a') #>> '{\"0\"}'",
+    "j -> 'a' ->> 'b'": "(j -> 'a') ->> 'b'",
+    "j ->> 0": "CASE WHEN startswith(j #> '{}', '[') THEN j ->> 0 ELSE NULL END",
     "'{\"a\": 1.10}' ->> 'a'": "'1.10'",
 }
 

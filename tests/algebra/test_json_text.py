@@ -30,6 +30,8 @@ FOUND: list[tuple[str, str | int, str | None, str | None]] = [
     ("[1, [2], 3 ]", -4, None, None),
     ("[1, [2], 3 ]", "1", None, None),
     ("[]", 0, None, None),
+    ("[ \n]", 0, None, None),
+    ("{\t }", "a", None, None),
     ("{}", "a", None, None),
     ('"x"', "x", None, None),
     ('"x"', 0, '"x"', "x"),

@@ -37,7 +37,7 @@ _FLAT_ARRAY = rf"\[{_BLANKS}(?:(?:{_SCALAR}){_UNTIL})*\]"
 _FLAT_OBJECT = rf"\{{{_BLANKS}(?:{_STRING}{_BLANKS}:{_BLANKS}(?:{_SCALAR}){_UNTIL})*\}}"
 
 _VALUE = re.compile(f"{_SCALAR}|{_FLAT_ARRAY}|{_FLAT_OBJECT}")
-_FIRST = {"{": re.compile(rf"\{{{_BLANKS}{_KEY}"), "[": re.compile(rf"\[{_BLANKS}(?!\])")}
+_FIRST = {"{": re.compile(rf"\{{{_BLANKS}{_KEY}"), "[": re.compile(rf"\[(?!{_BLANKS}\]){_BLANKS}")}
 _NEXT = {"{": re.compile(rf"{_BLANKS},{_BLANKS}{_KEY}"), "[": re.compile(rf"{_BLANKS},{_BLANKS}")}
 _LAST = {"{": re.compile(rf"{_BLANKS}\}}"), "[": re.compile(rf"{_BLANKS}\]")}
 _SKIPPED = re.compile(_BLANKS)

@@ -41,10 +41,12 @@ def _access(operator: str) -> Callable[[Sees, exp.Binary], Expression]:
         match _printed(t, node.this), key:
             case "jsonb", _:  # which is always JSON, so that nothing fails
                 return Call("tried", (call(operator, of, key),), TEXT)
-            case "json", Literal(value=int() as number):
-                # Unlike jsonb, json has no element 0 in a scalar, and paths have none there either.
-                path = Literal(path_of([str(number)]), TEXT)
-                return call(operator.replace("-", "#", 1), of, path)
+            case "json", Literal(
+                value=int()
+            ):  # whose scalars have no elements, unlike those of jsonb
+                whole = call("#>", of, Literal("{}", TEXT))
+                is_array = call("startswith", whole, Literal("[", TEXT))
+                return call("case", is_array, call(operator, of, key), Literal(None, TEXT))
         return call(operator, of, key)
 
     return handler
