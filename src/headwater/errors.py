@@ -7,7 +7,7 @@ own is an assertion, and an inconsistency found by the checker is a verdict, not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 
@@ -119,6 +119,18 @@ class BusyError(HeadwaterError):
 
 class FencedError(HeadwaterError):
     """Another runner has taken over; this one may not commit any more."""
+
+
+def for_each(names: Iterable[str], act: Callable[[str], None]) -> None:
+    """Do something for each of some; one for which it fails is no reason to leave the others."""
+    failures = []
+    for name in names:
+        try:
+            act(name)
+        except HeadwaterError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0] if len(failures) == 1 else SeveralError(failures)
 
 
 def one_of(problems: Iterable[SourceError]) -> SourceError:

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -32,6 +33,7 @@ from headwater.algebra.values import (
 from headwater.errors import ExpressionError
 
 INF = math.inf
+MOST, LEAST = sys.float_info.max, math.ulp(0.0)
 MONEY = decimal_type(5, 2)
 N, X, D, T, B = (
     ColumnRef(name, kind)
@@ -84,6 +86,12 @@ def half(percent: float) -> Literal:
         (aggregate("stddev_pop", X), (2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0), 2.0),
         (aggregate("var_pop", X), (1e8 + 1, 1e8 + 2), 0.25),
         (aggregate("var_pop", X), (INF, 1.0), NAN),
+        (aggregate("var_pop", X), (1e300, -1e300), INF),
+        (aggregate("stddev_pop", X), (1e300, -1e300), 1e300),
+        (aggregate("stddev_samp", X), (MOST, -MOST), INF),
+        (aggregate("stddev_pop", X), (MOST, -MOST), MOST),
+        (aggregate("stddev_pop", X), (1e-300, -1e-300), 1e-300),
+        (aggregate("stddev_pop", X), (LEAST, -LEAST), LEAST),
         (aggregate("var_pop", D), (Decimal("0.01"), Decimal("0.03")), 0.0001),
         (aggregate("percentile_cont", N, half(0.5)), (1, 2, 4), 2.0),
         (aggregate("percentile_cont", N, half(0.25)), (0, 10), 2.5),
@@ -122,6 +130,18 @@ def test_covariances_are_exact() -> None:
     assert aggregated(aggregate("covar_samp", N, X), rows) == float(Fraction(2, 3))
     assert aggregated(aggregate("covar_samp", N, X), rows[:1]) is None
     assert str(aggregated(aggregate("covar_pop", N, X), [((1, INF), 1)])) == "nan"
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
+def test_a_deviation_is_rounded_once(values: list[float]) -> None:
+    found = over(aggregate("stddev_pop", X), *values)
+    assert isinstance(found, float)
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((value - mean) ** 2 for value in exact) / len(exact)
+    below, above = (Fraction(math.nextafter(found, to)) for to in (-INF, INF))
+    assert max(Fraction(0), Fraction(found) + below) ** 2 <= 4 * variance
+    assert 4 * variance <= (Fraction(found) + above) ** 2
 
 
 def test_texts_are_put_together_in_an_order_that_they_complete() -> None:

@@ -33,6 +33,7 @@ from headwater.algebra.values import (
 FLOAT_UNIT_EXPONENT = 1088
 """Floats are sums of units of 2 to the power of minus this; the least one is 2 ** -1074."""
 _WIDE = Context(prec=200)
+_ROOT_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,7 @@ def _variance(sample: bool, root: bool) -> Finish:
             return NAN
         spread = moments.squares * number - moments.total**2
         parts = number * (number - sample) * units_per_one(kind) ** 2
-        variance = _quotient(spread, parts)
-        return canonical_float(math.sqrt(variance)) if root else variance
+        return _root(spread, parts) if root else _quotient(spread, parts)
 
     return variance_of
 
@@ -141,6 +141,19 @@ def _quotient(total: int, parts: int, special: float = 0.0) -> float:
         return canonical_float(total / parts)
     except OverflowError:
         return math.inf if total > 0 else -math.inf
+
+
+def _root(total: int, parts: int) -> float:
+    """The float nearest to the exact root of a quotient, which itself may be too large for one.
+
+    Its whole part has more bits than a float, once the quotient is shifted far enough; the lowest
+    bit is set if there is more, so that rounding does not take it for the middle of two floats.
+    """
+    shift = max(0, _ROOT_BITS - (total.bit_length() - parts.bit_length()) // 2)
+    quotient, rest = divmod(total << 2 * shift, parts)
+    root = math.isqrt(quotient)
+    inexact = bool(rest) or root * root != quotient
+    return _quotient(root | inexact, 1 << shift)
 
 
 FINISH: dict[str, Finish] = {

@@ -1,4 +1,4 @@
-"""`headwater explain`: how one view is maintained."""
+"""`headwater explain`: how views are maintained."""
 
 from __future__ import annotations
 
@@ -17,18 +17,32 @@ if TYPE_CHECKING:
 
 
 def explain(
-    view: Annotated[str, typer.Argument(help="The view, or a group of views.")],
+    views: Annotated[
+        list[str] | None, typer.Argument(help="Names of views or groups; all if none is given.")
+    ] = None,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a view is maintained: what is stored, what is looked up, how it is computed."""
+    """Show how views are maintained: what is stored, what is looked up, how it is computed."""
+    from headwater.errors import SeveralError, for_each
     from headwater.project import explanation
+    from headwater.project.project import Project
 
-    found = explanation.explain(project, view)
-    if as_json:
-        print_json(found.to_json())
-    else:
+    opened = Project.open(project, only=())
+    names = list(dict.fromkeys(views or opened.units))
+
+    def tell(name: str) -> None:
+        found = explanation.explain(opened, name)
+        if as_json:
+            print_json(found.to_json())
+            return
+        if name != names[0]:
+            console().print()
         _print(found)
+
+    for_each(names, tell)
+    if opened.mistakes and not views:
+        raise SeveralError(opened.mistakes)
 
 
 def _print(found: Explanation) -> None:

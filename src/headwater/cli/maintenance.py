@@ -18,17 +18,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.sources import ProjectOption, SourceArgument
-from headwater.errors import ExpressionError, HeadwaterError, InputError
+from headwater.errors import ExpressionError, HeadwaterError, InputError, for_each
 from headwater.terminal.output import JsonOption, console, print_json, print_table
 from headwater.terminal.verification import print_failing, print_verification, reading
 
 if TYPE_CHECKING:
+    from headwater.frames.session import Spark
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project
     from headwater.warehouse.warehouse import Warehouse
 
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
-UnitArgument = Annotated[str, typer.Argument(help="A view's name, or a group's.")]
+UnitsArgument = Annotated[list[str], typer.Argument(help="Names of views or groups.")]
+SomeUnitsArgument = Annotated[
+    list[str] | None, typer.Argument(help="Names of views or groups; all if none is given.")
+]
 _REFRESH_S = 0.25
 
 
@@ -335,10 +339,7 @@ def _shown(value: object) -> str:
 
 
 def verify(
-    views: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of views or groups; all if none is given."),
-    ] = None,
+    views: SomeUnitsArgument = None,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
 ) -> None:
@@ -348,12 +349,9 @@ def verify(
     from headwater.project.project import Project
     from headwater.warehouse.warehouse import Warehouse
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
     spark = engine_of(opened).for_small
-    warehouse = Warehouse(opened.warehouse)
-    wanted = _units(warehouse, views, as_json) if views else warehouse.view_names()
-    if not wanted:
-        raise InputError("There is no view to verify.", "'headwater run' loads them.")
+    wanted = _units(Warehouse(opened.warehouse), views, "verify", as_json)
     wrong = 0
     for name in wanted:
         try:
@@ -371,8 +369,18 @@ def verify(
         raise typer.Exit(1)
 
 
-def _units(warehouse: Warehouse, names: Sequence[str], quiet: bool) -> list[str]:
-    """The views and groups that are looked at as one: a member stands for its group."""
+def _units(
+    warehouse: Warehouse, names: Sequence[str] | None, purpose: str, quiet: bool
+) -> list[str]:
+    """The views and groups that are looked at as one: a member stands for its group.
+
+    All that are loaded if none is named.
+    """
+    if not names:
+        loaded = warehouse.view_names()
+        if not loaded:
+            raise InputError(f"There is no view to {purpose}.", "'headwater run' loads them.")
+        return loaded
     found: dict[str, None] = {}
     for name in names:
         group = warehouse.group_of(name)
@@ -386,24 +394,33 @@ def _whole_group(view: str, group: str, members: Sequence[str]) -> str:
     return f"○ {view} is in the group {group}, whose views move together: {', '.join(members)}"
 
 
-# One view's tables
+# Views' tables
 
 
-def fold(view: UnitArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
-    """Bring a view's plain table up to its newest commit, now; of a group those of all views."""
+def fold(
+    views: SomeUnitsArgument = None, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Bring the plain tables of views up to their newest commits, now.
+
+    Of a group those of all its views. One that cannot be folded is no reason to leave the others.
+    """
     from headwater.pipeline.api import engine_of
     from headwater.project.project import Project
-    from headwater.warehouse.folding import Unfolded
     from headwater.warehouse.warehouse import Warehouse
 
-    opened = Project.open(project)
-    warehouse = Warehouse(opened.warehouse)
-    (view,) = _units(warehouse, [view], as_json)
+    opened = Project.open(project, only=())
+    warehouse, spark = Warehouse(opened.warehouse), engine_of(opened).for_small
+    wanted = _units(warehouse, views, "fold", as_json)
+    for_each(wanted, lambda view: _fold(opened, warehouse, view, spark, as_json))
+
+
+def _fold(project: Project, warehouse: Warehouse, view: str, spark: Spark, as_json: bool) -> None:
+    from headwater.warehouse.folding import Unfolded
+
     table = warehouse.view(view)
-    spark = engine_of(opened).for_small
     commit = table.fold(spark, "headwater fold") if table.tail().rows else None
     table.follow(spark)
-    if view in opened.units and opened.files_of(view)[0].changes:
+    if view in project.units and project.files_of(view)[0].changes:
         table.follow_changes(spark)
     if isinstance(commit, Unfolded):
         raise HeadwaterError(commit.reason)
@@ -415,23 +432,30 @@ def fold(view: UnitArgument, project: ProjectOption = Path(), as_json: JsonOptio
         console().print(f"✓ {view}: the plain table is at version {commit.number}")
 
 
-def drop(view: UnitArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
-    """Remove a view's tables, or those of a whole group; other views go on."""
-    from headwater.pipeline.requests import drop_view
+def drop(
+    views: UnitsArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Remove the tables of views, or of whole groups; other views go on."""
     from headwater.project.project import Project
 
-    opened = Project.open(project)
-    drop_view(opened, view)
+    opened = Project.open(project, only=())
+    for_each(dict.fromkeys(views), lambda view: _drop(opened, view, as_json))
+
+
+def _drop(project: Project, view: str, as_json: bool) -> None:
+    from headwater.pipeline.requests import drop_view
+
+    drop_view(project, view)
     if as_json:
         print_json({"view": view, "dropped": True})
         return
     console().print(f"✓ {view}: its tables are gone")
-    for file in opened.files_of(view) if view in opened.units else ():
+    for file in project.files_of(view) if view in project.units else ():
         console().print(f"  {file.path} is still there: the next run loads the view again")
 
 
 def reload(
-    views: Annotated[list[str], typer.Argument(help="Names of views or groups.")],
+    views: UnitsArgument,
     project: ProjectOption = Path(),
     as_json: JsonOption = False,
 ) -> None:

@@ -99,20 +99,17 @@ def setup(
     as_json: JsonOption = False,
 ) -> None:
     """Make what Headwater needs at sources: a log, a publication or triggers."""
-    from headwater.errors import HeadwaterError, SeveralError
+    from headwater.errors import for_each
     from headwater.project.settings import source_names
 
-    failures = []
     wanted = sources or source_names(project)
-    for source in wanted:
+
+    def set_up(source: str) -> None:
         if show and len(wanted) > 1 and not as_json:
             typer.echo(f"-- {source}")
-        try:
-            _set_up(project, source, show, as_json)
-        except HeadwaterError as error:  # no reason to leave the others as they are
-            failures.append(error)
-    if failures:
-        raise failures[0] if len(failures) == 1 else SeveralError(failures)
+        _set_up(project, source, show, as_json)
+
+    for_each(wanted, set_up)
 
 
 def _set_up(project: Path, source: str, show: bool, as_json: bool) -> None:

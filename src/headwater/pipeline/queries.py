@@ -157,20 +157,10 @@ def _no_view(
     elif defined:
         hint = f"{defined[0]} is not loaded yet: 'headwater run' loads it. "
     else:
-        hint = _left_out(project, table.name)
+        hint = project.told_of(table.name)
     listed = closest_first(table.name, loaded)
     hint += f"The views are: {listed}." if listed else "The warehouse has no views yet."
     return text.error(table, f"there is no view {written}.", hint)
-
-
-def _left_out(project: Project, name: str) -> str:
-    """What is wrong with the files of views, if that may be why there is none of this name."""
-    if not project.mistakes:
-        return ""
-    told = [str(m) for m in project.mistakes if f"{name}.sql:".lower() in str(m).lower()]
-    if told:
-        return f"Its file has a mistake: {told[0]} "
-    return "Some files of views have mistakes, which 'headwater check' tells. "
 
 
 def _version(text: SqlText, table: exp.Table) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from headwater.errors import HeadwaterError, InputError
+from headwater.errors import HeadwaterError
 from headwater.pipeline.growth import retained
 from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
@@ -58,12 +58,10 @@ def describe_folder(folder: Path) -> dict[str, Any]:
 
     Sources that answer soon are asked how much they keep to be read.
     """
-    try:
-        project = Project.open(folder)
-        found = describe(project)
-    except InputError as error:
-        project = Project.without_views(folder)  # raises if it is not the views
-        found = {**describe(project), "trouble": str(error)}
+    project = Project.open(folder, only=())
+    found = describe(project)
+    if project.mistakes:
+        found["trouble"] = "\n".join(map(str, project.mistakes))
     for name, kept in retained(project).items():
         found["sources"][name]["retained"] = kept
     return found
@@ -88,7 +86,7 @@ def describe(project: Project) -> dict[str, Any]:
     for view in views.values():
         _compare(view, sources)
     for name in existing:
-        if project.view_files and name not in project.units:
+        if not project.mistakes and name not in project.units:  # else it may be in a bad file
             views[name]["state"] = "no file"
     return {
         "runner": runner,

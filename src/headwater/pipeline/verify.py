@@ -100,7 +100,8 @@ def _verify(
     table = warehouse.view(name)
     if name not in project.units:
         raise InputError(
-            f"The project has no view {name}.", "Only views whose file is there can be verified."
+            f"The project has no view {name}.",
+            project.told_of(name) or "Only views whose file is there can be verified.",
         )
     described = {relation.name: relation for relation in project.relations([name])}
     view = _view(project, name, table.definition, described)

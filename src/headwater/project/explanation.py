@@ -115,12 +115,12 @@ class Explanation:
         }
 
 
-def explain(folder: Path, name: str) -> Explanation:
+def explain(project: ProjectFolder, name: str) -> Explanation:
     """How a view or a group of a project is maintained; HeadwaterError says what is in the way."""
-    project = ProjectFolder.open(folder)
     unit = next((u for u, members in project.units.items() if name in (u, *members)), None)
     if unit is None:
-        raise InputError(f"There is no view '{name}'.", f"There are {', '.join(project.units)}.")
+        there = f"There are {', '.join(project.units)}." if project.units else "There are none."
+        raise InputError(f"There is no view '{name}'.", project.told_of(name) + there)
     sources = project.open_sources(known_owner(project.warehouse))
     needed = project.sources_of(unit)
     relations = [r for source in needed for r in sources[source].relations().values()]

@@ -90,14 +90,6 @@ class Project:
         sound = {name: files[name] for name in needs}
         return cls(folder, settings, sound, needs, tuple(problems))
 
-    @classmethod
-    def without_views(cls, folder: str | Path) -> Self:
-        """A project of which only the settings are looked at."""
-        folder, problems = Path(folder), Problems()
-        settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
-        problems.raise_any()
-        return cls(folder, settings, {}, {})
-
     @cached_property
     def units(self) -> Mapping[str, tuple[str, ...]]:
         """What is maintained as one: views by themselves and groups, each with its views."""
@@ -118,6 +110,15 @@ class Project:
     def sources_of(self, unit: str) -> tuple[str, ...]:
         """The sources of a view, or of all members of a group."""
         return tuple(dict.fromkeys(s for view in self.units[unit] for s in self.needs[view]))
+
+    def told_of(self, name: str) -> str:
+        """What is wrong with files of views, if that may be why there is no view of this name."""
+        if not self.mistakes:
+            return ""
+        told = [str(m) for m in self.mistakes if f"{name}.sql:".lower() in str(m).lower()]
+        if told:
+            return f"Its file has a mistake: {told[0]} "
+        return "Some files of views have mistakes, which 'headwater check' tells. "
 
     @property
     def warehouse(self) -> Path:
