@@ -166,7 +166,7 @@ def test_spark_gets_what_was_understood_and_no_comments(project: Path, tmp_path:
             "reflect may not be called",
         ),
         ("SELECT from_xml(note, 'a INT', map()) FROM plain", "from_xml may not be called"),
-        ("SELECT TRANSFORM(id) USING 'touch x' AS (b) FROM plain", "only a query"),
+        ("SELECT TRANSFORM(id) USING 'touch x' AS (b) FROM plain", "line 1, column 22: "),
         ("SELECT * FROM python_worker_logs()", "line 1, column 15: python_worker_logs may not be"),
         ("SELECT (SELECT count(*) FROM text.`/etc/passwd`)", "there is no view text./etc/passwd"),
         ("TABLE text.`/etc/passwd`", "line 1, column "),

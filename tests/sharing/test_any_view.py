@@ -28,6 +28,10 @@ RATIO = (
     "CREATE MATERIALIZED VIEW ratio AS "
     "SELECT state, 100 / MIN(amount) AS share FROM shop.orders GROUP BY state"
 )
+BY_SPARK = (
+    "CREATE MATERIALIZED VIEW sounds AS "
+    "SELECT SOUNDEX(note) AS sound, COUNT(*) AS orders FROM shop.orders GROUP BY SOUNDEX(note)"
+)
 IN_GROUP = {
     "counted": "CREATE MATERIALIZED VIEW counted IN GROUP book AS "
     "SELECT state, COUNT(*) AS orders FROM shop.orders GROUP BY state",
@@ -63,10 +67,15 @@ class Shared:
         return held.rows
 
     def here(self, view: str) -> Rows:
-        return self.small.warehouse.view(view).rows()
+        shown = self.small.warehouse.view(view).dataframe(self._spark)
+        held = self.peer.held(view)
+        assert held is not None
+        return Rows.of(held.rows.schema, map(tuple, shown.collect()))
 
 
-@pytest.mark.parametrize("views", [{"totals": TOTALS}, {"twice": TWICE}, IN_GROUP])
+@pytest.mark.parametrize(
+    "views", [{"totals": TOTALS}, {"twice": TWICE}, {"sounds": BY_SPARK}, IN_GROUP]
+)
 def test_a_peer_follows_a_view_by_its_own_updategrams(
     tmp_path: Path, spark: SparkSession, views: dict[str, str]
 ) -> None:

@@ -25,6 +25,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import MAX_DECIMAL_DIGITS, Type, Value, to_json
 from headwater.frames import totals
 from headwater.frames.functions import cast_column, function_column
+from headwater.frames.json_text import JSON_OPERATORS, json_column
 from headwater.frames.late import Bound, late_column
 
 COLUMN_PREFIX = "c"
@@ -98,6 +99,8 @@ def to_column(
                 return F.struct(*(part.alias(n) for part, (n, _) in fields)).cast(spark_type(kind))
             if operator in ("cast", "try_cast"):
                 return canonical_column(cast_column(expression, parts[0], spark_type(kind)), kind)
+            if operator in JSON_OPERATORS:
+                return json_column(expression, parts[0])
             if operator in FUNCTIONS:
                 return canonical_column(function_column(expression, parts, spark_type(kind)), kind)
             return canonical_column(_OPERATORS[operator](*parts).cast(spark_type(kind)), kind)

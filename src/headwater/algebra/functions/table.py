@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headwater.algebra.functions import lists, numbers, regular, texts, times
+from headwater.algebra.functions import json_text, lists, numbers, regular, texts, times
 from headwater.algebra.functions.signatures import Result, Signature
 from headwater.algebra.values import FLOAT, Type, Value, canonical_float, decimal_type
 
@@ -307,9 +307,20 @@ _LISTS = (
         is_spoken=False),
 )  # fmt: skip
 
+_JSON = "JSON"
+_MEMBER, _PATH = "text, text! -> text | text, int! -> text", "text, text! -> text"
+_JSONS = (
+    _of(_JSON, "->", _MEMBER, json_text.member, fails=True, spark="", is_spoken=False),
+    _of(_JSON, "->>", _MEMBER, json_text.member_text, fails=True, spark="", is_spoken=False),
+    _of(_JSON, "#>", _PATH, json_text.at_path, fails=True, check=json_text.check_path,
+        spark="", is_spoken=False),
+    _of(_JSON, "#>>", _PATH, json_text.at_path_text, fails=True, check=json_text.check_path,
+        spark="", is_spoken=False),
+)  # fmt: skip
+
 FUNCTIONS: dict[str, Function] = {
     function.name: function
-    for function in (*_TEXTS, *_NUMBERS, *_TIMES, *_CHOICES, *_LISTS, *_OPERATIONS)
+    for function in (*_TEXTS, *_NUMBERS, *_TIMES, *_CHOICES, *_LISTS, *_JSONS, *_OPERATIONS)
 }
 BY_NAME: dict[str, Function] = {
     name.upper(): function

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.sql.calls import CALL_HANDLERS, combined, with_interval
+from headwater.algebra.sql.json_access import JSON_HANDLERS, gives_json
 from headwater.algebra.sql.literals import constant_decimal, dated, number, type_of
 from headwater.algebra.sql.names import Scope, UnknownNameError, Visible
 from headwater.algebra.sql.refusals import refused, refused_subquery
@@ -229,6 +230,13 @@ def _of_values(name: str) -> Callable[[Translator, exp.Binary], Expression]:
 def _check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
     for node in nodes:
         column = node.unnest()
+        if gives_json(column):
+            raise RefusalError(
+                f"-> and #> give JSON, which is a text here, for which {operator} would mean "
+                "something else.",
+                "Say what you mean: CAST(t ->> 'k' AS DECIMAL(38,10)) for a number, t ->> 'k' "
+                "for a text.",
+            )
         if isinstance(column, exp.Column) and not isinstance(column.this, exp.Star):
             try:
                 visible, fields = t.visible(column)
@@ -376,4 +384,5 @@ _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,  # how sqlglot reads Spark's CAST too; TRY_CAST is "safe"
     **CALL_HANDLERS,
+    **JSON_HANDLERS,
 }

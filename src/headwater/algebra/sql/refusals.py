@@ -14,8 +14,6 @@ from headwater.algebra.sql.forms import FORMS
 from headwater.algebra.sql.text import SqlText
 from headwater.errors import SqlError
 
-_JSON = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar)
-
 
 def refused(text: SqlText, node: exp.Expr) -> SqlError:
     """The error for an expression that has no meaning in a view."""
@@ -32,12 +30,6 @@ def refused(text: SqlText, node: exp.Expr) -> SqlError:
             node,
             f"the aggregate {text.written(node).upper()} cannot stand here.",
             "Conditions on groups stand in HAVING; or aggregate in a subquery in FROM.",
-        )
-    if isinstance(node, _JSON):
-        return text.error(
-            node,
-            "-> and its like, as PostgreSQL has them for JSON, are not supported.",
-            "Write for example GET_JSON_OBJECT(t, '$.k'), as Spark has it; its result is a text.",
         )
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
         return _refused_function(text, node)

@@ -30,9 +30,33 @@ behind a call of that other one for its argument."""
 SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
 """Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
 
+JSON_OPERATORS: dict[str, type[exp.Expr]] = {
+    "->": exp.JSONExtract,
+    "->>": exp.JSONExtractScalar,
+    "#>": exp.JSONBExtract,
+    "#>>": exp.JSONBExtractScalar,
+}
+_JSON_TOKENS = {
+    TokenType.ARROW: exp.JSONExtract,
+    TokenType.DARROW: exp.JSONExtractScalar,
+    TokenType.HASH_ARROW: exp.JSONBExtract,
+    TokenType.DHASH_ARROW: exp.JSONBExtractScalar,
+}
+_TAKE_LAMBDAS = SPOKEN_APART | {"EXISTS"}
+
 
 def _without(names: frozenset[str], functions: dict[str, Any]) -> dict[str, Any]:
     return {name: read for name, read in functions.items() if name not in names}
+
+
+def _json_reader(kind: type[exp.Expr]) -> Any:
+    return lambda parser, this, key: parser.expression(kind(this=this, expression=key))
+
+
+def _json_writer(operator: str) -> Any:
+    return lambda generator, node: (
+        f"{generator.sql(node, 'this')} {operator} {generator.sql(node, 'expression')}"
+    )
 
 
 class StandardSpark(Spark):
@@ -52,6 +76,32 @@ class StandardSpark(Spark):
         NO_PAREN_FUNCTION_PARSERS = _without(
             frozenset({"TRANSFORM"}), Spark.Parser.NO_PAREN_FUNCTION_PARSERS
         )
+        # JSON's operators bind as in PostgreSQL, and their keys stay as they were written.
+        COLUMN_OPERATORS = {  # noqa: RUF012
+            token: read
+            for token, read in Spark.Parser.COLUMN_OPERATORS.items()
+            if token not in _JSON_TOKENS
+        }
+        JSON_OPERATORS = {  # noqa: RUF012
+            token: _json_reader(kind) for token, kind in _JSON_TOKENS.items()
+        }
+
+        def _parse_lambda(self, alias: bool = False) -> Any:
+            """An argument; `x -> ...` is a function only where a function is taken."""
+            if self._next.token_type is not TokenType.ARROW or self._may_be_lambda():
+                return super()._parse_lambda(alias=alias)
+            argument = self._parse_select_or_expression(alias=alias)
+            return self._parse_limit(self._parse_order(argument))
+
+        def _may_be_lambda(self) -> bool:
+            depth = 0
+            for at in range(self._index - 1, 0, -1):
+                token = self._tokens[at].token_type
+                depth += token is TokenType.R_PAREN
+                depth -= token is TokenType.L_PAREN
+                if depth < 0:
+                    return self._tokens[at - 1].text.upper() in _TAKE_LAMBDAS
+            return False
 
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         # A query is written as it was read, and not without clauses that Spark does not have.
@@ -63,6 +113,7 @@ class StandardSpark(Spark):
             },
             exp.ArrayAgg: lambda generator, node: f"ARRAY_AGG({generator.sql(node, 'this')})",
             exp.Unnest: lambda generator, node: _written_unnest(generator, node),
+            **{kind: _json_writer(operator) for operator, kind in JSON_OPERATORS.items()},
         }
 
 
