@@ -294,7 +294,8 @@ def _fails(name: str, *arguments: Value) -> Expression:
 _RESULTS = {"lpad": TEXT, "split_part": TEXT, "floor": INT, "round": INT, "div": INT,
             "date_add": DATE, "add_months": DATE, "make_date": DATE, "next_day": DATE,
             "timestamp_seconds": TIMESTAMP_TZ, "plus_months": TIMESTAMP,
-            "item": INT, "element_at": INT, "slice": INTS, "sequence": INTS}  # fmt: skip
+            "item": INT, "element_at": INT, "slice": INTS, "sequence": INTS,
+            "->>": TEXT}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -319,6 +320,7 @@ _RESULTS = {"lpad": TEXT, "split_part": TEXT, "floor": INT, "round": INT, "div":
         _fails("slice", (1, 2), 1, -1),
         _fails("sequence", 1, 2, -1),
         _fails("sequence", INT_MIN, INT_MAX),
+        _fails("->>", "x", "k"),
         Call("cast", (Literal("12:30", TEXT),), TIMESTAMP),
         Call("cast", (Literal("10000-01-01", TEXT),), DATE),
         Call("cast", (Literal(b"\xff", BYTES),), TEXT),
