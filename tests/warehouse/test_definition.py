@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, decimal_type
 from headwater.errors import EngineError
@@ -42,6 +42,15 @@ def test_a_definition_is_read_as_it_was_written() -> None:
     assert found == StoredDefinition.of(VIEW)
     assert found.view.relations == (ORDERS,)
     assert found.view.used_columns == VIEW.used_columns
+
+
+def test_a_view_of_json_is_read_as_it_was_written_with_what_its_source_calls_json() -> None:
+    """What is text here and `jsonb` there never fails to be JSON, so that less is stored."""
+    column = Column("data", TEXT, printed="jsonb")
+    events = Relation("app.events", "app", Schema((Column("id", INT), column)), ("id",))
+    sql = "SELECT id, CAST(data ->> 'n' AS INT) AS n FROM app.events WHERE data ->> 'k' = 'a'"
+    written = StoredDefinition.of(parse_view(sql, [events], "v"))
+    assert StoredDefinition.from_json(written.to_json()).view.schema == written.view.schema
 
 
 def test_a_definition_of_before_columns_were_told_apart_uses_all_of_them() -> None:

@@ -56,22 +56,27 @@ class StoredRelation:
     used: tuple[str, ...]
 
     def to_json(self) -> Json:
-        texts: dict[str, Json] = {
-            column.name: column.text_of for column in self.relation.schema.columns if column.text_of
-        }
+        columns = self.relation.schema.columns
+        texts: dict[str, Json] = {c.name: c.text_of for c in columns if c.text_of}
+        printed: dict[str, Json] = {c.name: c.printed for c in columns if c.printed}
         return {
             "columns": self.relation.schema.to_json(),
             "key": list(self.relation.key),
             "used": list(self.used),
             **({"texts": texts} if texts else {}),
+            **({"printed": printed} if printed else {}),
         }
 
     @classmethod
     def from_json(cls, name: str, found: Any) -> StoredRelation:
         schema = Schema.from_json(found["columns"])
         texts = {text_of(n): text_of(of) for n, of in found.get("texts", {}).items()}
+        printed = {text_of(n): text_of(kind) for n, kind in found.get("printed", {}).items()}
         schema = Schema(
-            tuple(replace(column, text_of=texts.get(column.name, "")) for column in schema.columns)
+            tuple(
+                replace(c, text_of=texts.get(c.name, ""), printed=printed.get(c.name, ""))
+                for c in schema.columns
+            )
         )
         key = tuple(map(text_of, found["key"]))
         relation = Relation(name, name.partition(".")[0], schema, key)
