@@ -11,7 +11,7 @@ import pytest
 from headwater.algebra.values import Row
 from headwater.embedded.postgres import shared_server
 from headwater.errors import SourceError
-from headwater.sources.contract import Broken, Committed, Logged, Monitor
+from headwater.sources.contract import Broken, Committed, Logged, Marked, Monitor
 from headwater.sources.postgres.source import PostgresSource
 from tests.sources.harness import local
 from tests.sources.postgres_harness import PostgresHarness, PostgresWriter
@@ -126,6 +126,13 @@ def test_changes_in_a_new_partition_without_whole_old_rows_are_a_gap(
     assert source.setup_statements() == []
 
 
+AWAY_AND_BACK = [
+    "ALTER TABLE e DETACH PARTITION e0",
+    "UPDATE e0 SET note = 'changed by itself'",
+    "ALTER TABLE e ATTACH PARTITION e0 FOR VALUES FROM (0) TO (10)",
+]
+
+
 @pytest.mark.parametrize(
     "statements",
     [
@@ -144,8 +151,16 @@ def test_changes_in_a_new_partition_without_whole_old_rows_are_a_gap(
             "COMMIT",
         ],
         ["TRUNCATE e1"],
+        AWAY_AND_BACK,
     ],
-    ids=["detached", "dropped", "attached", "attached in one transaction", "truncated"],
+    ids=[
+        "detached",
+        "dropped",
+        "attached",
+        "attached in one transaction",
+        "truncated",
+        "away and back",
+    ],
 )
 def test_rows_that_come_or_go_with_a_partition_are_a_gap(
     harness: PostgresHarness, statements: list[str]
@@ -158,6 +173,27 @@ def test_rows_that_come_or_go_with_a_partition_are_a_gap(
         writer.execute(statement)
     (gap, *_) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
     assert gap.columns == {"pg.e": None}
+    monitor.close()
+
+
+def test_a_partition_that_was_away_while_nobody_looked_is_a_gap(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"])
+    source.setup()
+    monitor = source.open_monitor(None)
+    at = monitor.read(0.2)[-1]
+    monitor.close()
+    assert not isinstance(at, Marked)
+    for statement in AWAY_AND_BACK:
+        writer.execute(statement)
+    monitor = harness.source(["e"]).open_monitor(at.position)
+    (gap, *_) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
+    assert "partitions of e were attached, detached or dropped" in gap.reason
+    monitor.close()
+    monitor = harness.source(["e"]).open_monitor(gap.position)
+    writer.execute("INSERT INTO e VALUES (100, 5, 'later')")
+    logged = read_until(monitor, Committed)
+    assert not [item for item in logged if isinstance(item, Broken)], "it is told once"
     monitor.close()
 
 

@@ -54,6 +54,11 @@ class Sighted:
     is_parent: bool = False
     """Whether other tables inherit from it that are no partitions."""
 
+    @property
+    def linked_by(self) -> list[int]:
+        """The transactions that made partitions what they are."""
+        return [link.xid for link in self.partitions.values()]
+
     def digest(self, wanted: Sequence[str]) -> str:
         """Which table it is, and a sum of how it is, and of its partitions."""
         columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
@@ -144,9 +149,12 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
     elif _oid(before) not in ("", _oid(digest)):
         reason = f"another table is called {name} now"
         yield Gap({name: None}, reason, _named_by(seen, table))
-    elif digest != before:
-        yield from _partition_gaps(name, seen, before, table)
-        yield from _column_gaps(name, seen, table, wanted)
+    else:
+        # One that was detached and attached again makes no difference to the digest.
+        if digest != before or not all(seen.snapshot.includes(x) for x in table.linked_by):
+            yield from _partition_gaps(name, seen, before, table)
+        if digest != before:
+            yield from _column_gaps(name, seen, table, wanted)
 
 
 def _oid(digest: str) -> str:
