@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
@@ -68,6 +69,10 @@ class Fragile:
 
 _DATA = re.compile(r"SQLSTATE: 22")
 """The class of errors that values are the reason of, in standard SQL and in Spark."""
+_JAVA = re.compile(
+    r"^(?:java\.util\.\w*Format\w*|java\.lang\.Illegal\w+|java\.time\.[\w.]+|org\.xml\.sax\.\w+)\b"
+)
+"""What functions that only Spark has raise by themselves, on a value that they cannot take."""
 _CODES = re.compile(r"^(?:[\w.]+: )?\[[A-Z_.]+\] | SQLSTATE: \w+.*", re.DOTALL)
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
@@ -88,6 +93,8 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     if (told_of := told_error(error)) is not None:
         return told_of
     words = _words(error)
+    if words is None and any(is_late(each.expression) for each in fragile):
+        words = _cause(error) if _JAVA.search(_cause(error)) else None
     if words is None:
         return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")
     for each in fragile:
@@ -135,8 +142,9 @@ def _cause(error: Exception) -> str:
 def _evaluate(fragile: Fragile, words: str) -> None:
     """Raise what is to be said of the first row that fails, if there is one."""
     if is_late(fragile.expression):
-        for row in (found := fragile.failing(fragile.expression)):
-            raise failed_on(fragile.expression, row, found.schema, words)
+        with suppress(*SPARK_ERRORS):  # where it cannot be caught inside a plan
+            for row in (found := fragile.failing(fragile.expression)):
+                raise failed_on(fragile.expression, row, found.schema, words)
         return
     rows = fragile.sample(fragile.expression, _SAMPLE)
     evaluate = compile_expression(fragile.expression, rows.schema)

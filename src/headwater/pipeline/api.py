@@ -129,10 +129,10 @@ def keep_running(
             if not finished:
                 stop.wait(_REFRESH_S if targets is None else _TARGET_S)
         loading = runner.loading
+        if once:
+            runner.look_for_held_back()
     finally:
         runner.stop()
-    if once:
-        runner.look_for_held_back()
     held_back = [HeadwaterError(f"{name}: {why}") for name, why in runner.held_back.items()]
     found = (*runner.failures, *held_back)
     if failures := list({str(failure): failure for failure in found}.values()):

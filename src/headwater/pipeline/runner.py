@@ -213,7 +213,7 @@ class Runner:
         for name, view in self.views.items():
             if view.failure is None and self.warehouse.has_view(name):
                 with suppress(HeadwaterError):  # told by who reads it
-                    if why := failures(self.warehouse.view(name)):
+                    if why := failures(self.warehouse.view(name), self.engine.start):
                         self.held_back[name] = why
 
     def describe(self) -> dict[str, Any]:

@@ -102,7 +102,9 @@ class Known:
         self._check_relations(definition)
         if self.views.setdefault(definition.name, definition) != definition:
             raise ConflictError(
-                f"View {definition.name} is defined in two ways.", "Rename one of them."
+                f"View {definition.name} is defined in two ways.",
+                "What was published under a name stays: where its SELECT was changed, give the "
+                "view another name, or publish into a new catalog. Else rename one of them.",
             )
         if definition.name in self.relations:
             raise ConflictError(

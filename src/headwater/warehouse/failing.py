@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from headwater.errors import ExpressionError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from headwater.warehouse.states import ViewState
     from headwater.warehouse.view_table import ViewTable
 
@@ -51,23 +53,30 @@ def _fails(look: Look, state: ViewState) -> bool:
     return False
 
 
-def failures(view: ViewTable) -> str:
+def failures(view: ViewTable, spark: Callable[[], SparkSession] | None = None) -> str:
     """Why what is shown of a view, or of a member of a group, is not the newest state."""
-    return next(filter(None, map(failure, view.members or (view,))), "")
+    found = (failure(each, spark) for each in view.members or (view,))
+    return next(filter(None, found), "")
 
 
-def failure(view: ViewTable) -> str:
+def failure(view: ViewTable, spark: Callable[[], SparkSession] | None = None) -> str:
     """Why what is shown is not the newest state; empty if it is, or if that would take long to
-    find out: then the next fold does."""
+    find out: then the next fold does. `spark` is asked for what only Spark can show."""
     state = view.at()
-    if not state.tail_files or state.is_left_to_spark:
+    if not state.tail_files:
         return ""
+    if state.is_left_to_spark:
+        return "" if spark is None else _told(lambda: state.dataframe(spark()))
     if state.top is None and state.error_column is None:
         return ""
     if (state.tail_size if state.top is None else state.stored_size) > _QUICK:
         return ""
+    return _told(state.tail_rows if state.top is None else state.rows)
+
+
+def _told(look: Callable[[], object]) -> str:
     try:
-        state.tail_rows() if state.top is None else state.rows()
+        look()
     except ExpressionError as error:
         return f"Readers keep the last state before this: {error}"
     return ""
