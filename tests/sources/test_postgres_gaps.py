@@ -84,6 +84,12 @@ CASES = [
     ("ALTER TABLE a DROP part", {"pg.a": {"part"}}, "no column part any more"),
     ("ALTER TABLE a RENAME part TO other", {"pg.a": {"part"}}, "no column part any more"),
     ("ALTER TABLE a ALTER part TYPE int USING 7", {"pg.a": {"part"}}, "part"),
+    (
+        "ALTER TABLE a RENAME part TO other; UPDATE a SET other = 'z';"
+        "ALTER TABLE a RENAME other TO part",
+        {"pg.a": {"part"}},
+        "while it had no column part",
+    ),
     (FOR_A_WHILE, WHOLE, "taken out of the publication"),
     (
         "ALTER PUBLICATION p SET TABLE ONLY a WHERE (id > 5), ONLY b;"

@@ -98,6 +98,11 @@ class Interpreter:
         self._by_label = {(table.schema, table.name): table for table in tables.values()}
         self._sent: dict[int, SentRelation] = {}
         self._shapes: dict[int, Table] = {}  # the tables as the log last described them
+        self._absent: dict[str, frozenset[str]] = {}
+        """The wanted columns that tables lacked when the catalog was last looked at, or of which
+        that has told a gap."""
+        self._missed: dict[int, set[str]] = {}
+        """Those that rows of a table lack for now, which has been told."""
         self._awaited = awaited
         self._near_xid = near_xid
         self._look = look
@@ -151,6 +156,14 @@ class Interpreter:
         self._route(sight)
         seen, gaps = compare(self.at.seen, sight, self._tables, self._unfollowed)
         self.at = replace(self.at, seen=seen)
+        for name, table in self._tables.items():
+            wanted = frozenset(column.name for column in table.wanted)
+            there = sight.tables.get(name)
+            lost = wanted - (there.columns.keys() if there is not None else frozenset())
+            told = (gap.columns.get(name, ()) for gap in gaps if gap.columns is not None)
+            everything = any(gap.columns is None for gap in gaps)
+            self._absent[name] = lost.union(*(wanted if of is None else of for of in told))
+            self._absent[name] |= wanted if everything else frozenset()
         return [self._gap(gap, self.at) for gap in gaps]
 
     def _route(self, sight: Sight) -> None:
@@ -232,6 +245,8 @@ class Interpreter:
     def _read(self, of: _Open, oid: int) -> None:
         """Read what is kept about a table, in columns if it is much."""
         messages, table = of.messages.pop(oid, []), self._shapes[oid]
+        if messages:
+            self._miss(of, oid)
         delta = rows_of_messages(messages, table) if len(messages) >= MANY else None
         if delta is None:
             try:
@@ -240,6 +255,18 @@ class Interpreter:
                 of.broken[oid] = _NOT_WHOLE
                 return
         of.parts.setdefault(oid, []).append(delta)
+
+    def _miss(self, of: _Open, oid: int) -> None:
+        """Rows changed while a wanted column had another name, or another type: what became of it
+        is not known, also if they look alike without it and the catalog is as it was."""
+        table = self._by_oid[oid]
+        told = self._missed.setdefault(oid, set())
+        lacking = {c.name for c in table.wanted} - {c.name for c in self._shapes[oid].wanted}
+        told &= lacking
+        for column in sorted(lacking - told - self._absent.get(table.relation_name, frozenset())):
+            reason = f"table {table.label} was changed while it had no column {column} as before"
+            of.unreadable.setdefault(oid, {})[column] = reason
+        told |= lacking
 
     def _readable(self, of: _Open, oid: int, messages: Sequence[bytes]) -> Rows:
         """What messages change, in the columns of which every value can be read."""
