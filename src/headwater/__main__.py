@@ -10,8 +10,7 @@ def main() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     from headwater.cli.main import main as run
 
-    signal.signal(signal.SIGINT, before)
-    run()
+    run(ready=lambda: signal.signal(signal.SIGINT, before))
 
 
 if __name__ == "__main__":

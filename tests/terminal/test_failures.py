@@ -66,6 +66,14 @@ def test_an_interrupted_command_says_so(
     assert (found.code, found.err) == (130, "headwater: interrupted.\n")
 
 
+def test_ctrl_c_before_a_command_has_begun_says_so_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended, told():
+        raise KeyboardInterrupt
+    assert (ended.value.code, capsys.readouterr().err) == (130, "headwater: interrupted.\n")
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_fails_is_told_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -60,7 +61,11 @@ def _options(
     pass
 
 
-def main() -> None:
-    """Run the command line; a mistake of the user's is one sentence and exit code 2."""
+def main(ready: Callable[[], object] = lambda: None) -> None:
+    """Run the command line; a mistake of the user's is one sentence and exit code 2.
+
+    `ready` is called as soon as whatever is raised is told as a sentence.
+    """
     with told():
+        ready()
         app()

@@ -68,6 +68,9 @@ def told() -> Iterator[None]:
         if ended.code == INTERRUPTED and _by_keyboard(ended):
             print_error("interrupted.")
         raise
+    except KeyboardInterrupt:  # before a command has begun; later typer turns it into an exit
+        print_error("interrupted.")
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
