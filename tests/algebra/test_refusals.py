@@ -32,6 +32,9 @@ REFUSED = {
     "SELECT id FROM r ORDER BY a FETCH FIRST 3 ROWS WITH TIES": "WITH TIES is not .* QUALIFY RANK",
     "SELECT id FROM r ORDER BY a FETCH FIRST 3 PERCENT ROWS ONLY": "PERCENT of rows is not",
     "SELECT CUONT(*) AS n FROM r": "CUONT is not a function .* Did you mean COUNT",
+    "SELECT LAG(a) AS n FROM r": r"LAG is computed over a window.* OVER \(ORDER BY",
+    "SELECT ROW_NUMBER() AS n FROM r": "ROW_NUMBER is computed over a window",
+    "SELECT id FROM r WHERE LEAD(a) > 1": "LEAD is computed over a window",
     "SELECT RNAK() OVER (ORDER BY id) AS n FROM r": "RNAK is not a window .* Did you mean RANK",
 }
 ACCEPTED: dict[str, set[tuple[object, ...]]] = {

@@ -31,6 +31,7 @@ from headwater.algebra.sql.plans import (
     union_all,
 )
 from headwater.algebra.sql.query import Environment, Reading
+from headwater.algebra.sql.refusals import misplaced_aggregate
 from headwater.algebra.sql.sources import FromReader
 from headwater.algebra.sql.subqueries import RowsInReach
 from headwater.algebra.sql.text import RefusalError, SqlText
@@ -326,10 +327,8 @@ class _Select:
         if self.groups is not None and (known := self.groups.special(node)) is not None:
             return known
         if is_aggregate(node) and self.groups is None:
-            raise RefusalError(
-                f"the aggregate {self.text.written(node).upper()} cannot stand here.",
-                "Use it in the select list or in HAVING.",
-            )
+            name = self.text.written(node).upper()
+            raise misplaced_aggregate(name, "Use it in the select list or in HAVING.")
         return self.rows.special(node)
 
     def _named(self, node: Any, translator: Translator) -> Expression | None:
