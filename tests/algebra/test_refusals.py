@@ -78,3 +78,21 @@ def test_a_refusal_leads_to_what_was_meant(query: str) -> None:
 @pytest.mark.parametrize("query", ACCEPTED)
 def test_what_spark_takes_means_the_same_here(query: str) -> None:
     assert set(evaluate_shown(parse_view(query, [R]), STATE)) == ACCEPTED[query]
+
+
+def test_all_names_that_mean_nothing_are_told_at_once() -> None:
+    query = (
+        "SELECT k AS g, idd, UPER(k) AS u, SUM(a) AS s, TRANSFORM(ARRAY(a), x -> x + b) AS t,\n"
+        "  (SELECT MAX(q.c) FROM r q WHERE q.id = r.id) AS m\n"
+        "FROM r WHERE c > 1 GROUP BY g HAVING s > d ORDER BY u LIMIT 1"
+    )
+    with pytest.raises(SqlError) as caught:
+        parse_view(query, [R])
+    places = [(each.line, each.column) for each in caught.value.problems]
+    assert places == [(1, 16), (1, 21), (1, 77), (3, 14), (3, 42)]
+
+
+def test_mistakes_of_a_subquery_and_around_it_are_told_together() -> None:
+    with pytest.raises(SqlError) as caught:
+        parse_view("SELECT (SELECT MAX(q.c) FROM r q WHERE q.b = r.id) AS m, x FROM r", [R])
+    assert [each.column for each in caught.value.problems] == [20, 40, 58]

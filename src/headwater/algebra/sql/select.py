@@ -17,6 +17,7 @@ from headwater.algebra.sql.distinct_on import is_distinct, numbered
 from headwater.algebra.sql.exploding import made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.grouping import Groups, read_groups
+from headwater.algebra.sql.mistakes import telling_all
 from headwater.algebra.sql.names import OUTER, Scope, Visible
 from headwater.algebra.sql.ordering import limited
 from headwater.algebra.sql.plans import (
@@ -73,11 +74,12 @@ def read_select(node: exp.Select, around: Environment) -> Reading:
     check_clauses(node, text)
     source = FromReader(text, around).read(node)
     rows = RowsInReach(text, around, source.plan, source.scope)
-    if where := node.args.get("where"):
-        rows.where(where.this)
-    if around.given is not None:
-        rows.take_in(around.given)
-    return _Select(node, text, around, rows).read()
+    with telling_all(node, Translator(text, source.scope)):
+        if where := node.args.get("where"):
+            rows.where(where.this)
+        if around.given is not None:
+            rows.take_in(around.given)
+        return _Select(node, text, around, rows).read()
 
 
 def check_clauses(node: exp.Select, text: SqlText) -> None:
