@@ -185,7 +185,7 @@ def corrections(
             if not in_view and (view is None or concerns(change, view)):
                 raise HeadwaterError(
                     f"The change log of {log.source} has a gap behind the view: "
-                    f"{change.reason.removesuffix('.')}.",
+                    f"{change.reason.rstrip('.;')}.",
                     f"Load the view anew first{f': headwater reload {view.name}' if view else ''}.",
                 )
             if in_view and change.columns is None:

@@ -187,7 +187,7 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
     gone = frozenset(wanted) - table.columns.keys()
     if gone:
         shown = ", ".join(sorted(gone))
-        reason = f"the table {name} has no column {shown} any more; change the view first"
+        reason = f"the table {name} has no column {shown} any more"
         yield Gap({name: gone}, reason, None)
     written: dict[int, set[str]] = defaultdict(set)
     for column in wanted:
