@@ -22,6 +22,7 @@ from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
 from headwater.pipeline.maintenance import Arrival, Commit, Maintenance, Plan, identity, relevant
 from headwater.project.choice import choose
+from headwater.protocol.action_lists import Bag
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.database import Change, Database
@@ -151,22 +152,21 @@ class Deployment:
                 place.answered()
 
     def take(self, view: MaintainedView) -> None:
-        self.write(view, view.maintenance.tick(self.now, more=True))
-        for effect in view.maintenance.take(view.inbox.popleft(), self.now):
+        self.do(view, view.maintenance.tick(self.now, more=True))
+        self.do(view, view.maintenance.take(view.inbox.popleft(), self.now))
+
+    def tick(self, view: MaintainedView) -> None:
+        self.do(view, view.maintenance.tick(self.now, more=False))
+
+    def do(self, view: MaintainedView, wanted: Sequence[Ask | Commit]) -> None:
+        for effect in wanted:
             match effect:
                 case Ask(source=source):
                     view.places[source].ask(effect)
                 case Commit():
-                    self.write(view, [effect])
-
-    def tick(self, view: MaintainedView) -> None:
-        self.write(view, view.maintenance.tick(self.now, more=False))
-
-    def write(self, view: MaintainedView, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            view.contents = view.contents + commit.delta
-            view.claim(commit.vector, commit.received)
-            view.maintenance.written(commit, self.now)
+                    view.contents = view.contents + effect.change(Bag(view.contents))
+                    view.claim(effect.vector, effect.received)
+                    view.maintenance.written(effect, self.now)
 
     def certificates(self) -> list[Certificate]:
         return [certify(self.history, view.claims) for view in self.views]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from headwater.algebra.rows import Rows
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
+from headwater.protocol.effects import Ask
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
@@ -230,10 +230,10 @@ def vector_before_its_change(patch: Patch) -> None:
     """Progress is noted although what goes with it is not committed yet."""
     ticked = Maintenance.tick
 
-    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Commit]:
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit]:
         found = ticked(self, now, more)
-        if not found and self._pending.delta:
-            return [Commit(Rows.empty(self._plan.view.schema), self.vector, (), "vector")]
+        if not found and self._pending.actions:
+            return [Commit((), self.vector, (), "vector")]
         return found
 
     patch.setattr(Maintenance, "tick", tick)

@@ -32,7 +32,8 @@ from headwater.algorithms.integrator import AnyIntegrator, Integrator
 from headwater.check.history import History, Vector
 from headwater.lab.reports import NUMBERED, SITES, report
 from headwater.lab.scenario import Scenario
-from headwater.protocol.effects import Apply, Ask, Effect, Send, apply_actions
+from headwater.protocol.action_lists import Bag, change_by
+from headwater.protocol.effects import Apply, Ask, Effect, Send
 from headwater.protocol.events import (
     AnswerArrived,
     Event,
@@ -274,7 +275,7 @@ class Simulation:
                         at = self.history.sources.index(source)
                         changed.questions[at] = (*changed.questions[at], effect)
                     case Apply(actions=actions):
-                        changed.view = apply_actions(changed.view, actions)
+                        changed.view = changed.view + change_by(actions, Bag(changed.view))
                         shown.append(self.seen(changed.view))
                     case Send():
                         changed.send(step.party, effect, self.ordered)

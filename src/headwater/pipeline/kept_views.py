@@ -21,6 +21,7 @@ from headwater.errors import (
     RefusedError,
 )
 from headwater.frames.engine import Engine
+from headwater.frames.trial import ConstantError
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.life import (
@@ -44,6 +45,7 @@ from headwater.pipeline.life import (
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.placing import placed
 from headwater.pipeline.planning import is_as_loaded, plan_view
 from headwater.pipeline.repair import though_repaired
 from headwater.pipeline.requests import Request, answer
@@ -379,4 +381,7 @@ class KeptViews:
         feeds = self._followed.feeds
         with self._jobs.of_view(view.name) as session:
             spark = replace(self._engine, start=session).for_small
-            return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)
+            try:
+                return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)
+            except ConstantError as error:
+                raise placed(self.project.files_of(view.name), error) from None
