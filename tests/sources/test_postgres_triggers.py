@@ -870,7 +870,10 @@ def test_a_table_that_becomes_unlogged_is_a_gap_and_again_when_it_is_logged(
         assert gap.columns == {"pg.a": None}
         assert told in gap.reason
         if statement == "UNLOGGED":
-            with pytest.raises(SourceError, match=r"Run: ALTER TABLE public\.a SET LOGGED"):
+            with pytest.raises(
+                SourceError,
+                match=r'Run: ALTER TABLE "public"\."a" SET LOGGED; then .headwater setup pg',
+            ):
                 source.open_load(["a"], 1)
     source.open_load(["a"], 1).close()
 

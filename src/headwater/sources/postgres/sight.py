@@ -213,7 +213,7 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
     gone = frozenset(wanted) - table.columns.keys()
     if gone:
         shown = ", ".join(sorted(gone))
-        reason = f"the table {name} has no column {shown} any more; change the view first"
+        reason = f"the table {name} has no column {shown} any more"
         yield Gap({name: gone}, reason, None)
     for xid, columns in _written(
         seen, {n: table.columns[n].written for n in wanted if n not in gone}

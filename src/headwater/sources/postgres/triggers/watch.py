@@ -119,8 +119,7 @@ def find_gap(
     names = ", ".join(sorted(changed))
     return Gap(
         changed,
-        f"of the table {label} these columns were altered or are gone: {names}; "
-        "change a view that names one which is gone first",
+        f"of the table {label} these columns were altered or are gone: {names}",
     )
 
 
