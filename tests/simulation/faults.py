@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headwater.frames.session import Spark
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
@@ -24,7 +25,10 @@ from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
+from headwater.warehouse.delta_log import is_table
+from headwater.warehouse.groups import MemberTable
 from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.states import ViewState
 from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -356,6 +360,17 @@ def gaps_passed(patch: Patch) -> None:
     patch.setattr(maintenance, "concerns", lambda gap, view: False)
 
 
+def tables_of_members_not_made_up(patch: Patch) -> None:
+    """A member's table is left as it is, if there is one."""
+    made_up = MemberTable.make_up
+
+    def make_up(self: MemberTable, state: ViewState, spark: Spark) -> None:
+        if not is_table(self.plain.folder):
+            made_up(self, state, spark)
+
+    patch.setattr(MemberTable, "make_up", make_up)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -390,5 +405,6 @@ FAULTS: Mapping[str, Fault] = {
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,
         gaps_passed,
+        tables_of_members_not_made_up,
     )
 }

@@ -45,6 +45,7 @@ SEEDS = {
     "folded files go first": 177,
     "a log begun anew forgets first": 16,
     "gaps passed": 0,
+    "tables of members not made up": 14,
 }
 
 

@@ -99,6 +99,11 @@ class Settings:
         """Whether there are views with a top: in one of ten deployments."""
         return self.seed % 10 == 2
 
+    @property
+    def groups(self) -> bool:
+        """Whether there is a group of views: in one of ten deployments."""
+        return self.seed % 10 == 4
+
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)
