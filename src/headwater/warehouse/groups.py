@@ -122,6 +122,17 @@ class GroupTable(ViewTable):
         for member in self.members:
             member.follow_changes(spark)
 
+    def trim_changes(
+        self,
+        changes: timedelta,
+        versions: timedelta,
+        spark: Spark,
+        *,
+        minimum_age: timedelta = HOUR,
+    ) -> None:
+        for member in self.members:
+            member.trim_changes(changes, versions, spark, minimum_age=minimum_age)
+
     def clean_up(self, keep: timedelta, *, minimum_age: timedelta = HOUR) -> None:
         super().clean_up(keep, minimum_age=minimum_age)
         for member in self.members:
