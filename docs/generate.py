@@ -43,6 +43,7 @@ from headwater.sources.sqlite.meanings import meaning_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tables of tests
 DOCS = Path(__file__).parent
+ONE, SEVERAL = ("crm",), ("crm", "shop")
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -201,12 +202,13 @@ _TYPES: dict[Any, str] = {
 def promises() -> str:
     """What USING may name at which level."""
     return table(
-        ["level", "by default", "USING may name"],
+        ["level", "by default", "USING may name", "over one source also"],
         (
             [
                 f"`{word}`",
-                f"`{resolve(level, None, {}, RunSettings())[0].name}`",
-                ", ".join(f"`{name}`" for name in usable(level)),
+                f"`{resolve(level, None, {}, RunSettings(), SEVERAL)[0].name}`",
+                ", ".join(f"`{name}`" for name in usable(level, SEVERAL)),
+                ", ".join(f"`{n}`" for n in usable(level, ONE) if n not in usable(level, SEVERAL)),
             ]
             for word, level in LEVELS.items()
         ),

@@ -85,9 +85,12 @@ class MaintainedView:
 
 
 class Deployment:
-    """Sources, and views at some levels over all of them."""
+    """Sources, and views at some levels over all of them, by one algorithm if it is named."""
 
-    def __init__(self, seed: int, levels: Sequence[Level], shape: Shape) -> None:
+    def __init__(
+        self, seed: int, levels: Sequence[Level], shape: Shape, algorithm: str | None = None
+    ) -> None:
+        self.algorithm = algorithm
         scenario = generate(seed, shape)
         self.random = Random(seed)
         self.now = 0.0
@@ -96,7 +99,7 @@ class Deployment:
         self.views = [self._view(scenario.view, level) for level in levels]
 
     def _view(self, view: View, level: Level) -> MaintainedView:
-        choice = choose(view, level)
+        choice = choose(view, level, self.algorithm)
         plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
         places = {}
         for source in view.sources:

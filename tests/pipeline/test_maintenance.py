@@ -1,6 +1,7 @@
 """Views of random shapes, at every level, over sources that change meanwhile."""
 
 import os
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,14 +17,33 @@ SHAPES = {
     "three sources": Shape("source-local", relations=3, sources=3, transactions=8),
     "a self-join": Shape("source-local", relations=2, sources=2, transactions=8, self_join=True),
 }
+ONE_SOURCE = {
+    "three relations": Shape("single-source-local", relations=3, transactions=8),
+    "a self-join": Shape("single-source-local", relations=2, transactions=8, self_join=True),
+    "a sum": Shape("single-source-local", relations=2, transactions=8, terms=2),
+}
 
 
-def falls_short(seed: int, shape: Shape) -> str:
+def falls_short(
+    seed: int, shape: Shape, levels: Sequence[Level] = LEVELS, algorithm: str | None = None
+) -> str:
     """What is wrong with a run, if something is."""
-    world = Deployment(seed, LEVELS, shape)
+    world = Deployment(seed, levels, shape, algorithm)
     world.run()
-    found = zip(LEVELS, world.certificates(), strict=True)
+    found = zip(levels, world.certificates(), strict=True)
     return next((f"{seed}: {made}" for level, made in found if made.level < level), "")
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("eca", Level.STRONG), ("lca", Level.COMPLETE), ("recompute", Level.STRONG)],
+)
+@pytest.mark.parametrize("shape", ONE_SOURCE)
+def test_views_over_one_source_keep_the_level_of_their_algorithm(
+    name: str, level: Level, shape: str
+) -> None:
+    for seed in SEEDS:
+        assert not falls_short(seed, ONE_SOURCE[shape], [level], name)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

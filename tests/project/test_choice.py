@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from headwater.algebra.schema import Relation, Schema
@@ -31,7 +29,7 @@ def manager(choice: Choice) -> Pvm:
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_is_chosen_keeps_the_level(level: Level) -> None:
     choice = choose(JOIN, level)
-    assert promised(ALGORITHMS[choice.algorithm], choice.parameters) >= level
+    assert promised(ALGORITHMS[choice.algorithm], choice.parameters, JOIN.sources) >= level
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
@@ -71,16 +69,25 @@ def test_parameters_of_using_go_before_the_settings() -> None:
 
 
 def test_what_can_be_used() -> None:
-    assert usable(Level.STRONG) == ["sweep", "nested-sweep", "posse", "pvm-cc"]
-    assert usable(Level.COMPLETE) == ["sweep", "posse", "pvm-cc"]
+    several = usable(Level.STRONG, JOIN.sources)
+    assert several == ["sweep", "nested-sweep", "posse", "pvm-cc"]
+    assert usable(Level.STRONG, ONE.sources) == ["recompute", "eca", "lca", *several]
+    assert usable(Level.COMPLETE, JOIN.sources) == ["sweep", "posse", "pvm-cc"]
+    assert usable(Level.COMPLETE, ONE.sources) == ["lca", "sweep", "posse", "pvm-cc"]
 
 
 @pytest.mark.parametrize(
     ("level", "name", "parameters", "message"),
     [
         (Level.STRONG, "swep", {}, "there is no algorithm 'swep'. Did you mean 'sweep'?"),
-        (Level.STRONG, "eca", {}, "eca promises nothing where one transaction makes several"),
-        (Level.CONVERGENT, "lca", {}, "lca promises nothing where one transaction makes several"),
+        (
+            Level.CONVERGENT,
+            "eca",
+            {},
+            "eca needs that all relations of the view are at one source; they are at x, y. "
+            "For convergent the view can use: recompute, sweep, nested-sweep, posse, pvm-cc.",
+        ),
+        (Level.WEAK, "recompute", {}, "recompute is convergent, and weak was asked for."),
         (
             Level.COMPLETE,
             "nested-sweep",
@@ -108,14 +115,12 @@ def test_what_can_be_used() -> None:
                 name,
                 {},
                 f"{name} runs in the lab only: it needs that {needs}. "
-                "Views can use: sweep, nested-sweep, posse, pvm-cc.",
+                "The view can use: recompute, sweep, nested-sweep, posse, pvm-cc.",
             )
             for name, needs in {
                 "strobe": BY_KEY,
                 "t-strobe": BY_KEY,
                 "copies": "all base relations may be copied to the warehouse",
-                "recompute": "the whole view can be replaced, "
-                "and that it is told when nothing goes on",
                 "conventional": "nothing happens at the sources while a question is under way, "
                 "and that rows of the view can be deleted by key",
                 "pvm": "a transaction may be shown before earlier ones of its source",
@@ -133,18 +138,19 @@ def test_what_cannot_be_forced_is_refused_with_what_can(
     assert str(caught.value).startswith(message)
 
 
-def test_an_algorithm_for_one_source_is_refused_for_a_view_of_several(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    strong = replace(ALGORITHMS["eca"], promises=ALGORITHMS["sweep"].promises)
-    monkeypatch.setitem(ALGORITHMS, "eca", strong)
-    assert choose(ONE, Level.STRONG, "eca").algorithm == "eca"
-    with pytest.raises(InputError, match=r"all relations of the view are at one source; .* x, y\."):
-        choose(JOIN, Level.STRONG, "eca")
+@pytest.mark.parametrize(("name", "level"), [("eca", Level.STRONG), ("lca", Level.COMPLETE)])
+def test_an_algorithm_for_one_source_may_be_used_there(name: str, level: Level) -> None:
+    assert choose(ONE, level, name).algorithm == name
 
 
 def test_what_the_pipeline_comes_to_provide_decides_what_can_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headwater.project.choice.PROVIDES", frozenset({Need.EARLY}))
-    assert usable(Level.CONVERGENT) == ["sweep", "nested-sweep", "posse", "pvm", "pvm-cc"]
+    assert usable(Level.CONVERGENT, JOIN.sources) == [
+        "sweep",
+        "nested-sweep",
+        "posse",
+        "pvm",
+        "pvm-cc",
+    ]
