@@ -21,7 +21,7 @@ from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
 from headwater.pipeline.maintenance import Arrival, Commit, Maintenance, Plan, identity, relevant
-from headwater.project.choice import choose
+from headwater.project.choice import as_stored, choose
 from headwater.protocol.action_lists import Bag
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
@@ -81,7 +81,7 @@ class MaintainedView:
             while self.claimed[source] < number:
                 self.claimed[source] += 1
                 taken.append(identity(source, self.claimed[source]))
-        self.claims.append(Claim(self.contents, tuple(taken)))
+        self.claims.append(Claim(self.plan.view.shown(self.contents), tuple(taken)))
 
 
 class Deployment:
@@ -99,6 +99,7 @@ class Deployment:
         self.views = [self._view(scenario.view, level) for level in levels]
 
     def _view(self, view: View, level: Level) -> MaintainedView:
+        view = as_stored(view, self.algorithm, keep_keys=True)
         choice = choose(view, level, self.algorithm)
         plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
         places = {}

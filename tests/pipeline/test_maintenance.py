@@ -22,16 +22,24 @@ ONE_SOURCE = {
     "a self-join": Shape("single-source-local", relations=2, transactions=8, self_join=True),
     "a sum": Shape("single-source-local", relations=2, transactions=8, terms=2),
 }
+WITH_KEYS = {
+    "three sources": Shape("source-local", relations=3, sources=3, transactions=8, keys=True),
+    "what comes back": Shape("source-local", 3, 2, transactions=8, keys=True, comes_back=True),
+}
 
 
 def falls_short(
-    seed: int, shape: Shape, levels: Sequence[Level] = LEVELS, algorithm: str | None = None
+    seed: int,
+    shape: Shape,
+    levels: Sequence[Level] = LEVELS,
+    algorithm: str | None = None,
+    wanted: Level = Level.CONVERGENT,
 ) -> str:
     """What is wrong with a run, if something is."""
     world = Deployment(seed, levels, shape, algorithm)
     world.run()
     found = zip(levels, world.certificates(), strict=True)
-    return next((f"{seed}: {made}" for level, made in found if made.level < level), "")
+    return next((f"{seed}: {made}" for low, made in found if made.level < max(low, wanted)), "")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,31 @@ def test_views_over_one_source_keep_the_level_of_their_algorithm(
 ) -> None:
     for seed in SEEDS:
         assert not falls_short(seed, ONE_SOURCE[shape], [level], name)
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("t-strobe", Level.STRONG),
+        ("g-strobe", Level.STRONG),
+        ("c-t-strobe", Level.COMPLETE),
+        ("strobe", Level.CONVERGENT),
+        ("c-strobe", Level.CONVERGENT),
+    ],
+)
+@pytest.mark.parametrize("shape", WITH_KEYS)
+def test_views_over_several_sources_keep_the_level_of_their_algorithm(
+    name: str, level: Level, shape: str
+) -> None:
+    for seed in SEEDS:
+        wanted = max(level, Level.STRONG)  # no commit shows a part of a transaction
+        assert not falls_short(seed, WITH_KEYS[shape], [level], name, wanted)
+
+
+def test_recomputing_over_several_sources_says_which_state_it_shows() -> None:
+    for seed in SEEDS:
+        shape = SHAPES["three sources"]
+        assert not falls_short(seed, shape, [Level.CONVERGENT], "recompute", Level.STRONG)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -26,7 +26,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of
 from headwater.algebra.views import View
 from headwater.algorithms.parts.manager import Manager
-from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate
+from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate, joins
 from headwater.protocol.effects import Apply, Effect, Replace
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction
@@ -90,6 +90,26 @@ class Recompute(Manager[State]):
             replace(state, under_way=None, received=later), self.every
         )
         return state, (step, *more)
+
+
+def asks_each_once(view: View) -> bool:
+    """Whether one recomputation visits each source once, so that it shows one state of each.
+
+    That is so where conditions connect the relations of each source with each other.
+    """
+    if len(view.sources) == 1:
+        return True
+    if len(view.joins) > 1:
+        return False
+    (term,) = query_of(view)
+    for source in view.sources:
+        first, *others = (at for at in term.base if term.occurrence(at).relation.source == source)
+        reached = {first}
+        for _ in others:
+            reached |= {at for at in others if any(joins(term, at, there) for there in reached)}
+        if not reached >= set(others):
+            return False
+    return True
 
 
 def _divided(state: State) -> tuple[tuple[str, ...], tuple[Transaction, ...]]:

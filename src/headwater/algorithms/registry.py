@@ -35,7 +35,7 @@ from headwater.algorithms.parts.source_evaluate import ORDERS
 from headwater.algorithms.parts.view_change import Strategy
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
-from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.recompute import Recompute, asks_each_once
 from headwater.algorithms.rings import RingWarehouse, ring_nodes
 from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.strobe import Strobe
@@ -60,6 +60,8 @@ class Parameter:
     meaning: str
     default: Any
     parse: Callable[[str], Any]
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    """What an algorithm needs besides where this has a certain value."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Algorithm:
     promises: Mapping[str, str]
     """The level promised in each kind of scenario, by name."""
     needs: frozenset[Need] = frozenset()
-    """What it needs of its host and of the view, with some of its parameters at least."""
+    """What it needs of its host and of the view, whatever its parameters."""
     also_assumes: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     joins_global: bool = True
@@ -80,6 +82,13 @@ class Algorithm:
     """Makes the nodes beside the sources, by source, for a protocol in which they take part."""
     channels: str = "fifo"
     """The channels that the lab gives it unless told otherwise."""
+    knows_its_states: Callable[[View], bool] = lambda view: True
+    """Whether each state of such a view is that of the transactions which it names."""
+
+    def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
+        """What it needs with these parameters."""
+        wanted = (self.parameters[name].needs.get(text) for name, text in settings.items())
+        return self.needs.union(need for need in wanted if need is not None)
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -87,7 +96,7 @@ class Algorithm:
         return (*(need.value for need in Need if need in self.needs), *self.also_assumes)
 
 
-_BY_KEY = frozenset({Need.KEYS, Need.KEY_DELETE, Need.CONTENTS})
+_BY_KEY = frozenset({Need.KEYS, Need.BY_KEY})
 """Rows are deleted by key, and added where the view does not have them."""
 
 
@@ -160,6 +169,7 @@ _STROBE_PARAMETERS = {
         "take insertions in without asking where the view shows their partners by key",
         "off",
         _one_of("off", "on"),
+        {"on": Need.CONTENTS},
     ),
     "batch": Parameter(
         "ask for up to this many waiting transactions in one query", 1, _at_least_one
@@ -187,7 +197,7 @@ ALGORITHMS = {
             "asks what each update changes and adds the answer; shows the anomalies",
             Conventional,
             _promises("complete", *["none"] * 5),
-            needs=frozenset({Need.SILENCE, Need.KEY_DELETE}),
+            needs=frozenset({Need.SILENCE, Need.BY_KEY}),
             joins_global=False,
         ),
         Algorithm(
@@ -199,6 +209,7 @@ ALGORITHMS = {
             needs=frozenset({Need.REPLACE, Need.IDLE}),
             also_assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
+            knows_its_states=asks_each_once,
         ),
         Algorithm(
             "eca",
@@ -222,7 +233,7 @@ ALGORITHMS = {
             "as eca, but takes in without asking what the view itself can tell",
             EcaLocal,
             _promises("complete", *["strong"] * 2, *["none"] * 3),
-            needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.KEY_DELETE}),
+            needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.BY_KEY}),
         ),
         Algorithm(
             "lca",

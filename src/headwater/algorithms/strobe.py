@@ -11,9 +11,10 @@ others, since it may show the middle of a transaction. T-Strobe takes a source-l
 as one unit, with one query for all its insertions: strong for those. ECA-Key and G-Strobe are the
 same machine with other surroundings.
 
-Choices: a row that a transaction inserts and deletes again is left out, and of a row that it
-changes several times only the last form is inserted: its net change is taken. A modification is
-a deletion and an insertion of one key; T-Strobe applies both in one step.
+Choices: a transaction is said to be in the view with the last of its updates. A row that a
+transaction inserts and deletes again is left out, and of a row that it changes several times only
+the last form is inserted: its net change is taken. A modification is a deletion and an insertion of
+one key; T-Strobe applies both in one step.
 
 Section 9 lists what saves questions; each is an option, and none lowers the level:
 
@@ -80,14 +81,14 @@ class Strobe(Manager[State]):
         return State(contents=contents if self.local else None)
 
     def take_transaction(self, state: State, transaction: Transaction) -> tuple[State, Effects]:
-        state = replace(state, received=(*state.received, transaction.id))
-        if self.whole_transactions:
-            return self._take_unit(state, transaction.deltas)
+        *first, last = [transaction.deltas] if self.whole_transactions else _by_update(transaction)
         effects: Effects = ()
-        for update in transaction.updates:
-            state, more = self._take_unit(state, {update.relation: update.delta})
+        for deltas in first:
+            state, more = self._take_unit(state, deltas)
             effects += more
-        return state, effects
+        state = replace(state, received=(*state.received, transaction.id))
+        state, more = self._take_unit(state, last)
+        return state, (*effects, *more)
 
     def _take_unit(self, state: State, deltas: Mapping[str, Rows]) -> tuple[State, Effects]:
         deletions = key_deletes(self.view, deltas)
@@ -190,3 +191,8 @@ class Strobe(Manager[State]):
 
     def _add(self, state: State, rows: Rows) -> State:
         return replace(state, actions=(*state.actions, AddNew(rows))) if rows else state
+
+
+def _by_update(transaction: Transaction) -> list[Mapping[str, Rows]]:
+    """What each update changes; nothing if there is none."""
+    return [{update.relation: update.delta} for update in transaction.updates] or [{}]

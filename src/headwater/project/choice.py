@@ -23,7 +23,7 @@ from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
-PROVIDES: frozenset[Need] = frozenset({Need.REPLACE, Need.IDLE})
+PROVIDES: frozenset[Need] = frozenset({Need.BY_KEY, Need.REPLACE, Need.IDLE})
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
 """What a view has or has not, whoever maintains it. Managers refuse a view without its keys."""
@@ -58,14 +58,32 @@ def choose(
     """The algorithm for a view at this level; ForcedError if the one forced will not do."""
     run = run or RunSettings()
     chosen, settings = resolve(level, forced, parameters or {}, run, view.sources)
+    if not chosen.knows_its_states(view):
+        raise ForcedError(
+            "algorithm",
+            f"{chosen.name} would ask a source of the view twice for one state of it, and could "
+            "not say which state that is.",
+            _can_use(level, view.sources),
+        )
     parts = [_why(level, forced, promised(chosen, settings, view.sources), settings)]
     if all(len(join.occurrences) == 1 for join in view.joins):
         parts.append("no join, so no source is asked anything")
-    if keep_keys:
+    if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
     return Choice(
         chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
     )
+
+
+def as_stored(view: View, forced: str | None, keep_keys: bool) -> View:
+    """The view with what its algorithm has to have stored: rows, where it looks them up by key, and
+    the keys, where these may be kept out of sight."""
+    chosen = ALGORITHMS.get(forced or "")
+    if chosen is None or Need.BY_KEY not in chosen.needs:
+        return view
+    if keep_keys and Need.KEYS in chosen.needs:
+        view = view.with_keys()
+    return view.with_rows()
 
 
 def resolve(
@@ -78,6 +96,7 @@ def resolve(
     """The algorithm and its parameters, for a view over these sources."""
     chosen = _forced(forced, sources) if forced else _default(level)
     _check_parameters(chosen, parameters)
+    _check_needs(chosen, parameters)
     ours = {"batch": str(run.batch) if level < Level.COMPLETE else "1", "p": str(run.in_work)}
     settings = {name: ours[name] for name in chosen.parameters if name in ours}
     settings.update(parameters)
@@ -112,9 +131,10 @@ def _can_use(level: Level, sources: Collection[str]) -> str:
     return f"For {level} the view can use: {', '.join(usable(level, sources))}."
 
 
-def _lacking(chosen: Algorithm) -> list[Need]:
+def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:
     """What it needs and the pipeline does not provide."""
-    return [need for need in Need if need in chosen.needs - _OF_VIEW - PROVIDES]
+    needs = chosen.needs_with(parameters or {})
+    return [need for need in Need if need in needs - _OF_VIEW - PROVIDES]
 
 
 def _default(level: Level) -> Algorithm:
@@ -153,6 +173,17 @@ def _check_parameters(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
             raise ForcedError(
                 f"parameter {name}", f"{name} = {text}: {error}.", f"It means: {parameter.meaning}."
             ) from None
+
+
+def _check_needs(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
+    for name, text in parameters.items():
+        if lacks := _lacking(chosen, {name: text}):
+            raise ForcedError(
+                f"parameter {name}",
+                f"with {name} = {text} {chosen.name} runs in the lab only: it needs that "
+                f"{lacks[0].value}.",
+                f"Leave {name} out.",
+            )
 
 
 def _check_promise(
