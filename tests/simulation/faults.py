@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
+from headwater.frames.arrow import signed_schema
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
+from headwater.protocol.action_lists import LookUp
 from headwater.protocol.effects import Ask
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
@@ -25,6 +28,9 @@ from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
 from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.looking_up import StoredRows
+from headwater.warehouse.states import ViewState
+from headwater.warehouse.table_versions import DataFile
 from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -356,6 +362,33 @@ def gaps_passed(patch: Patch) -> None:
     patch.setattr(maintenance, "concerns", lambda gap, view: False)
 
 
+def tail_not_looked_up(patch: Patch) -> None:
+    """Rows are looked up by key in what was folded alone."""
+
+    def in_tail(self: StoredRows, state: ViewState, wanted: Sequence[LookUp]) -> pyarrow.Table:
+        return signed_schema(self.schema).empty_table()
+
+    patch.setattr(StoredRows, "_in_tail", in_tail)
+
+
+def base_not_looked_up(patch: Patch) -> None:
+    """Rows are looked up by key in what was committed since the last fold alone."""
+
+    def in_file(
+        self: StoredRows, state: ViewState, file: DataFile, wanted: Sequence[LookUp]
+    ) -> pyarrow.Table:
+        return signed_schema(self.schema).empty_table()
+
+    patch.setattr(StoredRows, "_in_file", in_file)
+
+
+def halves_of_transactions_committed(patch: Patch) -> None:
+    """What of a transaction has come is shown, and the rest later."""
+    patch.setattr(
+        maintenance._Pending, "is_half", property(lambda self: False, lambda self, value: None)
+    )
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -390,5 +423,8 @@ FAULTS: Mapping[str, Fault] = {
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,
         gaps_passed,
+        tail_not_looked_up,
+        base_not_looked_up,
+        halves_of_transactions_committed,
     )
 }

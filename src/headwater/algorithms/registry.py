@@ -159,6 +159,7 @@ def _pvm(
     return Pvm(view, p, in_order, strategies[handle], batch, absorbs)
 
 
+_WAITING = Parameter("ask for up to this many waiting transactions in one query", 1, _at_least_one)
 _STROBE_PARAMETERS = {
     "order": Parameter(
         "which source is asked first; least: one that is joined by its key",
@@ -171,9 +172,7 @@ _STROBE_PARAMETERS = {
         _one_of("off", "on"),
         {"on": Need.CONTENTS},
     ),
-    "batch": Parameter(
-        "ask for up to this many waiting transactions in one query", 1, _at_least_one
-    ),
+    "batch": _WAITING,
 }
 
 
@@ -218,6 +217,7 @@ ALGORITHMS = {
             Eca,
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
+            parameters={"batch": _WAITING},
         ),
         Algorithm(
             "eca-key",
@@ -226,6 +226,7 @@ ALGORITHMS = {
             eca_key,
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=_BY_KEY | {Need.ONE_SOURCE},
+            parameters={"batch": _WAITING},
         ),
         Algorithm(
             "eca-local",
