@@ -19,10 +19,12 @@ from headwater import Project
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.embedded.postgres import PostgresServer
+from headwater.pipeline.verify import verify_view
 from headwater.project.choice import promised, usable
 from headwater.protocol.managers import Need
 from tests.pipeline.test_end_to_end import have_committed, started, wait_for
 from tests.pipeline.world import Oracle, Shop, Writer
+from tests.warehouse.test_small import no_spark
 
 ONE, BOTH = ("shop",), ("crm", "shop")
 SELECTS = {
@@ -31,6 +33,13 @@ SELECTS = {
     BOTH: "SELECT c.name, o.amount, l.qty FROM crm.customers c "
     "JOIN shop.orders o ON o.customer = c.id JOIN shop.lines l ON l.order_id = o.id",
 }
+BEYOND_JOINS = {
+    "sums": "SELECT c.name, count(*) AS n, sum(o.amount) AS amount FROM crm.customers c "
+    "JOIN shop.orders o ON o.customer = c.id GROUP BY c.name",
+    "may_fail": "SELECT c.name, o.amount / (o.customer + 1) AS share FROM crm.customers c "
+    "JOIN shop.orders o ON o.customer = c.id",
+}
+"""Rows that would be condensed, and a column that tells of errors, by an algorithm with keys."""
 CUSTOMERS, ORDERS, LINES = 6, 12, 3
 
 
@@ -49,6 +58,9 @@ def views() -> dict[str, tuple[str, Sequence[str]]]:
             level = words or str(kept(name, sources)).upper()
             header = f"CREATE MATERIALIZED VIEW {view} WITH {level} USING {name} {keys}"
             found[view] = (f"{header} AS {select}", sources)
+    for view, select in BEYOND_JOINS.items():
+        header = f"CREATE MATERIALIZED VIEW {view} WITH COMPLETE USING c-t-strobe KEEP KEYS"
+        found[view] = (f"{header} AS {select}", BOTH)
     return found
 
 
@@ -156,6 +168,7 @@ def judge(shop: Orders, oracle: Oracle, name: str, level: Level) -> None:
     if level == Level.COMPLETE:
         oracle.check_complete(name, commits)
     table = shop.warehouse.view(name)
+    assert table.shown_schema == oracle.view(name).shown_schema
     assert table.rows() == oracle.at_vector(oracle.view(name), table.latest().vector)
 
 
@@ -172,6 +185,8 @@ def test_every_algorithm_keeps_its_level_beside_writers(
         targets = runner.targets()
         wait_for(runner, partial(runner.reach, targets))
         assert have_committed(runner, 1)
+        for name in VIEWS:
+            assert verify_view(shop.project, name, no_spark).holds, name
     oracle = Oracle(shop)
     oracle.check_log()
     for name, (_, sources) in VIEWS.items():
