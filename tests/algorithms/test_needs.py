@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from headwater.algebra.rows import Rows
 from headwater.algorithms.registry import ALGORITHMS, Algorithm
 from headwater.errors import UnsupportedViewError
+from headwater.lab.generate import Shape, generate
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import seeded
 from headwater.lab.simulate import simulate
@@ -46,7 +46,10 @@ def settings_of(algorithm: Algorithm) -> Iterator[dict[str, str]]:
 @cache
 def scenarios() -> list[Scenario]:
     kinds = ("single-source", "multi-source", "source-local")
-    return [scenario for kind in kinds for scenario in spectrum_scenarios(kind, range(2))]
+    by_key = [
+        generate(seed, Shape(k, 2, 2, keys=True, by_key=True)) for k in kinds for seed in (1, 2)
+    ]
+    return [s for kind in kinds for s in spectrum_scenarios(kind, range(2))] + by_key
 
 
 def used(simulation: Simulation, seed: int) -> Iterator[Need]:
@@ -62,12 +65,8 @@ def used(simulation: Simulation, seed: int) -> Iterator[Need]:
 
 
 def used_at_start(simulation: Simulation) -> Iterator[Need]:
-    manager, base = simulation.manager, simulation.scenario.initial
-    contents = simulation.start().view
-    if manager.start(contents, base) != manager.start(Rows.empty(contents.schema), base):
-        yield Need.CONTENTS
     try:
-        manager.start(contents, {})
+        simulation.manager.start(simulation.start().view, {})
     except KeyError:
         yield Need.COPIES
 
@@ -77,6 +76,8 @@ def used_in(step: Step, waiting: dict[str, str]) -> Iterator[Need]:
     for event, effects in step.handled:
         if isinstance(event, TransactionArrived):
             waiting[event.transaction.id] = event.transaction.sources[0]
+            if event.seen is not None:
+                yield Need.CONTENTS
         for effect in effects:
             if isinstance(effect, Send):
                 yield Need.MESSAGES

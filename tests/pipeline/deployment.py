@@ -20,7 +20,15 @@ from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
-from headwater.pipeline.maintenance import Arrival, Commit, Maintenance, Plan, identity, relevant
+from headwater.pipeline.maintenance import (
+    Arrival,
+    Commit,
+    Look,
+    Maintenance,
+    Plan,
+    identity,
+    relevant,
+)
 from headwater.project.choice import as_stored, choose
 from headwater.protocol.action_lists import Bag
 from headwater.protocol.effects import Ask
@@ -88,9 +96,14 @@ class Deployment:
     """Sources, and views at some levels over all of them, by one algorithm if it is named."""
 
     def __init__(
-        self, seed: int, levels: Sequence[Level], shape: Shape, algorithm: str | None = None
+        self,
+        seed: int,
+        levels: Sequence[Level],
+        shape: Shape,
+        algorithm: str | None = None,
+        parameters: Mapping[str, str] | None = None,
     ) -> None:
-        self.algorithm = algorithm
+        self.algorithm, self.parameters = algorithm, parameters
         scenario = generate(seed, shape)
         self.random = Random(seed)
         self.now = 0.0
@@ -100,7 +113,7 @@ class Deployment:
 
     def _view(self, view: View, level: Level) -> MaintainedView:
         view = as_stored(view, self.algorithm, keep_keys=True)
-        choice = choose(view, level, self.algorithm)
+        choice = choose(view, level, self.algorithm, self.parameters)
         plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
         places = {}
         for source in view.sources:
@@ -162,7 +175,7 @@ class Deployment:
     def tick(self, view: MaintainedView) -> None:
         self.do(view, view.maintenance.tick(self.now, more=False))
 
-    def do(self, view: MaintainedView, wanted: Sequence[Ask | Commit]) -> None:
+    def do(self, view: MaintainedView, wanted: Sequence[Ask | Commit | Look]) -> None:
         for effect in wanted:
             match effect:
                 case Ask(source=source):
@@ -171,6 +184,9 @@ class Deployment:
                     view.contents = view.contents + effect.change(Bag(view.contents))
                     view.claim(effect.vector, effect.received)
                     view.maintenance.written(effect, self.now)
+                case Look():
+                    found = effect.found(Bag(view.contents))
+                    self.do(view, view.maintenance.looked_up(found, self.now))
 
     def certificates(self) -> list[Certificate]:
         return [certify(self.history, view.claims) for view in self.views]

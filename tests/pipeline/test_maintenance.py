@@ -1,7 +1,7 @@
 """Views of random shapes, at every level, over sources that change meanwhile."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -21,6 +21,7 @@ ONE_SOURCE = {
     "three relations": Shape("single-source-local", relations=3, transactions=8),
     "a self-join": Shape("single-source-local", relations=2, transactions=8, self_join=True),
     "a sum": Shape("single-source-local", relations=2, transactions=8, terms=2),
+    "keys": Shape("single-source-local", 3, transactions=8, keys=True, by_key=True),
 }
 WITH_KEYS = {
     "three sources": Shape("source-local", relations=3, sources=3, transactions=8, keys=True),
@@ -34,9 +35,10 @@ def falls_short(
     levels: Sequence[Level] = LEVELS,
     algorithm: str | None = None,
     wanted: Level = Level.CONVERGENT,
+    parameters: Mapping[str, str] | None = None,
 ) -> str:
     """What is wrong with a run, if something is."""
-    world = Deployment(seed, levels, shape, algorithm)
+    world = Deployment(seed, levels, shape, algorithm, parameters)
     world.run()
     found = zip(levels, world.certificates(), strict=True)
     return next((f"{seed}: {made}" for low, made in found if made.level < max(low, wanted)), "")
@@ -44,7 +46,12 @@ def falls_short(
 
 @pytest.mark.parametrize(
     ("name", "level"),
-    [("eca", Level.STRONG), ("lca", Level.COMPLETE), ("recompute", Level.STRONG)],
+    [
+        ("eca", Level.STRONG),
+        ("eca-local", Level.STRONG),
+        ("lca", Level.COMPLETE),
+        ("recompute", Level.STRONG),
+    ],
 )
 @pytest.mark.parametrize("shape", ONE_SOURCE)
 def test_views_over_one_source_keep_the_level_of_their_algorithm(
@@ -71,6 +78,13 @@ def test_views_over_several_sources_keep_the_level_of_their_algorithm(
     for seed in SEEDS:
         wanted = max(level, Level.STRONG)  # no commit shows a part of a transaction
         assert not falls_short(seed, WITH_KEYS[shape], [level], name, wanted)
+
+
+def test_partners_are_looked_up_in_the_view_with_what_is_still_to_be_committed() -> None:
+    shape = Shape("source-local", 3, 3, transactions=8, keys=True, by_key=True)
+    for seed in SEEDS:
+        local = {"local": "on"}
+        assert not falls_short(seed, shape, [Level.STRONG], "t-strobe", parameters=local)
 
 
 def test_recomputing_over_several_sources_says_which_state_it_shows() -> None:

@@ -71,7 +71,11 @@ def test_parameters_of_using_go_before_the_settings() -> None:
 def test_what_can_be_used() -> None:
     strong = ["t-strobe", "g-strobe", "c-t-strobe", "sweep", "nested-sweep", "posse", "pvm-cc"]
     assert usable(Level.STRONG, JOIN.sources) == strong
-    assert usable(Level.STRONG, ONE.sources) == ["recompute", "eca", "eca-key", "lca", *strong]
+    assert usable(Level.STRONG, ONE.sources) == [
+        "recompute",
+        *("eca", "eca-key", "eca-local", "lca"),
+        *strong,
+    ]
     complete = ["c-t-strobe", "sweep", "posse", "pvm-cc"]
     assert usable(Level.COMPLETE, JOIN.sources) == complete
     assert usable(Level.COMPLETE, ONE.sources) == ["lca", *complete]
@@ -91,13 +95,6 @@ def test_what_can_be_used() -> None:
         ),
         (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
         (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
-        (
-            Level.STRONG,
-            "t-strobe",
-            {"local": "on"},
-            "with local = on t-strobe runs in the lab only: it needs that it is told what is in "
-            "the view. Leave local out.",
-        ),
         (Level.WEAK, "recompute", {}, "recompute is convergent, and weak was asked for."),
         (
             Level.COMPLETE,
@@ -134,7 +131,6 @@ def test_what_can_be_used() -> None:
                 "pvm": "a transaction may be shown before earlier ones of its source",
             }.items()
         ),
-        *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("eca-local",)),
         *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
     ],
 )

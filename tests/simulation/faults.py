@@ -16,8 +16,8 @@ from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
-from headwater.protocol.action_lists import LookUp
 from headwater.protocol.effects import Ask
+from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place

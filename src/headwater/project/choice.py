@@ -23,7 +23,7 @@ from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
-PROVIDES: frozenset[Need] = frozenset({Need.BY_KEY, Need.REPLACE, Need.IDLE})
+PROVIDES: frozenset[Need] = frozenset({Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.IDLE})
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
 """What a view has or has not, whoever maintains it. Managers refuse a view without its keys."""
