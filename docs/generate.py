@@ -9,9 +9,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
@@ -40,6 +42,9 @@ from headwater.sources.kinds import KINDS
 from headwater.sources.postgres.meanings import KNOWN, Known
 from headwater.sources.sqlite.meanings import KNOWN as SQLITE_KNOWN
 from headwater.sources.sqlite.meanings import meaning_of
+
+if TYPE_CHECKING:
+    from tests.pipeline.orders import Judged
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tables of tests
 DOCS = Path(__file__).parent
@@ -100,6 +105,41 @@ def spectrum() -> str:
             for name in ALGORITHMS
         ),
     )
+
+
+def on_databases() -> str:
+    """The level of each algorithm on real databases beside writers, by what the runs have shown."""
+    from headwater.embedded.postgres import PostgresServer
+    from tests.pipeline.orders import BEYOND_JOINS, VIEWS, Orders, judged, run_beside_writers
+
+    cells: dict[tuple[str, bool], Judged] = {}
+    server = PostgresServer()
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        stack.callback(server.stop)
+        shop = Orders(Path(folder), server, {name: text for name, (text, _) in VIEWS.items()})
+        try:
+            run_beside_writers(shop, transactions=100)
+        finally:
+            shop.teardown()
+        for found in judged(shop):
+            if found.view not in BEYOND_JOINS:
+                cells[found.algorithm, len(found.sources) == 1] = found
+    return table(
+        ["algorithm", "over one source", "versions", "over two sources", "versions"],
+        (
+            [f"`{name}`", *_kept(cells.get((name, True))), *_kept(cells.get((name, False)))]
+            for name in ALGORITHMS
+            if (name, True) in cells
+        ),
+    )
+
+
+def _kept(found: Judged | None) -> list[str]:
+    if found is None:
+        return ["-", "-"]
+    shown = f"{found.promised} / {found.level}"
+    is_kept = found.level >= found.promised
+    return [shown if is_kept else f"**{shown}, broken**", str(found.versions)]
 
 
 def _promised_and_measured(cell: Cell) -> str:
@@ -458,6 +498,7 @@ QUICK: dict[str, Callable[[], str]] = {
 ALL: dict[str, Callable[[], str]] = {
     **QUICK,
     "spectrum": spectrum,
+    "on-databases": on_databases,
     "messages": messages,
     "rings-latency": rings_latency,
     "rings-traffic": rings_traffic,
