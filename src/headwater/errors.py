@@ -130,7 +130,13 @@ def for_each(names: Iterable[str], act: Callable[[str], None]) -> None:
         except HeadwaterError as error:
             failures.append(error)
     if failures:
-        raise failures[0] if len(failures) == 1 else SeveralError(failures)
+        raise one_or_several(failures)
+
+
+def one_or_several(problems: Iterable[HeadwaterError]) -> HeadwaterError:
+    """What tells some problems, of which there is at least one."""
+    several = SeveralError(problems)
+    return several.problems[0] if len(several.problems) == 1 else several
 
 
 def one_of(problems: Iterable[SourceError]) -> SourceError:

@@ -63,3 +63,22 @@ def test_it_is_told_what_is_left_to_spark(small: Small) -> None:
     explained = json.loads(quick("explain", "sounds", "--json", *small.arguments).out)
     assert explained["left_to_spark"] == ["power", "soundex"]
     assert "Spark computes power, soundex of that" in quick("check", *small.arguments).out
+
+
+def test_a_constant_that_spark_refuses_is_told_with_its_place_before_anything_is_loaded(
+    small: Small, spark: SparkSession
+) -> None:
+    for name in VIEWS:
+        small.view_file(name).unlink()
+    select = "SELECT SPLIT(note, ',') AS a,\n  SPLIT(note, '(') AS b FROM shop.orders"
+    small.view_file("parts").write_text(f"CREATE MATERIALIZED VIEW parts AS\n{select}")
+    with pytest.raises(HeadwaterError, match=r"parts\.sql:3:3: split\(.*no regular expression"):
+        small.run(spark)
+
+
+def test_a_value_that_a_function_of_sparks_cannot_take_is_named_by_the_load(
+    small: Small, spark: SparkSession
+) -> None:
+    small.write("shop", "INSERT INTO orders VALUES (3, 7, 'Robert', '30.2.2024')")
+    with pytest.raises(HeadwaterError, match=r"to_date.* fails for .*'30\.2\.2024'.*FEBRUARY 30"):
+        small.run(spark)

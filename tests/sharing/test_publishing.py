@@ -20,7 +20,9 @@ from headwater.errors import HeadwaterError, InputError
 from headwater.project.example import make_project
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sharing import SharingError, SharingNode, Versions
+from headwater.sharing.entries import RelationEntry, ViewEntry
 from headwater.sharing.publishing import publish_warehouse
+from headwater.sharing.shared_views import SharedView
 from headwater.warehouse.change_records import Break, Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.definition import StoredDefinition
@@ -58,6 +60,14 @@ class World:
         for log in self.logs.values():
             log.open(1)
         self.writer = self.table.writer("test")
+
+    def second_view(self, spark: SparkSession) -> None:
+        """One of y alone, w, which nothing but its load has changed."""
+        view = parse_view("SELECT k, v FROM y.s", [S], "w")
+        vector = {"y": Reached(0, {})}
+        rows = local_frame(spark, Rows.of(S.schema, [(1, 10)]))
+        load = ViewLoad(StoredDefinition.of(view), vector, rows, "sweep", "strong", "test")
+        self.warehouse.create(load)
 
     def close(self) -> None:
         self.writer.close()
@@ -160,6 +170,36 @@ def test_what_cannot_be_published_is_refused(world: World, tmp_path: Path) -> No
     with pytest.raises(SharingError, match="convergent"):
         publish_warehouse(node.catalog, world.warehouse)
     assert {listed.kind for listed in node.catalog} == {"node"}
+
+
+def test_a_view_whose_select_has_changed_is_no_reason_to_leave_the_others(
+    world: World, tmp_path: Path, spark: SparkSession
+) -> None:
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
+    world.second_view(spark)
+    relations = [R.only(["k", "t"]), S]
+    node.catalog.add_all([RelationEntry(relation, "N") for relation in relations])
+    node.catalog.add(ViewEntry(SharedView.parse("v", f"{SELECT} WHERE v > 0", relations)))
+    steps: list[str] = []
+    done = publish_warehouse(node.catalog, world.warehouse, report=steps.append)
+    assert steps == ["publishing v", "publishing w"]
+    assert list(done.vectors) == ["w"]
+    assert str(done.refused["v"]).startswith("View v was published with another SELECT.")
+    anew = SharingNode.create(tmp_path / "anew", "N", durable=False)
+    assert list(publish_warehouse(anew.catalog, world.warehouse).vectors) == ["v", "w"]
+
+
+def test_a_gap_in_a_log_is_no_reason_to_leave_views_of_other_relations(
+    world: World, tmp_path: Path, spark: SparkSession
+) -> None:
+    node = SharingNode.create(tmp_path / "n", "N", durable=False)
+    world.second_view(spark)
+    publish_warehouse(node.catalog, world.warehouse)
+    world.numbers["x"] += 1
+    world.logs["x"].append([Break(world.numbers["x"], {"x.r": None}, "TRUNCATE x.r", {})])
+    world.writer.commit(Rows.empty(VIEW), world.vector(), kind="vector", level="strong")
+    done = publish_warehouse(node.catalog, world.warehouse)
+    assert (list(done.vectors), list(done.refused)) == (["w"], ["v"])
 
 
 def test_transactions_that_are_gone_from_the_change_log_are_missed(

@@ -77,6 +77,10 @@ MADE_ANEW = "ALTER TABLE a DROP part; ALTER TABLE a ADD part text DEFAULT 'new'"
 FOR_A_WHILE = (
     "ALTER PUBLICATION p DROP TABLE a; UPDATE a SET part = 'y'; ALTER PUBLICATION p ADD TABLE a"
 )
+SWAP = (
+    "ALTER TABLE a RENAME id TO x; ALTER TABLE a RENAME price TO id; "
+    "ALTER TABLE a RENAME x TO price"
+)
 CASES = [
     (REWRITTEN, {"pg.a": {"part"}}, "part was made anew or rewritten"),
     (MADE_ANEW, {"pg.a": {"part"}}, "part was made anew or rewritten"),
@@ -89,6 +93,18 @@ CASES = [
         "ALTER TABLE a RENAME other TO part",
         {"pg.a": {"part"}},
         "while it had no column part",
+    ),
+    (
+        f"{SWAP}; INSERT INTO a (id, part, price) VALUES (50, 'q', 5); {SWAP}",
+        {"pg.a": {"id"}},
+        "while it had no column id",
+    ),
+    (
+        "ALTER TABLE a RENAME id TO old; ALTER TABLE a RENAME price TO id;"
+        "INSERT INTO a (old, part, id) VALUES (5, 'q', 50);"
+        "ALTER TABLE a RENAME id TO price; ALTER TABLE a RENAME old TO id",
+        {"pg.a": {"id"}},
+        "while it had no column id",
     ),
     (FOR_A_WHILE, WHOLE, "taken out of the publication"),
     (

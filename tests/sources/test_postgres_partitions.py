@@ -103,6 +103,43 @@ def test_a_new_partition_is_followed_without_a_gap(harness: PostgresHarness) -> 
     monitor.close()
 
 
+SWAP = "ALTER TABLE e RENAME id TO x; ALTER TABLE e RENAME at TO id; ALTER TABLE e RENAME x TO at"
+
+
+@pytest.mark.parametrize("at", [5, 15, 25])
+def test_rows_written_while_two_columns_had_swapped_their_names_are_a_gap(
+    harness: PostgresHarness, at: int
+) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    for statement in [*SWAP.split(";"), f"INSERT INTO e (at, id) VALUES (7, {at})"]:
+        writer.execute(statement)
+    for statement in SWAP.split(";"):
+        writer.execute(statement)
+    (gap,) = [i for i in read_until(monitor, Broken, 2) if isinstance(i, Broken)][:1]
+    assert (gap.columns or {}).keys() == {"pg.e"}
+    assert "while it had no column" in gap.reason
+    monitor.close()
+
+
+def test_a_new_default_changes_nothing_in_partitions(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=600)
+    source.setup()
+    state = load_all(source)
+    monitor = source.open_monitor(None)
+    writer.execute("ALTER TABLE e ALTER note SET DEFAULT 'new'")
+    for at in (5, 15, 25):
+        writer.execute(f"INSERT INTO e (id, at) VALUES ({at + 100}, {at})")
+    logged = read_until(monitor, Committed, 3)
+    assert not [item for item in logged if isinstance(item, Broken)]
+    follow(state, logged)
+    assert +state == rows_of(writer)
+    monitor.close()
+
+
 def test_changes_in_a_new_partition_without_whole_old_rows_are_a_gap(
     harness: PostgresHarness,
 ) -> None:

@@ -14,14 +14,19 @@ from headwater.algebra.tops import Grouped, Project, Select, Top, Windowed, node
 
 def left_to_spark(top: Top) -> tuple[str, ...]:
     """The names of the late functions of a top, each once."""
-    calls = (
-        node.operator
-        for each in nodes_of(top)
-        for expression in _expressions(each)
-        for node in walk(expression)
-        if isinstance(node, Call) and node.operator.startswith(LATE)
-    )
-    return tuple(sorted({c.removeprefix(LATE) for c in calls if c not in (LAMBDA, VARIABLE)}))
+    return tuple(sorted({call.operator.removeprefix(LATE) for call in late_calls(top)}))
+
+
+def late_calls(top: Top) -> Iterator[Call]:
+    """The calls of late functions in a top, those in lambdas too."""
+    for expression in (e for node in nodes_of(top) for e in _expressions(node)):
+        for part in walk(expression):
+            if isinstance(part, Call) and part.operator.startswith(LATE) and not _binds(part):
+                yield part
+
+
+def _binds(call: Call) -> bool:
+    return call.operator in (LAMBDA, VARIABLE)
 
 
 def _expressions(node: Top) -> Iterator[Expression]:

@@ -235,8 +235,13 @@ class View:
     @cached_property
     def left_to_spark(self) -> tuple[str, ...]:
         """The functions of what is shown that only Spark computes; if any, it shows the whole."""
-        tops = (self.top, *(member.top for member in self.members))
-        return tuple(sorted({n for top in tops if top is not None for n in left_to_spark(top)}))
+        return tuple(sorted({name for top in self.tops for name in left_to_spark(top)}))
+
+    @property
+    def tops(self) -> tuple[Top, ...]:
+        """Its own, and those of its members."""
+        every = (self.top, *(member.top for member in self.members))
+        return tuple(top for top in every if top is not None)
 
     def shown(self, stored: Rows) -> Rows:
         """What a reader sees when these rows are stored: no negative counts, no hidden columns."""

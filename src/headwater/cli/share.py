@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwater.cli.sources import ProjectOption
-from headwater.errors import HeadwaterError, InputError
-from headwater.terminal.output import JsonOption, console, print_json, print_table
+from headwater.errors import HeadwaterError, InputError, one_or_several
+from headwater.terminal.output import JsonOption, busy, console, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.sharing.catalog import Listed
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.sharing.node import SharingNode
     from headwater.sharing.peers import Peer
     from headwater.sharing.policies import Policy
+    from headwater.sharing.publishing import PublishedObjects
 
 app = typer.Typer(
     help="Publish changes as updategrams, exchange them with other nodes, and follow them.",
@@ -69,7 +70,11 @@ def publish(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Publish what the project's views and relations did since the last time."""
+    """Publish what the project's views and relations did since the last time.
+
+    A view that cannot be published, such as one whose SELECT has changed, is told; the others are
+    published, and the exit code is not 0.
+    """
     from dataclasses import replace
 
     from headwater.pipeline.share import open_node, publish_project
@@ -86,21 +91,26 @@ def publish(
         policy = replace(policy, granularity="transaction" if each else "run")
     if policy != sharing.policy:
         sharing.set_policy(policy)
-    done = publish_project(opened, sharing, views or None)
+    with busy(as_json) as report:
+        done = publish_project(opened, sharing, views or None, report)
+    _print_published(sharing.name, done, as_json)
+    if done.refused:
+        raise one_or_several(done.refused.values())
+
+
+def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
     if as_json:
         vectors = {name: dict(vector) for name, vector in done.vectors.items()}
-        print_json(
-            {
-                "node": sharing.name,
-                "published": done.counts,
-                "views": vectors,
-            }
-        )
+        refused = {name: str(error) for name, error in done.refused.items()}
+        counts = done.counts
+        print_json({"node": node, "published": counts, "views": vectors, "refused": refused})
         return
     shown = _counted(done.counts) or "nothing new"
-    console().print(f"✓ {sharing.name}: {shown}")
+    console().print(f"✓ {node}: {shown}")
     for name, vector in done.vectors.items():
         console().print(f"  {name} is published up to ({vector})")
+    for name in done.refused:
+        console().print(f"✗ {name} is not published")
 
 
 @app.command("list")

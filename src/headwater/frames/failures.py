@@ -73,7 +73,7 @@ _JAVA = re.compile(
     r"^(?:java\.util\.\w*Format\w*|java\.lang\.Illegal\w+|java\.time\.[\w.]+|org\.xml\.sax\.\w+)\b"
 )
 """What functions that only Spark has raise by themselves, on a value that they cannot take."""
-_CODES = re.compile(r"^(?:[\w.]+: )?\[[A-Z_.]+\] | SQLSTATE: \w+.*", re.DOTALL)
+_CODES = re.compile(r"^(?:\w+\.[\w.]+: )?(?:\[[A-Z_.]+\] )?| SQLSTATE: \w+.*", re.DOTALL)
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
 
@@ -88,15 +88,20 @@ def told_column(words: Column) -> Column:
     return F.concat(F.lit("<headwater>"), kept, F.lit("</headwater>"))
 
 
+def in_words(error: Exception) -> str:
+    """Why a job of Spark's has failed, in one line without codes and names of Java's."""
+    return without_codes(cause_of(error)) or type(error).__name__
+
+
 def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     """The error to raise in the place of Spark's."""
     if (told_of := told_error(error)) is not None:
         return told_of
     words = _words(error)
     if words is None and any(is_late(each.expression) for each in fragile):
-        words = _cause(error) if _JAVA.search(_cause(error)) else None
+        words = cause_of(error) if _JAVA.search(cause_of(error)) else None
     if words is None:
-        return EngineError(f"Spark failed: {_cause(error)}.", "Put that right and try again.")
+        return EngineError(f"Spark failed: {cause_of(error)}.", "Put that right and try again.")
     for each in fragile:
         try:
             _evaluate(each, words)
@@ -126,17 +131,23 @@ def _words(error: Exception) -> str | None:
         if name in text:
             return words
     if isinstance(error, ArithmeticException | NumberFormatException):
-        return _cause(error)
+        return cause_of(error)
     if _DATA.search(text):
-        return _CODES.sub("", _cause(error)).rstrip(". ")
+        return without_codes(cause_of(error))
     return None
 
 
-def _cause(error: Exception) -> str:
+def without_codes(message: str) -> str:
+    """A message of Spark's without what only programs read."""
+    return _CODES.sub("", message).rstrip(". ;")
+
+
+def cause_of(error: Exception) -> str:
     """The innermost of Java's messages, in one line."""
     lines = str(error).strip().splitlines()
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines)[-1 if causes else 0].removeprefix("Caused by: ").rstrip(".")
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+    found = (causes or lines)[-1 if causes else 0]
+    return found.removeprefix("Caused by").removeprefix(": ").rstrip(".")
 
 
 def _evaluate(fragile: Fragile, words: str) -> None:

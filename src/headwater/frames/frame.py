@@ -34,10 +34,11 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sums import BIN, SUM, SummedAggregate
 from headwater.algebra.values import BOOL, Row
 from headwater.algebra.windows import WindowFunction
+from headwater.errors import HeadwaterError
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import Columns
 from headwater.frames.expressions import canonical_column, place, spark_type, to_column
-from headwater.frames.failures import Fragile
+from headwater.frames.failures import Fragile, explained
 from headwater.frames.grouping import grouped
 from headwater.frames.held import Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
@@ -124,6 +125,10 @@ class Frame(Rows):
         """The rows by column name, each once, with its count as the column `_count`."""
         merged = self._held.merged_data()
         return merged.toDF(*self.schema.names, COUNT)
+
+    def explained(self, error: Exception) -> HeadwaterError:
+        """Why computing these rows has failed on Spark: which expression, and on which row."""
+        return explained(error, self._held.fragile)
 
     def release(self) -> None:
         """Free what Spark keeps of these rows; the Frame is of no use afterwards."""

@@ -19,10 +19,9 @@ from headwater.errors import (
     InputError,
     LostConnectionError,
     RefusedError,
-    SourceError,
-    one_of,
 )
 from headwater.frames.engine import Engine
+from headwater.frames.trial import ConstantError
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.life import (
@@ -46,12 +45,14 @@ from headwater.pipeline.life import (
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.placing import placed
 from headwater.pipeline.planning import is_as_loaded, plan_view
 from headwater.pipeline.repair import though_repaired
 from headwater.pipeline.requests import Request, answer
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.turns import Clock
 from headwater.project.project import Project
+from headwater.project.settings import together
 from headwater.sources.subscription import Wake
 from headwater.sources.workers import Workers
 from headwater.warehouse.lease import Lease
@@ -146,27 +147,27 @@ class KeptViews:
         self._loads = Workers("loads", _LOADS)
         self._clock = Clock()
 
-    def check_files(self) -> None:
-        """Refuse what the user wrote before anything is done.
+    def check_files(self, mistakes: Sequence[InputError] = ()) -> None:
+        """Refuse what the user wrote, before anything is done, if no view can be looked after.
 
-        A view whose file is as it was when it was loaded is not at fault: its tables may have
-        been altered. It stops by itself, and so does one over a table that cannot be used; the
-        others go on, if there are any.
+        `mistakes` are those of files that are left out. Else a view whose file has a mistake stops
+        by itself, and so does one over a table that cannot be used. A view whose file is as it was
+        when it was loaded is not at fault: its tables may have been altered.
         """
-        unusable = []
+        unusable: list[HeadwaterError] = []
         for view in self.all.values():
             try:
                 self._plan(view)
             except LostConnectionError:
-                continue
+                return
             except HeadwaterError as error:
                 if is_as_loaded(self.project, self._warehouse, view.name):
-                    continue
-                if not isinstance(error, SourceError):
-                    raise
+                    return
                 unusable.append(error)
-        if unusable and len(unusable) == len(self.all):
-            raise one_of(unusable)
+            else:
+                return
+        if unusable or mistakes:
+            raise together([*mistakes, *unusable])
 
     def look_after(self) -> None:
         """See what the views have come to, and bring up what is due."""
@@ -380,4 +381,7 @@ class KeptViews:
         feeds = self._followed.feeds
         with self._jobs.of_view(view.name) as session:
             spark = replace(self._engine, start=session).for_small
-            return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)
+            try:
+                return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)
+            except ConstantError as error:
+                raise placed(self.project.files_of(view.name), error) from None

@@ -27,11 +27,17 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, LostConnectionError, TooManyRowsError
+from headwater.errors import (
+    ExpressionError,
+    HeadwaterError,
+    LostConnectionError,
+    TooManyRowsError,
+)
 from headwater.frames import small
-from headwater.frames.failures import told_error
+from headwater.frames.failures import SPARK_ERRORS, in_words, told_error
 from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
+from headwater.frames.trial import check_constants
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.loading import (
@@ -89,8 +95,9 @@ def load_view(
                     raise
                 time.sleep(_PAUSE_S)
 
-    if callable(spark) and plan.view.left_to_spark:
-        spark = spark()
+    if plan.view.left_to_spark:
+        spark = spark() if callable(spark) else spark
+        check_constants(spark, plan.view)
     return in_memory_first(spark, load)
 
 
@@ -186,6 +193,7 @@ class _Attempt:
         scratch = self.warehouse.scratch(view.name)
         tally = Tally(scratch / "tally")
         self.report(tally)
+        shown = None
         try:
             with named(self.spark, f"{view.name}: load"):
                 read = reader(self.spark, self.described, scratch, tally)
@@ -216,7 +224,7 @@ class _Attempt:
         except HeadwaterError:
             raise
         except Exception as error:
-            raise failure_of(view.name, error) from error
+            raise failure_of(view.name, error, shown) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -285,8 +293,11 @@ _RAISED = re.compile(r"^headwater\.errors\.(\w+): (.+)$", re.MULTILINE)
 """An error of ours in what Spark tells of a task that failed."""
 
 
-def failure_of(view: str, error: Exception) -> HeadwaterError:
-    """Why a view could not be loaded; a lost connection, also of a task, is worth another try."""
+def failure_of(view: str, error: Exception, shown: Rows | None = None) -> HeadwaterError:
+    """Why a view could not be loaded; a lost connection, also of a task, is worth another try.
+
+    `shown` is what was to be computed: it can tell which expression fails on which row.
+    """
     text = str(error)
     if (told := told_error(error)) is not None:
         return told
@@ -295,11 +306,17 @@ def failure_of(view: str, error: Exception) -> HeadwaterError:
     raised = _RAISED.search(text)
     if raised and raised[1] == LostConnectionError.__name__:
         return LostConnectionError(raised[2])
+    if not raised and isinstance(error, SPARK_ERRORS) and isinstance(shown, Frame):
+        found = shown.explained(error)
+        if isinstance(found, ExpressionError):
+            return found
     return HeadwaterError(
-        f"View {view} could not be loaded: {raised[2] if raised else _first_line(text)}",
+        f"View {view} could not be loaded: {raised[2] if raised else _reason(error)}",
         "Nothing was written; 'headwater run' tries again.",
     )
 
 
-def _first_line(text: str) -> str:
-    return next((line for line in text.splitlines() if line.strip()), "no reason given")
+def _reason(error: Exception) -> str:
+    if isinstance(error, SPARK_ERRORS):
+        return f"{in_words(error)}."
+    return next((line for line in str(error).splitlines() if line.strip()), "no reason given")

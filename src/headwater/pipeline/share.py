@@ -8,7 +8,7 @@ peers know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,16 +48,29 @@ def open_node(
 
 
 def publish_project(
-    project: Project, node: SharingNode, views: Iterable[str] | None = None
+    project: Project,
+    node: SharingNode,
+    views: Iterable[str] | None = None,
+    report: Callable[[str], None] = lambda step: None,
 ) -> PublishedObjects:
-    """Publish what the warehouse has, and boosters for the views that the node's policy names."""
+    """Publish what the warehouse has, and boosters for the views that the node's policy names.
+
+    Views that cannot be published are told in what is returned; `report` is told what is being
+    done.
+    """
     warehouse = Warehouse(project.warehouse)
     each = node.policy.granularity == "transaction"
     done = publish_warehouse(
-        node.catalog, warehouse, views, each_transaction=each, spark=engine_of(project).for_small
+        node.catalog,
+        warehouse,
+        views,
+        each_transaction=each,
+        spark=engine_of(project).for_small,
+        report=report,
     )
     wanted = [name for name in done.vectors if node.policy.boosters.wants(name)]
     if wanted:
+        report("asking the sources for boosters")
         made = _boosters(project, warehouse, node, wanted, done)
         chosen = [b for b in made if node.policy.boosters.admits(len(b.rows))]
         with node.catalog.store.locked():

@@ -22,7 +22,7 @@ def with_others(files: Mapping[str, ViewFile], problems: Problems) -> dict[str, 
     by_name = {name.lower(): file for name, file in files.items()}
     found = dict(files)
     for name, file in files.items():
-        with problems.collecting():
+        with problems.collecting(name):
             read = {other.name: other.select for other in _read_by(file, by_name, (file,))}
             found[name] = replace(file, others=_in_their_own_words(read, by_name))
     return found

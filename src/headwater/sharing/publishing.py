@@ -11,16 +11,16 @@ and go on by updategrams of the view, or by updategrams of its relations and boo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError, InputError, one_or_several
 from headwater.frames.session import Spark
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.entries import Item, RelationEntry, ViewEntry
-from headwater.sharing.errors import SharingError
+from headwater.sharing.errors import ConflictError, SharingError
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
@@ -39,6 +39,8 @@ class PublishedObjects:
     vectors: dict[str, Versions] = field(default_factory=dict)
     updategrams: list[Updategram] = field(default_factory=list)
     """Of base relations, those that are new."""
+    refused: dict[str, HeadwaterError] = field(default_factory=dict)
+    """The views that cannot be published, and why."""
 
     def note(self, kind: str, count: int = 1) -> None:
         if count:
@@ -52,11 +54,14 @@ def publish_warehouse(
     *,
     each_transaction: bool = False,
     spark: Spark = no_spark,
+    report: Callable[[str], None] = lambda step: None,
 ) -> PublishedObjects:
     """Publish what views and their relations did since the last time.
 
     One updategram for each, or with `each_transaction` one for each transaction and commit.
     `spark` may be what gives a session; it is called only for views with a top that are not small.
+    `report` is told what is being done. A view that cannot be published is no reason to leave the
+    others; if there is none that can, that is raised.
     """
     tables = [warehouse.shown_view(name) for name in views or warehouse.shown_names()]
     if not tables:
@@ -64,26 +69,28 @@ def publish_warehouse(
     with catalog.store.locked():
         catalog.refresh()
         done = PublishedObjects()
-        definitions = _definitions(catalog, warehouse, tables)
-        items: list[Item] = [
-            RelationEntry(relation, catalog.node)
-            for relation in {r.name: r for d in definitions.values() for r in d.known}.values()
-        ]
-        items += [ViewEntry(definition) for definition in definitions.values()]
-        histories = {}
+        relations = _relations(catalog, warehouse)
+        found: dict[str, _Found] = {}
         for table in tables:
-            definition = definitions[table.name]
-            publication = ViewPublication(catalog, definition, table, each_transaction, spark)
-            histories[table.name] = versions = publication.versions()
-            items += publication.items(versions)
-            done.vectors[table.name] = versions[-1].versions
-        done.updategrams = list(
-            _relation_updategrams(catalog, warehouse, definitions, histories, each_transaction)
+            report(f"publishing {table.name}")
+            try:
+                definition = _definition(catalog, table, relations)
+                publication = ViewPublication(catalog, definition, table, each_transaction, spark)
+                versions = publication.versions()
+                items = [*publication.items(versions)]
+                found[table.name] = _Found(definition, versions, items)
+            except HeadwaterError as error:
+                done.refused[table.name] = error
+        done.updategrams = _relation_updategrams(
+            catalog, warehouse, found, done.refused, each_transaction
         )
-        items += done.updategrams
+        found = {name: view for name, view in found.items() if name not in done.refused}
+        if not found:
+            raise one_or_several(done.refused.values())
+        done.vectors = {name: view.versions[-1].versions for name, view in found.items()}
         before = catalog.addresses()
-        catalog.add_all(items)
-        numbers = {name: history[-1].number for name, history in histories.items()}
+        catalog.add_all(_items(catalog, found.values(), done.updategrams))
+        numbers = {name: view.versions[-1].number for name, view in found.items()}
         catalog.describe(published=catalog.description.get("published", {}) | numbers)
         for listed in catalog:
             if listed.address not in before:
@@ -91,13 +98,31 @@ def publish_warehouse(
     return done
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A view, its commits since the last time, and what the catalog lacks of them."""
+
+    definition: SharedView
+    versions: Sequence[CommittedVersion]
+    items: Sequence[Item]
+
+
+def _items(
+    catalog: Catalog, views: Iterable[_Found], updategrams: Iterable[Updategram]
+) -> Iterator[Item]:
+    """First what there is, then what it holds and how it changed."""
+    known = {r.name: r for view in views for r in view.definition.known}
+    yield from (RelationEntry(relation, catalog.node) for relation in known.values())
+    yield from (ViewEntry(view.definition) for view in views)
+    yield from (item for view in views for item in view.items)
+    yield from updategrams
+
+
 # Definitions
 
 
-def _definitions(
-    catalog: Catalog, warehouse: Warehouse, tables: Sequence[ViewTable]
-) -> dict[str, SharedView]:
-    """The views over their relations as far as the change log has them."""
+def _relations(catalog: Catalog, warehouse: Warehouse) -> dict[str, Relation]:
+    """The relations as they are published, else as far as the change log has them."""
     used: dict[str, set[str]] = {}
     whole: dict[str, Relation] = {}
     for name in warehouse.view_names():
@@ -109,11 +134,13 @@ def _definitions(
         name: found.only([column for column in found.schema.names if column in used[name]])
         for name, found in whole.items()
     }
-    narrow |= {name: entry.relation for name, entry in catalog.relations.items()}
-    return {table.name: _definition(table, narrow) for table in tables}
+    return narrow | {name: entry.relation for name, entry in catalog.relations.items()}
 
 
-def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedView:
+def _definition(
+    catalog: Catalog, table: ViewTable, relations: Mapping[str, Relation]
+) -> SharedView:
+    """A view over its relations, as it may be published here."""
     whole = table.definition.view
     sql, names = whole.sql, [relation.name for relation in whole.relations]
     for member in whole.members:
@@ -125,13 +152,19 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedVi
             raise SharingError(
                 f"View {table.name} uses {', '.join(lost)} of {relation.name}, which was published "
                 "without that.",
-                "Relations keep their columns: publish into a new catalog.",
+                "Relations keep their columns: publish into a new catalog (--catalog).",
             )
     definition = SharedView.parse(table.name, sql, mine)
     if definition.schema != table.shown_schema:
         raise SharingError(
             f"View {table.name} has other columns in the warehouse than its SELECT gives.",
             "Load it anew.",
+        )
+    if catalog.views.get(table.name, definition) != definition:
+        raise ConflictError(
+            f"View {table.name} was published with another SELECT.",
+            "What was published under a name stays: give the view another name, or publish into a "
+            "new catalog (--catalog).",
         )
     return definition
 
@@ -142,30 +175,37 @@ def _definition(table: ViewTable, relations: Mapping[str, Relation]) -> SharedVi
 def _relation_updategrams(
     catalog: Catalog,
     warehouse: Warehouse,
-    definitions: Mapping[str, SharedView],
-    histories: Mapping[str, Sequence[CommittedVersion]],
+    views: Mapping[str, _Found],
+    refused: dict[str, HeadwaterError],
     each_transaction: bool,
-) -> Iterable[Updategram]:
-    relations = {r.name: r for d in definitions.values() for r in d.relations.values()}
-    for source in sorted({relation.source for relation in relations.values()}):
-        log = ChangeLog(warehouse.changes, source)
-        for relation in (r for r in relations.values() if r.source == source):
-            borders = _borders(catalog, log, relation.name, histories, each_transaction)
+) -> list[Updategram]:
+    """Those that are new; if a relation has none, for a gap, the views that read it are refused."""
+    relations = {r.name: r for view in views.values() for r in view.definition.relations.values()}
+    histories = [view.versions for view in views.values()]
+    found: list[Updategram] = []
+    for relation in sorted(relations.values(), key=lambda relation: relation.source):
+        log = ChangeLog(warehouse.changes, relation.source)
+        borders = _borders(catalog, log, relation.name, histories, each_transaction)
+        try:
             if len(borders) > 1:
-                yield from _between_borders(log, relation, borders, each_transaction)
+                found += _between_borders(log, relation, borders, each_transaction)
+        except HeadwaterError as error:
+            reading = [n for n, view in views.items() if relation.name in view.definition.relations]
+            refused |= {name: error for name in reading if name not in refused}
+    return found
 
 
 def _borders(
     catalog: Catalog,
     log: ChangeLog,
     relation: str,
-    histories: Mapping[str, Sequence[CommittedVersion]],
+    histories: Iterable[Sequence[CommittedVersion]],
     each_transaction: bool,
 ) -> list[int]:
     """Where updategrams of a relation start and end: where views that were published stand."""
     vectors = [
         [version.versions[relation] for version in history]
-        for history in histories.values()
+        for history in histories
         if relation in history[-1].versions
     ]
     wanted = {n for vector in vectors for n in (vector if each_transaction else vector[-1:])}

@@ -10,7 +10,8 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,6 +98,17 @@ def _marked(text: str) -> Text:
 
 def console() -> Terminal:
     return Terminal(highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def busy(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, where a person looks on; it is gone afterwards."""
+    out = console()
+    if quiet or not out.is_terminal:
+        yield lambda step: None
+        return
+    with out.status(plain("")) as shown:
+        yield lambda step: shown.update(plain(step))
 
 
 def print_error(text: object) -> None:

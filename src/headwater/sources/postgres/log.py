@@ -7,9 +7,10 @@ the columns concerned; the rest goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Protocol
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -43,8 +44,16 @@ _MOST_UNREAD = 50_000
 """After so many messages about one table they are read, though their transaction goes on."""
 _NOT_WHOLE = "the log does not hold its whole old rows; 'headwater setup' makes it"
 _TRUNCATED = "it was emptied by TRUNCATE, and the log does not hold the rows"
-Look = Callable[[int | None], Sight]
-"""Looks at the catalog, in a snapshot that holds a transaction."""
+
+
+class Catalog(Protocol):
+    """What can be seen at the source now."""
+
+    def look(self, including: int | None = None) -> Sight:
+        """The tables, in a snapshot that holds a transaction."""
+
+    def columns(self, oid: int) -> Sequence[str]:
+        """The columns of a table or a partition, in the order in which the log sends them."""
 
 
 class _NotWholeError(Exception):
@@ -87,7 +96,7 @@ class Interpreter:
         awaited: Container[str],
         at: LogPosition,
         near_xid: int,
-        look: Look,
+        catalog: Catalog,
     ) -> None:
         self.at = at
         """Up to where everything has been reported."""
@@ -105,7 +114,7 @@ class Interpreter:
         """Those that rows of a table lack for now, which has been told."""
         self._awaited = awaited
         self._near_xid = near_xid
-        self._look = look
+        self._catalog = catalog
         self._expected = at.last
         self._open: _Open | None = None
 
@@ -126,6 +135,9 @@ class Interpreter:
                 self._near_xid = full_xid(xid, self._near_xid)
                 last = Last(commit_lsn, xid, committed_at)
                 self._verify(last)
+                seen = self.at.seen
+                if seen and seen.doubted and not seen.snapshot.includes(self._near_xid):
+                    self.at = replace(self.at, seen=replace(seen, doubted={}))
                 covered = self.at.covers(commit_lsn, self._near_xid)
                 self._open = _Open(self._near_xid, last, covered)
             case pgoutput.Commit(_, end_lsn):
@@ -149,7 +161,7 @@ class Interpreter:
 
     def look(self, including: int | None = None) -> Sequence[Broken]:
         """Look at the catalog; what has changed there behind the log's back."""
-        return self.compare(self._look(including))
+        return self.compare(self._catalog.look(including))
 
     def compare(self, sight: Sight) -> Sequence[Broken]:
         """What has changed since the catalog was last looked at."""
@@ -188,7 +200,7 @@ class Interpreter:
             if self._open is not None:
                 self._open.forget(oid)
         for oid in by_oid.keys() & self._sent.keys() - self._shapes.keys():
-            self._shapes[oid] = _shape(by_oid[oid], self._sent[oid])
+            self._shapes[oid] = self._shaped(oid)
 
     def _verify(self, last: Last) -> None:
         """The last transaction that was read comes first again, and then what was not read."""
@@ -335,8 +347,23 @@ class Interpreter:
         if self.at.seen is not None and not self.at.seen.snapshot.includes(of.xid):
             logged = self.look(of.xid)
         if sent.oid in self._by_oid:
-            self._shapes[sent.oid] = _shape(self._by_oid[sent.oid], sent)
+            self._shapes[sent.oid] = self._shaped(sent.oid)
         return logged
+
+    def _shaped(self, oid: int) -> Table:
+        """How rows of a table are read from here on.
+
+        Columns in doubt are themselves if nothing in front of them has changed since.
+        """
+        table, sent = self._by_oid[oid], self._sent[oid]
+        doubted = self.at.seen.doubted.get(table.relation_name) if self.at.seen else ()
+        if not doubted:
+            return _shape(table, sent)
+        was = [column.name for column in sent.columns]
+        now = self._catalog.columns(oid)
+        others = {name for name in doubted if _upto(name, was) != _upto(name, now)}
+        shape = _shape(table, sent)
+        return replace(shape, used=(shape.used or frozenset()) - others)
 
     def _is_of_interest(self, sent: SentRelation) -> bool:
         """Whether this is a table that is followed, or may be a new partition of one."""
@@ -356,6 +383,11 @@ def _shape(table: Table, sent: SentRelation) -> Table:
     columns = [_column(known.get(column.name), column) for column in sent.columns]
     used = frozenset(column.name for column, is_wanted in columns if is_wanted)
     return replace(table, columns=tuple(column for column, _ in columns), used=used)
+
+
+def _upto(name: str, names: Sequence[str]) -> Sequence[str]:
+    """The names in front of one, and it; all where it is not among them."""
+    return names[: names.index(name) + 1] if name in names else names
 
 
 def _column(known: TableColumn | None, sent: SentColumn) -> tuple[TableColumn, bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headwater.sources.postgres.position import Seen
 from headwater.sources.postgres.snapshot import XidSnapshot
@@ -26,6 +26,12 @@ class SightedColumn:
     type: str
     """How its values are read, or which type of somebody's they have."""
     xid: int
+    printed_xid: int = 0
+    """Who wrote last what its values are printed with: labels, and names of fields."""
+
+    @property
+    def written(self) -> int:
+        return max(self.xid, self.printed_xid)
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ def compare(
     now = Seen(sight.snapshot, digests)
     if seen is None:
         return now, []
+    now = replace(now, doubted=_doubted(seen, sight, wanted))
     if not seen.snapshot.includes(sight.publication_xid):
         reason = "the publication was altered, and changes may have been left out meanwhile"
         return now, [Gap(None, reason, sight.publication_xid)]
@@ -121,6 +128,23 @@ def compare(
             _lost(name, seen, problem) if problem else _gaps(name, seen, now, sight, wanted[name])
         )
     ]
+
+
+def _doubted(
+    seen: Seen, sight: Sight, wanted: Mapping[str, Sequence[str]]
+) -> dict[str, Sequence[str]]:
+    """What is written anew and yet the same, by SET DEFAULT or by two that swap their names and
+    swap them back; with what was in doubt before."""
+    found = {}
+    for name in wanted.keys() & sight.tables.keys():
+        columns = sight.tables[name].columns
+        again = {
+            column
+            for column in columns.keys() & wanted[name]
+            if not seen.snapshot.includes(columns[column].xid)
+        }
+        found[name] = sorted(again.union(seen.doubted.get(name, ())) & columns.keys())
+    return {name: columns for name, columns in sorted(found.items()) if columns}
 
 
 def _lost(name: str, seen: Seen, problem: str) -> Iterator[Gap]:
@@ -155,6 +179,8 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
             yield from _partition_gaps(name, seen, before, table)
         if digest != before:
             yield from _column_gaps(name, seen, table, wanted)
+        else:
+            yield from _printed_gaps(name, seen, table, wanted)
 
 
 def _oid(digest: str) -> str:
@@ -189,18 +215,36 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
         shown = ", ".join(sorted(gone))
         reason = f"the table {name} has no column {shown} any more; change the view first"
         yield Gap({name: gone}, reason, None)
-    written: dict[int, set[str]] = defaultdict(set)
-    for column in wanted:
-        found = table.columns.get(column)
-        if found is not None and not seen.snapshot.includes(found.xid):
-            written[found.xid].add(column)
-    for xid, columns in sorted(written.items()):
+    for xid, columns in _written(
+        seen, {n: table.columns[n].written for n in wanted if n not in gone}
+    ):
         shown = ", ".join(sorted(columns))
         reason = (
             f"the table {name} was altered: its column {shown} was made anew or rewritten, or its "
             "type was altered"
         )
-        yield Gap({name: frozenset(columns)}, reason, xid)
+        yield Gap({name: columns}, reason, xid)
+
+
+def _printed_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -> Iterator[Gap]:
+    """Labels that were renamed and have their names again: rows came with others meanwhile."""
+    there = {n: table.columns[n].printed_xid for n in wanted if n in table.columns}
+    for xid, columns in _written(seen, there):
+        shown = ", ".join(sorted(columns))
+        reason = (
+            f"the table {name}: labels or fields of the type of its column {shown} were renamed, "
+            "and have their names again"
+        )
+        yield Gap({name: columns}, reason, xid)
+
+
+def _written(seen: Seen, xids: Mapping[str, int]) -> Sequence[tuple[int, frozenset[str]]]:
+    """The columns that were written since, by the transaction that did it."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for column, xid in xids.items():
+        if not seen.snapshot.includes(xid):
+            found[xid].add(column)
+    return [(xid, frozenset(columns)) for xid, columns in sorted(found.items())]
 
 
 def _problem(table: Sighted | None) -> str:

@@ -62,6 +62,10 @@ SELECT pg_catalog.pg_current_snapshot()::text,
 _IN_SCHEMA = """c.relnamespace IN (SELECT s.pnnspid FROM pg_catalog.pg_publication_namespace s
                                    WHERE s.pnpubid = p.oid)"""
 _NARROWED = "r.prqual IS NOT NULL OR r.prattrs IS NOT NULL"
+_COLUMNS = """
+SELECT attname FROM pg_catalog.pg_attribute
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+"""
 _ALTERING = """
 SELECT EXISTS (
   SELECT FROM pg_catalog.pg_locks t JOIN pg_catalog.pg_locks l USING (virtualtransaction)
@@ -128,6 +132,11 @@ class CatalogWatch:
                 )
             time.sleep(_PAUSE_S)
         return sight
+
+    def columns(self, oid: int) -> Sequence[str]:
+        """The columns of a table or a partition now, in the order in which the log sends them."""
+        with self._access.errors(_DOING):
+            return [name for (name,) in self._connected().execute(_COLUMNS, [oid])]
 
     def post(self, prefix: str) -> None:
         """Put a transaction into the log that stands for nothing but its place."""
@@ -212,10 +221,11 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
 def _column(
     snapshot: XidSnapshot, attnum: int, oid: int, modifier: int, xid: int, printed: Sequence[Any]
 ) -> SightedColumn:
-    kind, xids = _type_name(oid, modifier), [xid]
+    kind, xids = _type_name(oid, modifier), list[int]()
     if printed:
-        kind, xids = f"{kind} {printed[0]}", [xid, *(printed[1] or ())]
-    return SightedColumn(attnum, kind, max(_full(each, snapshot) for each in xids))
+        kind, xids = f"{kind} {printed[0]}", printed[1] or []
+    printed_xid = max((_full(each, snapshot) for each in xids), default=0)
+    return SightedColumn(attnum, kind, _full(xid, snapshot), printed_xid)
 
 
 def _type_name(oid: int, modifier: int) -> str:

@@ -124,6 +124,17 @@ def find_gap(
     )
 
 
+def find_doubted(before: Seen, now: Seen, used: Collection[str]) -> dict[str, int]:
+    """Columns that were written anew and are the same, each with the lower bits of the transaction
+    that did it: SET DEFAULT does so, and two that swap their names and swap them back."""
+    columns, were = (seen["columns"] or {} for seen in (now, before))
+    return {
+        name: int(columns[name][3])
+        for name in columns.keys() & were.keys() & set(used)
+        if columns[name][3] != were[name][3] and not _is_changed(name, before, now)
+    }
+
+
 def columns_of(seen: Seen, table: Table) -> dict[str, TableColumn]:
     """The columns that can be read, as the catalog described them."""
     found = {}
