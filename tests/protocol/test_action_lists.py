@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
-from headwater.protocol.action_lists import Bag, LookUp, change_by, look_ups
+from headwater.protocol.action_lists import Bag, change_by, look_ups
 from headwater.protocol.effects import Action, Add, AddNew, KeyDelete, Replace, apply_actions
+from headwater.protocol.look_ups import LookUp
 from tests.strategies import row, signed
 
 SCHEMA = Schema.of([("a", INT), ("b", TEXT), ("c", INT)])

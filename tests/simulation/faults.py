@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
+from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
@@ -16,6 +18,7 @@ from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
 from headwater.protocol.effects import Ask
+from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
@@ -28,7 +31,9 @@ from headwater.warehouse.commits import maintenance_info
 from headwater.warehouse.delta_log import is_table
 from headwater.warehouse.groups import MemberTable
 from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.looking_up import StoredRows
 from headwater.warehouse.states import ViewState
+from headwater.warehouse.table_versions import DataFile
 from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -371,6 +376,33 @@ def tables_of_members_not_made_up(patch: Patch) -> None:
     patch.setattr(MemberTable, "make_up", make_up)
 
 
+def tail_not_looked_up(patch: Patch) -> None:
+    """Rows are looked up by key in what was folded alone."""
+
+    def in_tail(self: StoredRows, state: ViewState, wanted: Sequence[LookUp]) -> pyarrow.Table:
+        return signed_schema(self.schema).empty_table()
+
+    patch.setattr(StoredRows, "_in_tail", in_tail)
+
+
+def base_not_looked_up(patch: Patch) -> None:
+    """Rows are looked up by key in what was committed since the last fold alone."""
+
+    def in_file(
+        self: StoredRows, state: ViewState, file: DataFile, wanted: Sequence[LookUp]
+    ) -> pyarrow.Table:
+        return signed_schema(self.schema).empty_table()
+
+    patch.setattr(StoredRows, "_in_file", in_file)
+
+
+def halves_of_transactions_committed(patch: Patch) -> None:
+    """What of a transaction has come is shown, and the rest later."""
+    patch.setattr(
+        maintenance._Pending, "is_half", property(lambda self: False, lambda self, value: None)
+    )
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -406,5 +438,8 @@ FAULTS: Mapping[str, Fault] = {
         a_log_begun_anew_forgets_first,
         gaps_passed,
         tables_of_members_not_made_up,
+        tail_not_looked_up,
+        base_not_looked_up,
+        halves_of_transactions_committed,
     )
 }

@@ -45,7 +45,10 @@ SEEDS = {
     "folded files go first": 177,
     "a log begun anew forgets first": 16,
     "gaps passed": 0,
-    "tables of members not made up": 14,
+    "tables of members not made up": 8,
+    "tail not looked up": 4,
+    "base not looked up": 4,
+    "halves of transactions committed": 94,
 }
 
 

@@ -10,7 +10,8 @@ import pytest
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT, Row
-from headwater.protocol.action_lists import Bag, LookUp
+from headwater.protocol.action_lists import Bag
+from headwater.protocol.look_ups import LookUp
 from headwater.storage.location import Location
 from headwater.warehouse import looking_up
 from headwater.warehouse.files import read_arrow, read_places, write_arrow

@@ -267,6 +267,7 @@ class Simulation:
         """Let the view manager, or a node, take events in one at a time and do what it asks for."""
         handled, shown = [], []
         for event in events:
+            event = self._with_look_ups(changed, step.party, event)
             effects = self._take_in(changed, step.party, event)
             handled.append((event, effects))
             for effect in effects:
@@ -282,6 +283,13 @@ class Simulation:
                     case _:
                         assert_never(effect)
         return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
+
+    def _with_look_ups(self, changed: _Change, party: str, event: Event) -> Event:
+        """A transaction with what the view manager wants to see of the view first."""
+        if party == WAREHOUSE and isinstance(event, TransactionArrived):
+            while wanted := self.manager.looks_up(changed.manager, event):
+                event = event.seeing(wanted, Bag(changed.view).touched(wanted))
+        return event
 
     def _take_in(self, changed: _Change, party: str, event: Event) -> tuple[Effect, ...]:
         if party == WAREHOUSE:

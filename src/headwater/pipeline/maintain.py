@@ -27,7 +27,7 @@ from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
@@ -320,13 +320,17 @@ class Maintainer:
         self._watch("join", time.monotonic() - began)
         self._do_all(maintenance, wanted)
 
-    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit]) -> None:
+    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
         for effect in wanted:
             match effect:
                 case Ask():
                     self._ask(effect)
                 case Commit():
                     self._write_all(maintenance, [effect])
+                case Look():
+                    assert self._stored is not None
+                    found = effect.found(self._stored)
+                    self._do_all(maintenance, maintenance.looked_up(found, time.monotonic()))
 
     def _watch_arrival(self, delivery: Delivery) -> None:
         match delivery.event:

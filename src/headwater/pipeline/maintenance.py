@@ -30,7 +30,7 @@ from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
 from headwater.pipeline.reflected import Reflected, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
-from headwater.protocol.action_lists import StoredView, change_by
+from headwater.protocol.action_lists import StoredView, change_by, seen_behind
 from headwater.protocol.effects import (
     Action,
     Add,
@@ -42,6 +42,7 @@ from headwater.protocol.effects import (
     Send,
 )
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken, Lift, Position
@@ -176,6 +177,21 @@ class Commit:
         return {source: ranges(found) for source, found in numbers.items()}
 
 
+@dataclass(frozen=True)
+class Look:
+    """Look rows of the view up for the manager, which takes a transaction in when it has seen them;
+    nothing else is to be done to the view before."""
+
+    event: TransactionArrived
+    wanted: tuple[LookUp, ...]
+    pending: tuple[Action, ...]
+    """What is still to be committed."""
+
+    def found(self, stored: StoredView) -> TransactionArrived:
+        """The transaction with what was looked up."""
+        return self.event.seeing(self.wanted, seen_behind(self.pending, self.wanted, stored))
+
+
 @dataclass
 class _Pending:
     """What the next commit makes visible."""
@@ -254,8 +270,8 @@ class Maintenance:
         if not self._pending.actions:
             self.visible = self.vector
 
-    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit]:
-        """One delivery; what is to be asked and written because of it, in this order."""
+    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit | Look]:
+        """One delivery; what is to be asked, written and looked up because of it, in this order."""
         if delivery.broken is not None:
             self._pass(delivery, delivery.broken)
             return ()
@@ -275,6 +291,14 @@ class Maintenance:
             case _:
                 raise AssertionError(f"no view is delivered {event}")
         self._heard_at = now
+        return self.looked_up(event, now)
+
+    def looked_up(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
+        """Hand an event over, unless the manager wants to see (more) of the view before."""
+        if isinstance(event, TransactionArrived):
+            wanted = self._plan.manager.looks_up(self._state, event)
+            if wanted:
+                return [Look(event, wanted, tuple(self._pending.actions))]
         return self._hand_over(event, now)
 
     def _hand_over(self, event: Event, now: float) -> list[Ask | Commit]:

@@ -75,7 +75,7 @@ class Project:
         for name, file in files.items():
             before = len(problems)
             with problems.collecting(name):
-                _check_using(file, settings)
+                _check_using(file, settings, known)
             if name in endless:
                 continue
             with problems.collecting(name):
@@ -362,9 +362,15 @@ def _source_of(
         ) from None
 
 
-def _check_using(file: ViewFile, settings: Settings) -> None:
+def _check_using(
+    file: ViewFile, settings: Settings, sources: Mapping[str, SourceSettings] | None
+) -> None:
+    needed: tuple[str, ...] = ("its source",)  # as long as nobody knows more
+    if file.algorithm and sources is not None:
+        with suppress(InputError):
+            needed = _needed(file, file.tables(), sources)
     try:
-        resolve(file.level, file.algorithm, file.parameters, settings.run)
+        resolve(file.level, file.algorithm, file.parameters, settings.run, needed)
     except ForcedError as error:
         place = error.place if error.place in file.places else "algorithm"
         raise file.error(place, error.message, error.hint) from None

@@ -15,16 +15,8 @@ from typing import Protocol
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import Row
 from headwater.protocol.effects import Action, Add, AddNew, KeyDelete, Replace, apply_actions
-
-
-@dataclass(frozen=True)
-class LookUp:
-    """The rows that show one of `keys` in these columns."""
-
-    columns: tuple[str, ...]
-    keys: frozenset[Row]
+from headwater.protocol.look_ups import LookUp, together
 
 
 class StoredView(Protocol):
@@ -77,11 +69,19 @@ def change_by(actions: Sequence[Action], stored: StoredView) -> Rows:
 
 def look_ups(actions: Iterable[Action]) -> tuple[LookUp, ...]:
     """What has to be looked up for a list: for each set of columns all keys together."""
-    keys: dict[tuple[str, ...], set[Row]] = {}
+    found = []
     for action in actions:
         match action:
             case KeyDelete(columns, deleted):
-                keys.setdefault(columns, set()).update(deleted)
+                found.append(LookUp(columns, frozenset(deleted)))
             case AddNew(rows):
-                keys.setdefault(rows.schema.names, set()).update(rows)
-    return tuple(LookUp(columns, frozenset(found)) for columns, found in keys.items() if found)
+                found.append(LookUp(rows.schema.names, frozenset(rows)))
+    return together(found)
+
+
+def seen_behind(actions: Sequence[Action], wanted: Sequence[LookUp], stored: StoredView) -> Rows:
+    """What a view that a list has still to be carried out on will have of the wanted rows."""
+    if any(isinstance(action, Replace) for action in actions):
+        return apply_actions(stored.whole(), tuple(actions))
+    touched = stored.touched(together([*wanted, *look_ups(actions)]))
+    return apply_actions(touched, tuple(actions))

@@ -83,6 +83,7 @@ class Load:
                 plan.algorithm,
                 plan.level,
                 claim.runner,
+                plan.view.key,
                 guard=claim.guard,
                 shown=Shown.of(plan.view, contents),
             )

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
@@ -132,13 +132,16 @@ class Maintainer:
     def _tick(self) -> None:
         self._do_all(self._maintenance.tick(self._world.disk.now, more=False))
 
-    def _do_all(self, wanted: Sequence[Ask | Commit]) -> None:
+    def _do_all(self, wanted: Sequence[Ask | Commit | Look]) -> None:
         for effect in wanted:
             match effect:
                 case Ask(source=source):
                     self._places[source].ask(effect)
                 case Commit():
                     self._write_all([effect])
+                case Look():
+                    found = effect.found(self._stored)
+                    self._do_all(self._maintenance.looked_up(found, self._world.disk.now))
 
     def _write_all(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

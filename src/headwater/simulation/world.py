@@ -38,8 +38,9 @@ class World:
         self.settings = settings
         self.random = Random(settings.seed)
         self.disk = Disk()
-        self.databases = databases(self.random, settings.transactions)
-        self.views = views(self.random, settings.views, settings.tops, settings.groups)
+        keyed = settings.any_algorithm
+        self.databases = databases(self.random, settings.transactions, keyed)
+        self.views = views(self.random, settings.views, settings.tops, keyed, settings.groups)
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()

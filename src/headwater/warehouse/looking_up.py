@@ -27,7 +27,7 @@ from headwater.frames.arrow import (
     from_arrow,
     signed_schema,
 )
-from headwater.protocol.action_lists import LookUp
+from headwater.protocol.look_ups import LookUp
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.files import read_arrow, read_places
 from headwater.warehouse.netting import columns, quoted
