@@ -9,9 +9,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
@@ -41,8 +43,12 @@ from headwater.sources.postgres.meanings import KNOWN, Known
 from headwater.sources.sqlite.meanings import KNOWN as SQLITE_KNOWN
 from headwater.sources.sqlite.meanings import meaning_of
 
+if TYPE_CHECKING:
+    from tests.pipeline.orders import Judged
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tables of tests
 DOCS = Path(__file__).parent
+ONE, SEVERAL = ("crm",), ("crm", "shop")
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -99,6 +105,41 @@ def spectrum() -> str:
             for name in ALGORITHMS
         ),
     )
+
+
+def on_databases() -> str:
+    """The level of each algorithm on real databases beside writers, by what the runs have shown."""
+    from headwater.embedded.postgres import PostgresServer
+    from tests.pipeline.orders import BEYOND_JOINS, VIEWS, Orders, judged, run_beside_writers
+
+    cells: dict[tuple[str, bool], Judged] = {}
+    server = PostgresServer()
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        stack.callback(server.stop)
+        shop = Orders(Path(folder), server, {name: text for name, (text, _) in VIEWS.items()})
+        try:
+            run_beside_writers(shop, transactions=100)
+        finally:
+            shop.teardown()
+        for found in judged(shop):
+            if found.view not in BEYOND_JOINS:
+                cells[found.algorithm, len(found.sources) == 1] = found
+    return table(
+        ["algorithm", "over one source", "versions", "over two sources", "versions"],
+        (
+            [f"`{name}`", *_kept(cells.get((name, True))), *_kept(cells.get((name, False)))]
+            for name in ALGORITHMS
+            if (name, True) in cells
+        ),
+    )
+
+
+def _kept(found: Judged | None) -> list[str]:
+    if found is None:
+        return ["-", "-"]
+    shown = f"{found.promised} / {found.level}"
+    is_kept = found.level >= found.promised
+    return [shown if is_kept else f"**{shown}, broken**", str(found.versions)]
 
 
 def _promised_and_measured(cell: Cell) -> str:
@@ -201,12 +242,13 @@ _TYPES: dict[Any, str] = {
 def promises() -> str:
     """What USING may name at which level."""
     return table(
-        ["level", "by default", "USING may name"],
+        ["level", "by default", "USING may name", "over one source also"],
         (
             [
                 f"`{word}`",
-                f"`{resolve(level, None, {}, RunSettings())[0].name}`",
-                ", ".join(f"`{name}`" for name in usable(level)),
+                f"`{resolve(level, None, {}, RunSettings(), SEVERAL)[0].name}`",
+                ", ".join(f"`{name}`" for name in usable(level, SEVERAL)),
+                ", ".join(f"`{n}`" for n in usable(level, ONE) if n not in usable(level, SEVERAL)),
             ]
             for word, level in LEVELS.items()
         ),
@@ -461,6 +503,7 @@ QUICK: dict[str, Callable[[], str]] = {
 ALL: dict[str, Callable[[], str]] = {
     **QUICK,
     "spectrum": spectrum,
+    "on-databases": on_databases,
     "messages": messages,
     "rings-latency": rings_latency,
     "rings-traffic": rings_traffic,

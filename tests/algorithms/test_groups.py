@@ -30,6 +30,7 @@ from headwater.lab.simulate import simulate
 from headwater.lab.world import Simulation
 from headwater.protocol.effects import Ask, Effect
 from headwater.protocol.events import AnswerArrived, Event
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import Need, ViewManager
 
 COUNTEREXAMPLE = Path(__file__).parent.parent / "counterexamples" / "group-members-apart.json"
@@ -129,6 +130,9 @@ class Apart:
                     replace(e, label=f"{at}:{e.label}") if isinstance(e, Ask) else e for e in told
                 ]
         return tuple(after), tuple(effects)
+
+    def looks_up(self, state: tuple[Any, ...], event: Event) -> tuple[LookUp, ...]:
+        return ()
 
     def wants_idle(self, state: tuple[Any, ...]) -> bool:
         return False

@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from headwater.algebra.rows import Rows
 from headwater.algorithms.registry import ALGORITHMS, Algorithm
 from headwater.errors import UnsupportedViewError
+from headwater.lab.generate import Shape, generate
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import seeded
 from headwater.lab.simulate import simulate
@@ -20,8 +20,8 @@ from headwater.protocol.events import TransactionArrived
 from headwater.protocol.managers import Need
 
 OF_ACTIONS: dict[type[Action], Need] = {
-    AddNew: Need.CONTENTS,
-    KeyDelete: Need.KEY_DELETE,
+    AddNew: Need.BY_KEY,
+    KeyDelete: Need.BY_KEY,
     Replace: Need.REPLACE,
 }
 NOT_SEEN_IN_RUNS = {Need.ONE_SOURCE, Need.KEYS, Need.SILENCE}
@@ -38,16 +38,18 @@ OTHER_SETTINGS = {
 
 
 def settings_of(algorithm: Algorithm) -> Iterator[dict[str, str]]:
-    given = {"timing": "serial"} if Need.SILENCE in algorithm.needs else {}
-    yield given
+    yield {}
     for name in algorithm.parameters:
-        yield from ({**given, name: other} for other in OTHER_SETTINGS.get(name, ()))
+        yield from ({name: other} for other in OTHER_SETTINGS.get(name, ()))
 
 
 @cache
 def scenarios() -> list[Scenario]:
     kinds = ("single-source", "multi-source", "source-local")
-    return [scenario for kind in kinds for scenario in spectrum_scenarios(kind, range(2))]
+    by_key = [
+        generate(seed, Shape(k, 2, 2, keys=True, by_key=True)) for k in kinds for seed in (1, 2)
+    ]
+    return [s for kind in kinds for s in spectrum_scenarios(kind, range(2))] + by_key
 
 
 def used(simulation: Simulation, seed: int) -> Iterator[Need]:
@@ -63,12 +65,8 @@ def used(simulation: Simulation, seed: int) -> Iterator[Need]:
 
 
 def used_at_start(simulation: Simulation) -> Iterator[Need]:
-    manager, base = simulation.manager, simulation.scenario.initial
-    contents = simulation.start().view
-    if manager.start(contents, base) != manager.start(Rows.empty(contents.schema), base):
-        yield Need.CONTENTS
     try:
-        manager.start(contents, {})
+        simulation.manager.start(simulation.start().view, {})
     except KeyError:
         yield Need.COPIES
 
@@ -78,6 +76,8 @@ def used_in(step: Step, waiting: dict[str, str]) -> Iterator[Need]:
     for event, effects in step.handled:
         if isinstance(event, TransactionArrived):
             waiting[event.transaction.id] = event.transaction.sources[0]
+            if event.seen is not None:
+                yield Need.CONTENTS
         for effect in effects:
             if isinstance(effect, Send):
                 yield Need.MESSAGES
@@ -94,12 +94,19 @@ def used_in(step: Step, waiting: dict[str, str]) -> Iterator[Need]:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_algorithm_needs_what_it_declares_and_nothing_else(name: str) -> None:
+    algorithm = ALGORITHMS[name]
+    lab = {"timing": "serial"} if Need.SILENCE in algorithm.needs else {}
     found: set[Need] = set()
-    for settings in settings_of(ALGORITHMS[name]):
+    declared: set[Need] = set()
+    for settings in settings_of(algorithm):
+        used_so: set[Need] = set()
         for seed, scenario in enumerate(scenarios()):
             try:
-                simulation = simulate(scenario, name, settings)
+                simulation = simulate(scenario, name, lab | settings)
             except UnsupportedViewError:
                 continue
-            found.update(used(simulation, seed))
-    assert found == ALGORITHMS[name].needs - NOT_SEEN_IN_RUNS
+            used_so.update(used(simulation, seed))
+        assert used_so <= algorithm.needs_with(settings), settings
+        found |= used_so
+        declared |= algorithm.needs_with(settings)
+    assert found == declared - NOT_SEEN_IN_RUNS

@@ -14,8 +14,7 @@ class LooksIntoTheViewAsItWas(Strobe):
     """Section 9, item 3 as printed: the action list is not applied before partners are found."""
 
     def current(self, state: State) -> Rows:
-        assert state.contents is not None
-        return state.contents
+        return self.looked_up(state)
 
 
 @dataclass(frozen=True)

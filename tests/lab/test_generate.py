@@ -74,7 +74,7 @@ def test_with_keys_the_view_shows_all_of_them() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'local'. There are: single-source, multi-source,"):
+    with pytest.raises(InputError, match=r"'local'. There are: single-source, "):
         Shape("local")
 
 

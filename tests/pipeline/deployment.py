@@ -20,8 +20,17 @@ from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
-from headwater.pipeline.maintenance import Arrival, Commit, Maintenance, Plan, identity, relevant
-from headwater.project.choice import choose
+from headwater.pipeline.maintenance import (
+    Arrival,
+    Commit,
+    Look,
+    Maintenance,
+    Plan,
+    identity,
+    relevant,
+)
+from headwater.project.choice import as_stored, choose
+from headwater.protocol.action_lists import Bag
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.database import Change, Database
@@ -80,13 +89,21 @@ class MaintainedView:
             while self.claimed[source] < number:
                 self.claimed[source] += 1
                 taken.append(identity(source, self.claimed[source]))
-        self.claims.append(Claim(self.contents, tuple(taken)))
+        self.claims.append(Claim(self.plan.view.shown(self.contents), tuple(taken)))
 
 
 class Deployment:
-    """Sources, and views at some levels over all of them."""
+    """Sources, and views at some levels over all of them, by one algorithm if it is named."""
 
-    def __init__(self, seed: int, levels: Sequence[Level], shape: Shape) -> None:
+    def __init__(
+        self,
+        seed: int,
+        levels: Sequence[Level],
+        shape: Shape,
+        algorithm: str | None = None,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        self.algorithm, self.parameters = algorithm, parameters
         scenario = generate(seed, shape)
         self.random = Random(seed)
         self.now = 0.0
@@ -95,7 +112,8 @@ class Deployment:
         self.views = [self._view(scenario.view, level) for level in levels]
 
     def _view(self, view: View, level: Level) -> MaintainedView:
-        choice = choose(view, level)
+        view = as_stored(view, self.algorithm, keep_keys=True)
+        choice = choose(view, level, self.algorithm, self.parameters)
         plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
         places = {}
         for source in view.sources:
@@ -151,22 +169,24 @@ class Deployment:
                 place.answered()
 
     def take(self, view: MaintainedView) -> None:
-        self.write(view, view.maintenance.tick(self.now, more=True))
-        for effect in view.maintenance.take(view.inbox.popleft(), self.now):
+        self.do(view, view.maintenance.tick(self.now, more=True))
+        self.do(view, view.maintenance.take(view.inbox.popleft(), self.now))
+
+    def tick(self, view: MaintainedView) -> None:
+        self.do(view, view.maintenance.tick(self.now, more=False))
+
+    def do(self, view: MaintainedView, wanted: Sequence[Ask | Commit | Look]) -> None:
+        for effect in wanted:
             match effect:
                 case Ask(source=source):
                     view.places[source].ask(effect)
                 case Commit():
-                    self.write(view, [effect])
-
-    def tick(self, view: MaintainedView) -> None:
-        self.write(view, view.maintenance.tick(self.now, more=False))
-
-    def write(self, view: MaintainedView, commits: Sequence[Commit]) -> None:
-        for commit in commits:
-            view.contents = view.contents + commit.delta
-            view.claim(commit.vector, commit.received)
-            view.maintenance.written(commit, self.now)
+                    view.contents = view.contents + effect.change(Bag(view.contents))
+                    view.claim(effect.vector, effect.received)
+                    view.maintenance.written(effect, self.now)
+                case Look():
+                    found = effect.found(Bag(view.contents))
+                    self.do(view, view.maintenance.looked_up(found, self.now))
 
     def certificates(self) -> list[Certificate]:
         return [certify(self.history, view.claims) for view in self.views]

@@ -1,8 +1,7 @@
 """Views over two PostgreSQL servers and a SQLite file, while all three go on changing."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -13,9 +12,7 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.embedded.postgres import PostgresServer
 from headwater.pipeline.runner import Runner
-from tests.pipeline.world import BEYOND_A_JOIN, VIEWS, Oracle, Shop, start_writers
-
-LIMIT_S = 600.0
+from tests.pipeline.world import BEYOND_A_JOIN, VIEWS, Oracle, Shop, start_writers, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +21,6 @@ def servers() -> Iterator[list[PostgresServer]]:
     yield found
     for server in found:
         server.stop()
-
-
-def wait_for(runner: Runner, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        runner.supervise()
-        for status in runner.views.values():
-            assert status.state != "stopped", status.message
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextlib.contextmanager

@@ -135,7 +135,7 @@ def test_a_log_that_a_runner_reads_is_not_given_up(tmp_path: Path, spark: SparkS
     with running(small, spark) as runner:
         wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
         found = json.loads(quick("trim", "--json", *small.arguments).out)
-        assert found == {"given_up": {}, "runner": True}
+        assert found == {"given_up": {}, "runner": True, "refused": {}}
 
 
 @pytest.mark.parametrize("changes", ["replication", "triggers"])

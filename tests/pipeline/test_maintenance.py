@@ -1,6 +1,7 @@
 """Views of random shapes, at every level, over sources that change meanwhile."""
 
 import os
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -16,14 +17,80 @@ SHAPES = {
     "three sources": Shape("source-local", relations=3, sources=3, transactions=8),
     "a self-join": Shape("source-local", relations=2, sources=2, transactions=8, self_join=True),
 }
+ONE_SOURCE = {
+    "three relations": Shape("single-source-local", relations=3, transactions=8),
+    "a self-join": Shape("single-source-local", relations=2, transactions=8, self_join=True),
+    "a sum": Shape("single-source-local", relations=2, transactions=8, terms=2),
+    "keys": Shape("single-source-local", 3, transactions=8, keys=True, by_key=True),
+}
+WITH_KEYS = {
+    "three sources": Shape("source-local", relations=3, sources=3, transactions=8, keys=True),
+    "what comes back": Shape("source-local", 3, 2, transactions=8, keys=True, comes_back=True),
+}
 
 
-def falls_short(seed: int, shape: Shape) -> str:
+def falls_short(
+    seed: int,
+    shape: Shape,
+    levels: Sequence[Level] = LEVELS,
+    algorithm: str | None = None,
+    wanted: Level = Level.CONVERGENT,
+    parameters: Mapping[str, str] | None = None,
+) -> str:
     """What is wrong with a run, if something is."""
-    world = Deployment(seed, LEVELS, shape)
+    world = Deployment(seed, levels, shape, algorithm, parameters)
     world.run()
-    found = zip(LEVELS, world.certificates(), strict=True)
-    return next((f"{seed}: {made}" for level, made in found if made.level < level), "")
+    found = zip(levels, world.certificates(), strict=True)
+    return next((f"{seed}: {made}" for low, made in found if made.level < max(low, wanted)), "")
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("eca", Level.STRONG),
+        ("eca-local", Level.STRONG),
+        ("lca", Level.COMPLETE),
+        ("recompute", Level.STRONG),
+    ],
+)
+@pytest.mark.parametrize("shape", ONE_SOURCE)
+def test_views_over_one_source_keep_the_level_of_their_algorithm(
+    name: str, level: Level, shape: str
+) -> None:
+    for seed in SEEDS:
+        assert not falls_short(seed, ONE_SOURCE[shape], [level], name)
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("t-strobe", Level.STRONG),
+        ("g-strobe", Level.STRONG),
+        ("c-t-strobe", Level.COMPLETE),
+        ("strobe", Level.CONVERGENT),
+        ("c-strobe", Level.CONVERGENT),
+    ],
+)
+@pytest.mark.parametrize("shape", WITH_KEYS)
+def test_views_over_several_sources_keep_the_level_of_their_algorithm(
+    name: str, level: Level, shape: str
+) -> None:
+    for seed in SEEDS:
+        wanted = max(level, Level.STRONG)  # no commit shows a part of a transaction
+        assert not falls_short(seed, WITH_KEYS[shape], [level], name, wanted)
+
+
+def test_partners_are_looked_up_in_the_view_with_what_is_still_to_be_committed() -> None:
+    shape = Shape("source-local", 3, 3, transactions=8, keys=True, by_key=True)
+    for seed in SEEDS:
+        local = {"local": "on"}
+        assert not falls_short(seed, shape, [Level.STRONG], "t-strobe", parameters=local)
+
+
+def test_recomputing_over_several_sources_says_which_state_it_shows() -> None:
+    for seed in SEEDS:
+        shape = SHAPES["three sources"]
+        assert not falls_short(seed, shape, [Level.CONVERGENT], "recompute", Level.STRONG)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

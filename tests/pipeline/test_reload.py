@@ -173,7 +173,7 @@ def test_a_runner_reloads_a_sound_view_while_the_file_of_another_is_broken(
         assert small.rows("amounts") == {(1, 10, "new"), (2, 20, "new")}
         small.write("shop", "UPDATE orders SET note = 'changed' WHERE id = 1")
         wait_until(lambda: small.rows("notes") == {(1, "changed"), (2, "b")})
-        wait_until(lambda: "notes.sql" in (runner.describe()["trouble"] or ""))
+        wait_until(lambda: "notes.sql" in runner.describe()["views"]["notes"]["message"])
 
 
 def test_a_reload_that_the_runner_cannot_do_fails(tmp_path: Path, spark: SparkSession) -> None:
@@ -259,7 +259,7 @@ def test_a_view_file_with_a_mistake_beside_a_runner_is_told_and_nothing_else_hap
     with running(small, spark) as runner:
         wait_until(lambda: all(s.state == "running" for s in runner.views.values()))
         small.view_file("more").write_text(text)
-        wait_until(lambda: place in (runner.describe()["trouble"] or ""))
+        wait_until(lambda: place in str(runner.describe()["views"].get("more")))
         wait_until(lambda: quick("status", *small.arguments).code == 1)
         assert place in quick("status", *small.arguments).out.replace("\n", "")
         small.write("shop", "UPDATE orders SET amount = 11 WHERE id = 1")

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
 from headwater.embedded.postgres import PostgresServer
+from headwater.pipeline.runner import Runner
 from headwater.warehouse.change_records import Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import ViewCommit
@@ -82,6 +84,7 @@ TABLES = {
 }
 ITEMS = "CREATE TABLE items (id BIGINT PRIMARY KEY, stock BIGINT)"
 CUSTOMERS, ORDERS = 8, 30
+LIMIT_S = 600.0
 
 
 class Shop:
@@ -192,6 +195,16 @@ def _settings(dsns: Mapping[str, str], engine: str, by_triggers: Sequence[str]) 
         relations = ["lines", "items"]
         {changes["stock"]}
     """
+
+
+def wait_for(runner: Runner, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        runner.supervise()
+        for status in runner.views.values():
+            assert status.state != "stopped", status.message
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # Writers

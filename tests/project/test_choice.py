@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from headwater.algebra.schema import Relation, Schema
@@ -11,15 +9,15 @@ from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.errors import InputError
-from headwater.project.choice import Choice, choose, promised, usable
+from headwater.project.choice import Choice, as_stored, choose, promised, usable
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need
 
 AB = Schema.of([("a", INT), ("b", INT)])
-RELATIONS = [Relation("x.r", "x", AB), Relation("y.s", "y", AB)]
+RELATIONS = [Relation("x.r", "x", AB, ("a",)), Relation("y.s", "y", AB, ("a",))]
 JOIN = parse_view("SELECT r.a, s.b FROM x.r JOIN y.s ON r.b = s.a", RELATIONS)
 ONE = parse_view("SELECT a FROM x.r", RELATIONS)
-BY_KEY = "what is in the view can be looked up, and that rows of the view can be deleted by key"
+BY_KEY = ["strobe", "t-strobe", "g-strobe", "c-strobe", "c-t-strobe"]
 LEVELS = [Level.CONVERGENT, Level.WEAK, Level.STRONG, Level.COMPLETE]
 
 
@@ -31,7 +29,7 @@ def manager(choice: Choice) -> Pvm:
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_is_chosen_keeps_the_level(level: Level) -> None:
     choice = choose(JOIN, level)
-    assert promised(ALGORITHMS[choice.algorithm], choice.parameters) >= level
+    assert promised(ALGORITHMS[choice.algorithm], choice.parameters, JOIN.sources) >= level
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
@@ -71,22 +69,39 @@ def test_parameters_of_using_go_before_the_settings() -> None:
 
 
 def test_what_can_be_used() -> None:
-    assert usable(Level.STRONG) == ["sweep", "nested-sweep", "posse", "pvm-cc"]
-    assert usable(Level.COMPLETE) == ["sweep", "posse", "pvm-cc"]
+    strong = ["t-strobe", "g-strobe", "c-t-strobe", "sweep", "nested-sweep", "posse", "pvm-cc"]
+    assert usable(Level.STRONG, JOIN.sources) == strong
+    assert usable(Level.STRONG, ONE.sources) == [
+        "recompute",
+        *("eca", "eca-key", "eca-local", "lca"),
+        *strong,
+    ]
+    complete = ["c-t-strobe", "sweep", "posse", "pvm-cc"]
+    assert usable(Level.COMPLETE, JOIN.sources) == complete
+    assert usable(Level.COMPLETE, ONE.sources) == ["lca", *complete]
 
 
 @pytest.mark.parametrize(
     ("level", "name", "parameters", "message"),
     [
         (Level.STRONG, "swep", {}, "there is no algorithm 'swep'. Did you mean 'sweep'?"),
-        (Level.STRONG, "eca", {}, "eca promises nothing where one transaction makes several"),
-        (Level.CONVERGENT, "lca", {}, "lca promises nothing where one transaction makes several"),
+        (
+            Level.CONVERGENT,
+            "eca",
+            {},
+            "eca needs that all relations of the view are at one source; they are at x, y. "
+            f"For convergent the view can use: recompute, {', '.join(BY_KEY)}, sweep, "
+            "nested-sweep, posse, pvm-cc.",
+        ),
+        (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
+        (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
+        (Level.WEAK, "recompute", {}, "recompute is convergent, and weak was asked for."),
         (
             Level.COMPLETE,
             "nested-sweep",
             {},
             "nested-sweep is strong, and complete was asked for. "
-            "For complete the view can use: sweep, posse, pvm-cc.",
+            "For complete the view can use: c-t-strobe, sweep, posse, pvm-cc.",
         ),
         (
             Level.COMPLETE,
@@ -108,20 +123,14 @@ def test_what_can_be_used() -> None:
                 name,
                 {},
                 f"{name} runs in the lab only: it needs that {needs}. "
-                "Views can use: sweep, nested-sweep, posse, pvm-cc.",
+                f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
             )
             for name, needs in {
-                "strobe": BY_KEY,
-                "t-strobe": BY_KEY,
                 "copies": "all base relations may be copied to the warehouse",
-                "recompute": "the whole view can be replaced, "
-                "and that it is told when nothing goes on",
-                "conventional": "nothing happens at the sources while a question is under way, "
-                "and that rows of the view can be deleted by key",
+                "conventional": "nothing happens at the sources while a question is under way",
                 "pvm": "a transaction may be shown before earlier ones of its source",
             }.items()
         ),
-        *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("eca-key", "eca-local")),
         *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
     ],
 )
@@ -133,18 +142,55 @@ def test_what_cannot_be_forced_is_refused_with_what_can(
     assert str(caught.value).startswith(message)
 
 
-def test_an_algorithm_for_one_source_is_refused_for_a_view_of_several(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    strong = replace(ALGORITHMS["eca"], promises=ALGORITHMS["sweep"].promises)
-    monkeypatch.setitem(ALGORITHMS, "eca", strong)
-    assert choose(ONE, Level.STRONG, "eca").algorithm == "eca"
-    with pytest.raises(InputError, match=r"all relations of the view are at one source; .* x, y\."):
-        choose(JOIN, Level.STRONG, "eca")
+@pytest.mark.parametrize(("name", "level"), [("eca", Level.STRONG), ("lca", Level.COMPLETE)])
+def test_an_algorithm_for_one_source_may_be_used_there(name: str, level: Level) -> None:
+    assert choose(ONE, level, name).algorithm == name
+
+
+def test_recomputing_is_refused_where_it_would_mix_two_states_of_a_source() -> None:
+    there_and_back = "SELECT r.a FROM x.r JOIN y.s ON r.b = s.a JOIN x.r AS t ON t.b = s.b"
+    with pytest.raises(InputError, match=r"recompute would ask a source of the view twice for"):
+        choose(parse_view(there_and_back, RELATIONS), Level.CONVERGENT, "recompute")
+    assert choose(JOIN, Level.CONVERGENT, "recompute").algorithm == "recompute"
+
+
+def test_an_algorithm_that_looks_rows_up_needs_the_keys() -> None:
+    with pytest.raises(InputError, match=r"t-strobe needs the key of every .* missing: s \(a\)"):
+        choose(
+            parse_view("SELECT r.a FROM x.r JOIN y.s ON r.b = s.a", RELATIONS),
+            Level.STRONG,
+            "t-strobe",
+        )
+
+
+def test_keys_may_be_kept_out_of_sight() -> None:
+    view = parse_view("SELECT s.b FROM x.r JOIN y.s ON r.b = s.a", RELATIONS)
+    kept = as_stored(view, "t-strobe", keep_keys=True)
+    assert (kept.schema.names, kept.shown_schema.names) == (("b", "r_a", "s_a"), ("b",))
+    assert choose(kept, Level.STRONG, "t-strobe", keep_keys=True).algorithm == "t-strobe"
+    assert as_stored(view, "t-strobe", keep_keys=False) == view
+    assert as_stored(view, "sweep", keep_keys=True) == view
+
+
+def test_rows_that_are_looked_up_are_not_condensed() -> None:
+    sums = (
+        "SELECT r.a, s.a AS c, sum(s.b) AS total FROM x.r JOIN y.s ON r.b = s.a GROUP BY r.a, s.a"
+    )
+    view = parse_view(sums, RELATIONS)
+    assert view.compact is not None
+    kept = as_stored(view, "c-t-strobe", keep_keys=True)
+    assert kept.compact is None
+    assert kept.shown_schema == view.shown_schema
 
 
 def test_what_the_pipeline_comes_to_provide_decides_what_can_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headwater.project.choice.PROVIDES", frozenset({Need.EARLY}))
-    assert usable(Level.CONVERGENT) == ["sweep", "nested-sweep", "posse", "pvm", "pvm-cc"]
+    assert usable(Level.CONVERGENT, JOIN.sources) == [
+        "sweep",
+        "nested-sweep",
+        "posse",
+        "pvm",
+        "pvm-cc",
+    ]

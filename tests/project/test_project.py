@@ -112,7 +112,7 @@ def test_opening_a_project_loads_neither_spark_nor_delta(tmp_path: Path) -> None
         (VIEW + "SELECT id FROM FROM crm.customers", "2:"),
         (VIEW[:-3] + "WITH STONG AS SELECT 1", "1:33: 'STONG' is not a level of consistency. Did"),
         (VIEW[:-3] + "USING swepe AS SELECT a FROM items", "1:34: there is no algorithm 'swepe'."),
-        (VIEW[:-3] + "USING eca " + GOOD[27:], "1:34: eca promises nothing where one transaction"),
+        (VIEW[:-3] + "WITH COMPLETE USING eca " + GOOD[27:], "1:48: eca is strong, and complete"),
         (VIEW[:-3] + "USING sweep (p=1) " + GOOD[27:], "1:41: sweep has no parameter p."),
         (
             VIEW[:-3] + "WITH COMPLETE USING sweep (batch = 9) " + GOOD[27:],

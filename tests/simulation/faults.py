@@ -7,14 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
-from headwater.algebra.rows import Rows
+from headwater.frames.arrow import signed_schema
+from headwater.frames.session import Spark
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
+from headwater.protocol.effects import Ask
+from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
@@ -24,7 +28,12 @@ from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
+from headwater.warehouse.delta_log import is_table
+from headwater.warehouse.groups import MemberTable
 from headwater.warehouse.lease import LeaseClaim
+from headwater.warehouse.looking_up import StoredRows
+from headwater.warehouse.states import ViewState
+from headwater.warehouse.table_versions import DataFile
 from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -230,10 +239,10 @@ def vector_before_its_change(patch: Patch) -> None:
     """Progress is noted although what goes with it is not committed yet."""
     ticked = Maintenance.tick
 
-    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Commit]:
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit]:
         found = ticked(self, now, more)
-        if not found and self._pending.delta:
-            return [Commit(Rows.empty(self._plan.view.schema), self.vector, (), "vector")]
+        if not found and self._pending.actions:
+            return [Commit((), self.vector, (), "vector")]
         return found
 
     patch.setattr(Maintenance, "tick", tick)
@@ -356,6 +365,44 @@ def gaps_passed(patch: Patch) -> None:
     patch.setattr(maintenance, "concerns", lambda gap, view: False)
 
 
+def tables_of_members_not_made_up(patch: Patch) -> None:
+    """A member's table is left as it is, if there is one."""
+    made_up = MemberTable.make_up
+
+    def make_up(self: MemberTable, state: ViewState, spark: Spark) -> None:
+        if not is_table(self.plain.folder):
+            made_up(self, state, spark)
+
+    patch.setattr(MemberTable, "make_up", make_up)
+
+
+def tail_not_looked_up(patch: Patch) -> None:
+    """Rows are looked up by key in what was folded alone."""
+
+    def in_tail(self: StoredRows, state: ViewState, wanted: Sequence[LookUp]) -> pyarrow.Table:
+        return signed_schema(self.schema).empty_table()
+
+    patch.setattr(StoredRows, "_in_tail", in_tail)
+
+
+def base_not_looked_up(patch: Patch) -> None:
+    """Rows are looked up by key in what was committed since the last fold alone."""
+
+    def in_file(
+        self: StoredRows, state: ViewState, file: DataFile, wanted: Sequence[LookUp]
+    ) -> pyarrow.Table:
+        return signed_schema(self.schema).empty_table()
+
+    patch.setattr(StoredRows, "_in_file", in_file)
+
+
+def halves_of_transactions_committed(patch: Patch) -> None:
+    """What of a transaction has come is shown, and the rest later."""
+    patch.setattr(
+        maintenance._Pending, "is_half", property(lambda self: False, lambda self, value: None)
+    )
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -390,5 +437,9 @@ FAULTS: Mapping[str, Fault] = {
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,
         gaps_passed,
+        tables_of_members_not_made_up,
+        tail_not_looked_up,
+        base_not_looked_up,
+        halves_of_transactions_committed,
     )
 }

@@ -31,7 +31,7 @@ SEEDS = {
     "answers where their view stands": 0,
     "what concerns a view is passed over": 0,
     "a replaced runner commits": 35,
-    "a replaced runner acknowledges": 48,
+    "a replaced runner acknowledges": 44,
     "states taken together": 75,
     "watermark that jumps": 63,
     "vector before its change": 116,
@@ -40,11 +40,15 @@ SEEDS = {
     "entries put before they are synced": 0,
     "names that are not synced": 1,
     "a replaced runner begins a segment": 502,
-    "folders of a killed runner": 188,
+    "folders of a killed runner": 145,
     "merged transactions of no concern": 151,
     "folded files go first": 177,
     "a log begun anew forgets first": 16,
     "gaps passed": 0,
+    "tables of members not made up": 8,
+    "tail not looked up": 129,
+    "base not looked up": 9,
+    "halves of transactions committed": 94,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from decimal import Decimal
 
@@ -67,8 +67,17 @@ MESSAGES = st.one_of(
 
 
 def interpreter() -> Interpreter:
-    nothing = Sight(XidSnapshot(3, 3, frozenset()), 0, {})
-    return Interpreter("s", {"t": TABLE}, {}, "slot", LogPosition(0), 0, lambda _: nothing)
+    return Interpreter("s", {"t": TABLE}, {}, "slot", LogPosition(0), 0, Nothing())
+
+
+class Nothing:
+    """A catalog in which nothing is to be seen."""
+
+    def look(self, including: int | None = None) -> Sight:
+        return Sight(XidSnapshot(3, 3, frozenset()), 0, {})
+
+    def columns(self, oid: int) -> Sequence[str]:
+        return ()
 
 
 def described() -> bytes:

@@ -103,6 +103,112 @@ def test_a_new_partition_is_followed_without_a_gap(harness: PostgresHarness) -> 
     monitor.close()
 
 
+SWAP = "ALTER TABLE e RENAME id TO x; ALTER TABLE e RENAME at TO id; ALTER TABLE e RENAME x TO at"
+
+
+@pytest.mark.parametrize("at", [5, 15, 25])
+def test_rows_written_while_two_columns_had_swapped_their_names_are_a_gap(
+    harness: PostgresHarness, at: int
+) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    for statement in [*SWAP.split(";"), f"INSERT INTO e (at, id) VALUES (7, {at})"]:
+        writer.execute(statement)
+    for statement in SWAP.split(";"):
+        writer.execute(statement)
+    (gap,) = [i for i in read_until(monitor, Broken, 2) if isinstance(i, Broken)][:1]
+    assert (gap.columns or {}).keys() == {"pg.e"}
+    assert "while it had no column" in gap.reason
+    monitor.close()
+
+
+UNLOGGED = "ALTER TABLE e0 SET UNLOGGED; UPDATE e SET note = 'y'; ALTER TABLE e0 SET LOGGED"
+FILLED = """
+BEGIN; CREATE TABLE e3 (id int NOT NULL, at int NOT NULL, note text STORAGE plain);
+INSERT INTO e3 VALUES (50, 50, 'filled');
+ALTER TABLE e ATTACH PARTITION e3 FOR VALUES FROM (50) TO (60); COMMIT
+"""
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "ALTER TABLE e ALTER note TYPE text USING upper(note)",
+        "ALTER TABLE e ALTER note TYPE int USING 1; ALTER TABLE e ALTER note TYPE text",
+        UNLOGGED,
+        FILLED,
+        "ALTER PUBLICATION p ADD TABLE e0 WHERE (id > 100); INSERT INTO e VALUES (70, 7, 'x')",
+    ],
+)
+def test_what_partitions_do_not_tell_is_a_gap(harness: PostgresHarness, statements: str) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], publication="p", watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 1, 'first')")
+    position = committed(read_until(monitor, Committed))[-1].position
+    monitor.close()
+    for statement in statements.split(";") if "BEGIN" not in statements else [statements]:
+        writer.execute(statement)
+    monitor = source.open_monitor(position)
+    (gap,) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)][:1]
+    assert (gap.columns or {}).keys() == {"pg.e"}
+    monitor.close()
+
+
+def test_a_partition_published_by_its_root_that_was_out_of_the_publication_is_a_gap(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("ALTER TABLE e0 REPLICA IDENTITY FULL; CREATE PUBLICATION p FOR TABLE e")
+    source = harness.source(["e0"], publication="p", watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 1, 'first')")
+    position = committed(read_until(monitor, Committed))[-1].position
+    monitor.close()
+    writer.execute("ALTER PUBLICATION p DROP TABLE e; DELETE FROM e WHERE id = 100")
+    writer.execute("ALTER PUBLICATION p ADD TABLE e")
+    monitor = source.open_monitor(position)
+    (gap,) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
+    assert gap.columns == {"pg.e0": None}
+    monitor.close()
+
+
+def test_a_partition_that_has_gone_is_a_gap_before_rows_of_others(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 11, 'first')")
+    read_until(monitor, Committed)
+    writer.execute("ALTER TABLE e DETACH PARTITION e0")
+    writer.execute("INSERT INTO e VALUES (101, 11, 'behind')")
+    kinds = [type(i) for i in read_until(monitor, Committed) if isinstance(i, Broken | Committed)]
+    assert kinds == [Broken, Committed]
+    monitor.close()
+
+
+def test_a_new_default_changes_nothing_in_partitions(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=600)
+    source.setup()
+    state = load_all(source)
+    monitor = source.open_monitor(None)
+    writer.execute("ALTER TABLE e ALTER note SET DEFAULT 'new'")
+    for at in (5, 15, 25):
+        writer.execute(f"INSERT INTO e (id, at) VALUES ({at + 100}, {at})")
+    logged = read_until(monitor, Committed, 3)
+    assert not [item for item in logged if isinstance(item, Broken)]
+    follow(state, logged)
+    assert +state == rows_of(writer)
+    monitor.close()
+
+
 def test_changes_in_a_new_partition_without_whole_old_rows_are_a_gap(
     harness: PostgresHarness,
 ) -> None:

@@ -119,6 +119,7 @@ def test_after_the_value_was_changed_a_load_is_behind_the_gaps(harness: Postgres
         "ALTER TYPE pair ADD ATTRIBUTE c int",
         "ALTER TYPE pair RENAME ATTRIBUTE a TO b",
         "ALTER TYPE mood ADD VALUE 'great'",
+        "ALTER TYPE mood RENAME VALUE 'ok' TO 'x'; ALTER TYPE mood RENAME VALUE 'x' TO 'ok'",
     ],
 )
 def test_an_altered_type_is_a_gap_of_the_columns_that_are_printed_with_it(

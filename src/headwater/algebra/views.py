@@ -182,10 +182,15 @@ class View:
     """What is shown, as a function of what is stored; None if that is the same."""
     members: tuple[Member, ...] = ()
     """The views of a group, which has no top of its own; none if it is no group."""
+    kept: str = ""
+    """What is stored for an algorithm that looks rows up by key: `rows` where they would be
+    condensed otherwise, `keys` where hidden ones stand behind them."""
 
     @cached_property
     def compact(self) -> Compact | None:
         """How its rows are condensed before they are stored; None if they are not."""
+        if self.kept:
+            return None
         if self.members:
             return compacted(UnionAll(tuple(member.top for member in self.members)), self.schema)
         return compacted(self.top, self.schema)
@@ -332,7 +337,11 @@ class View:
         if join.schema == self.schema:
             return self
         top = self.top or Part(self.schema.names, self.schema)
-        return replace(self, joins=(join,), schema=join.schema, top=top)
+        return replace(self, joins=(join,), schema=join.schema, top=top, kept="keys")
+
+    def with_rows(self) -> View:
+        """The view with its rows stored, where only what they add up to would be."""
+        return self if self.compact is None else replace(self, kept="rows")
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

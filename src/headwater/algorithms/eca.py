@@ -11,6 +11,10 @@ Choices:
 - A transaction over several relations is one unit. Compensating it by the sum of its parts,
   as one would read section 7, is wrong: the parts also meet each other. `substitute` includes
   and excludes the sets of changed occurrences.
+- `batch`: while a query is unanswered up to that many transactions wait, and are then taken as one.
+  They are taken before the next answer is, since it reflects them and the queries under way have
+  to be compensated for all of them. So a long backlog costs two questions, and not one for each
+  transaction with a term for each two of them.
 - Over several sources it still runs, and is wrong: that is the Strobe paper's subject.
 """
 
@@ -27,7 +31,7 @@ from headwater.algorithms.parts.manager import Manager
 from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate, split_off
 from headwater.protocol.effects import Add, Apply, Ask, Effect
 from headwater.protocol.events import AnswerArrived
-from headwater.protocol.transactions import Transaction
+from headwater.protocol.transactions import Transaction, net_change
 
 
 @cached_hash
@@ -49,11 +53,14 @@ class State:
     """The queries without an answer (UQS)."""
     received: tuple[str, ...] = ()
     """The transactions received since the view was last updated."""
+    waiting: tuple[Transaction, ...] = ()
+    """Those of them for which nothing has been asked."""
 
 
 @dataclass(frozen=True)
 class Eca(Manager[State]):
     view: View
+    batch: int = 1
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State(Rows.empty(self.view.schema))
@@ -61,21 +68,34 @@ class Eca(Manager[State]):
     def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
-        """W_up: ask what the update changes, and compensate what is under way for it."""
+        """W_up, or wait for others to come along."""
+        waiting = (*state.waiting, transaction)
+        state = replace(state, waiting=waiting, received=(*state.received, transaction.id))
+        if state.unanswered and len(waiting) < self.batch:
+            return state, ()
+        return self._take_waiting(state)
+
+    def _take_waiting(self, state: State) -> tuple[State, tuple[Effect, ...]]:
+        """W_up: ask what the updates change, and compensate what is under way for them."""
+        if not state.waiting:
+            return state, ()
         number = state.updates + 1
-        query = substitute(query_of(self.view), transaction.deltas)
+        deltas = net_change(item for t in state.waiting for item in t.deltas.items())
+        query = substitute(query_of(self.view), deltas)
         for other in state.unanswered:
-            query += negated(substitute(other.query, transaction.deltas))
-        state = replace(state, updates=number, received=(*state.received, transaction.id))
+            query += negated(substitute(other.query, deltas))
+        state = replace(state, updates=number, waiting=())
         evaluation, ask = begin(f"Q{number}", query, self.view.schema)
         return self._go_on(state, Unanswered(to_send(query), evaluation), ask)
 
     def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         """W_ans: collect, and update the view when nothing is unanswered."""
+        state, asked = self._take_waiting(state)
         found, others = split_off(state.unanswered, answer.label)
         evaluation, ask = incorporate(found.evaluation, answer)
         state = replace(state, unanswered=others)
-        return self._go_on(state, replace(found, evaluation=evaluation), ask)
+        state, effects = self._go_on(state, replace(found, evaluation=evaluation), ask)
+        return state, (*asked, *effects)
 
     def _go_on(
         self, state: State, query: Unanswered, ask: Ask | None

@@ -10,6 +10,7 @@ Choices:
   query keeps the deletions that were received while it was under way, and they are applied to
   its answer, as Strobe does. The printed form's counterexample is kept in the tests.
 - Repaired, it is T-Strobe: COLLECT, the working copy, is the view with the action list applied.
+- `batch` is Strobe's.
 - Of a transaction, the deletions are applied first, then one query asks for all insertions.
 """
 
@@ -19,5 +20,5 @@ from headwater.algebra.views import View
 from headwater.algorithms.strobe import Strobe
 
 
-def eca_key(view: View) -> Strobe:
-    return Strobe(view, "eca-key", whole_transactions=True)
+def eca_key(view: View, batch: int = 1) -> Strobe:
+    return Strobe(view, "eca-key", whole_transactions=True, batch=batch)

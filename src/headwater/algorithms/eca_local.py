@@ -30,11 +30,12 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Term, negated, query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.parts.keys import key_delete
-from headwater.algorithms.parts.known_partners import known_effect
+from headwater.algorithms.parts.known_partners import known_effect, to_look_up
 from headwater.algorithms.parts.manager import Manager
 from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate
 from headwater.protocol.effects import Action, Add, Apply, Ask, Effect, KeyDelete, apply_actions
-from headwater.protocol.events import AnswerArrived
+from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.transactions import Transaction
 
 
@@ -53,14 +54,14 @@ class Part:
 @cached_hash
 @dataclass(frozen=True)
 class State:
-    contents: Rows
-    """The view as it was last updated."""
     collect: Rows
     updates: int = 0
     deletions: tuple[KeyDelete, ...] = ()
     """Deletions by key since the view was last updated."""
     parts: tuple[Part, ...] = ()
     received: tuple[str, ...] = ()
+    seen: Rows | None = None
+    """What was looked up in the view for the transaction that is being taken in."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,22 @@ class EcaLocal(Manager[State]):
     view: View
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
-        return State(contents, Rows.empty(self.view.schema))
+        return State(Rows.empty(self.view.schema))
+
+    def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:
+        if not isinstance(event, TransactionArrived) or state.parts:
+            return ()
+        state, left = self._without_local(replace(state, seen=event.seen), event.transaction)
+        if len(left) != 1:
+            return ()
+        ((relation, delta),) = left.items()
+        return to_look_up(self.view, self._now(state), event.looked_up, relation, delta)
+
+    def handle(self, state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
+        if isinstance(event, TransactionArrived):
+            state = replace(state, seen=event.seen)
+        state, effects = super().handle(state, event)
+        return replace(state, seen=None), effects
 
     def take_transaction(
         self, state: State, transaction: Transaction
@@ -76,12 +92,7 @@ class EcaLocal(Manager[State]):
         state = replace(
             state, updates=state.updates + 1, received=(*state.received, transaction.id)
         )
-        left = {}
-        for relation, delta in transaction.deltas.items():
-            relevant = self._relevant(relation, delta)
-            state, rest = self._delete(state, relation, relevant)
-            if rest:
-                left[relation] = rest
+        state, left = self._without_local(state, transaction)
         effect = self._told_by_view(state, left)
         if effect is not None:
             return self._install(replace(state, collect=state.collect + effect), ())
@@ -89,6 +100,23 @@ class EcaLocal(Manager[State]):
         return self._install(state, asks)
 
     # What is local
+
+    def _without_local(
+        self, state: State, transaction: Transaction
+    ) -> tuple[State, dict[str, Rows]]:
+        """Take in what is local whatever the view holds; what is left."""
+        left = {}
+        for relation, delta in transaction.deltas.items():
+            relevant = self._relevant(relation, delta)
+            state, rest = self._delete(state, relation, relevant)
+            if rest:
+                left[relation] = rest
+        return state, left
+
+    def _now(self, state: State) -> Rows:
+        """What was looked up in the view, with everything applied that was received."""
+        seen = state.seen if state.seen is not None else Rows.empty(self.view.schema)
+        return apply_actions(seen, state.deletions) + state.collect
 
     def _relevant(self, relation: str, delta: Rows) -> Rows:
         """Without the rows that the view's conditions on this relation alone rule out."""
@@ -130,8 +158,7 @@ class EcaLocal(Manager[State]):
         ((relation, delta),) = left.items()
         if delta.negative():
             return None
-        now = apply_actions(state.contents, state.deletions) + state.collect
-        return known_effect(self.view, now, relation, delta)
+        return known_effect(self.view, self._now(state), relation, delta)
 
     # What is asked for
 
@@ -182,9 +209,7 @@ class EcaLocal(Manager[State]):
             return state, asks
         actions: tuple[Action, ...] = (*state.deletions, Add(state.collect))
         step = Apply(actions, state.received)
-        return State(
-            apply_actions(state.contents, actions), Rows.empty(self.view.schema), state.updates
-        ), (*asks, step)
+        return State(Rows.empty(self.view.schema), state.updates), (*asks, step)
 
 
 def _is_bound(term: Term, relation: str) -> bool:

@@ -6,9 +6,12 @@ demanding:
 
 - centralized: one source, nothing happens while a question is under way;
 - single-source: one source, transactions of one update;
+- single-source-local: one source, transactions of several updates;
 - multi-source: several sources, transactions of one update;
-- source-local: transactions of several updates, each at one source;
+- source-local: several sources, transactions of several updates, each at one source;
 - global: transactions over several sources.
+
+A promise for single-source-local holds for single-source, one for source-local for all but global.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from headwater.algorithms.parts.source_evaluate import ORDERS
 from headwater.algorithms.parts.view_change import Strategy
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
-from headwater.algorithms.recompute import Recompute
+from headwater.algorithms.recompute import Recompute, asks_each_once
 from headwater.algorithms.rings import RingWarehouse, ring_nodes
 from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.strobe import Strobe
@@ -40,7 +43,14 @@ from headwater.algorithms.sweep import sweep
 from headwater.errors import InputError
 from headwater.protocol.managers import Need, Node, ViewManager
 
-SCENARIO_KINDS = ("centralized", "single-source", "multi-source", "source-local", "global")
+SCENARIO_KINDS = (
+    "centralized",
+    "single-source",
+    "single-source-local",
+    "multi-source",
+    "source-local",
+    "global",
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,8 @@ class Parameter:
     meaning: str
     default: Any
     parse: Callable[[str], Any]
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    """What an algorithm needs besides where this has a certain value."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class Algorithm:
     promises: Mapping[str, str]
     """The level promised in each kind of scenario, by name."""
     needs: frozenset[Need] = frozenset()
-    """What it needs of its host and of the view, with some of its parameters at least."""
+    """What it needs of its host and of the view, whatever its parameters."""
     also_assumes: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     joins_global: bool = True
@@ -70,6 +82,13 @@ class Algorithm:
     """Makes the nodes beside the sources, by source, for a protocol in which they take part."""
     channels: str = "fifo"
     """The channels that the lab gives it unless told otherwise."""
+    knows_its_states: Callable[[View], bool] = lambda view: True
+    """Whether each state of such a view is that of the transactions which it names."""
+
+    def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
+        """What it needs with these parameters."""
+        wanted = (self.parameters[name].needs.get(text) for name, text in settings.items())
+        return self.needs.union(need for need in wanted if need is not None)
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -77,7 +96,7 @@ class Algorithm:
         return (*(need.value for need in Need if need in self.needs), *self.also_assumes)
 
 
-_BY_KEY = frozenset({Need.KEYS, Need.KEY_DELETE, Need.CONTENTS})
+_BY_KEY = frozenset({Need.KEYS, Need.BY_KEY})
 """Rows are deleted by key, and added where the view does not have them."""
 
 
@@ -140,6 +159,7 @@ def _pvm(
     return Pvm(view, p, in_order, strategies[handle], batch, absorbs)
 
 
+_WAITING = Parameter("ask for up to this many waiting transactions in one query", 1, _at_least_one)
 _STROBE_PARAMETERS = {
     "order": Parameter(
         "which source is asked first; least: one that is joined by its key",
@@ -150,10 +170,9 @@ _STROBE_PARAMETERS = {
         "take insertions in without asking where the view shows their partners by key",
         "off",
         _one_of("off", "on"),
+        {"on": Need.CONTENTS},
     ),
-    "batch": Parameter(
-        "ask for up to this many waiting transactions in one query", 1, _at_least_one
-    ),
+    "batch": _WAITING,
 }
 
 
@@ -176,8 +195,8 @@ ALGORITHMS = {
             "ECA, Algorithm 5.1; Strobe, Example 0",
             "asks what each update changes and adds the answer; shows the anomalies",
             Conventional,
-            _promises("complete", "none", "none", "none", "none"),
-            needs=frozenset({Need.SILENCE, Need.KEY_DELETE}),
+            _promises("complete", *["none"] * 5),
+            needs=frozenset({Need.SILENCE, Need.BY_KEY}),
             joins_global=False,
         ),
         Algorithm(
@@ -185,41 +204,44 @@ ALGORITHMS = {
             "ECA, Algorithm D.1 (RV)",
             "asks for the whole view again every few updates, and once more when idle",
             Recompute,
-            _promises("complete", "strong", "convergent", "convergent", "convergent"),
+            _promises("complete", *["strong"] * 2, *["convergent"] * 3),
             needs=frozenset({Need.REPLACE, Need.IDLE}),
             also_assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
+            knows_its_states=asks_each_once,
         ),
         Algorithm(
             "eca",
             "ECA, Algorithm 5.2",
             "compensates queries under way for each update that arrives",
             Eca,
-            _promises("complete", "strong", "none", "none", "none"),
+            _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
+            parameters={"batch": _WAITING},
         ),
         Algorithm(
             "eca-key",
             "ECA, section 5.4 (ECA-Key), repaired",
             "deletes by key at the warehouse and asks for insertions without compensation",
             eca_key,
-            _promises("complete", "strong", "none", "none", "none"),
+            _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=_BY_KEY | {Need.ONE_SOURCE},
+            parameters={"batch": _WAITING},
         ),
         Algorithm(
             "eca-local",
             "ECA, section 5.5 (ECA-Local)",
             "as eca, but takes in without asking what the view itself can tell",
             EcaLocal,
-            _promises("complete", "strong", "none", "none", "none"),
-            needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.KEY_DELETE}),
+            _promises("complete", *["strong"] * 2, *["none"] * 3),
+            needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.BY_KEY}),
         ),
         Algorithm(
             "lca",
             "ECA, end of section 5.3 (LCA)",
             "as eca, but applies each update by itself when all its answers are there",
             Lca,
-            _promises("complete", "complete", "none", "none", "none"),
+            _promises(*["complete"] * 3, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
         ),
         Algorithm(
@@ -227,7 +249,7 @@ ALGORITHMS = {
             "Strobe, section 5.2",
             "puts deletions by key and answers for insertions on a list, applied when silent",
             lambda view, **options: Strobe(view, **_strobe_options(**options)),
-            _promises("complete", "strong", "strong", "convergent", "convergent"),
+            _promises("complete", "strong", "convergent", "strong", *["convergent"] * 2),
             needs=_BY_KEY,
             parameters=_STROBE_PARAMETERS,
             joins_global=False,
@@ -237,7 +259,7 @@ ALGORITHMS = {
             "Strobe, section 6.1 (T-Strobe)",
             "as strobe, with whole transactions of one source as units",
             _t_strobe,
-            _promises("complete", "strong", "strong", "strong", "weak"),
+            _promises("complete", *["strong"] * 4, "weak"),
             needs=_BY_KEY,
             parameters={
                 **_STROBE_PARAMETERS,
@@ -254,7 +276,7 @@ ALGORITHMS = {
             "Strobe, section 6.2 (G-Strobe), repaired",
             "as t-strobe, with whole global transactions as units",
             lambda view, **options: GStrobe(view, **_strobe_options(**options)),
-            _promises("complete", *["strong"] * 4),
+            _promises("complete", *["strong"] * 5),
             needs=_BY_KEY,
             also_assumes=("sites report their own parts, or reports are numbered",),
             parameters=_STROBE_PARAMETERS,
@@ -264,7 +286,7 @@ ALGORITHMS = {
             "Strobe, section 7 (C-Strobe), repaired",
             "takes one update at a time and asks for what later deletions hid from the answers",
             lambda view, every: CStrobe(view, every=every),
-            _promises("complete", "complete", "complete", "convergent", "convergent"),
+            _promises("complete", "complete", "convergent", "complete", *["convergent"] * 2),
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
             joins_global=False,
@@ -274,7 +296,7 @@ ALGORITHMS = {
             "Strobe, section 7 (C-TStrobe), repaired",
             "as c-strobe, with whole transactions as units",
             lambda view, every: CStrobe(view, whole_transactions=True, every=every),
-            _promises(*["complete"] * 5),
+            _promises(*["complete"] * 6),
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
         ),
@@ -283,7 +305,7 @@ ALGORITHMS = {
             "PVM, sections 2 and 3, Figure 14 with one process (SWEEP)",
             "probes one source after the other and compensates each answer locally",
             lambda view, batch: Pvm(view, p=1, batch=batch),
-            _promises(*["complete"] * 5),
+            _promises(*["complete"] * 6),
             parameters={"batch": _BATCH},
         ),
         Algorithm(
@@ -293,7 +315,7 @@ ALGORITHMS = {
             lambda view, depth, batch: Pvm(
                 view, p=1, strategy=nested_sweep, depth=depth, batch=batch
             ),
-            _promises("complete", *["strong"] * 4),
+            _promises("complete", *["strong"] * 5),
             parameters={"depth": _DEPTH, "batch": _BATCH},
         ),
         Algorithm(
@@ -301,7 +323,7 @@ ALGORITHMS = {
             "PVM, section 8 (POSSE)",
             "sends the probes of one update together and joins at the warehouse",
             lambda view, policy, batch: Pvm(view, p=1, strategy=Posse(policy), batch=batch),
-            _promises(*["complete"] * 5),
+            _promises(*["complete"] * 6),
             parameters={"policy": _POLICY, "batch": _BATCH},
         ),
         Algorithm(
@@ -309,7 +331,7 @@ ALGORITHMS = {
             "PVM, section 3, Figure 14",
             "handles several updates at once and commits each as soon as it is ready",
             lambda view, **settings: _pvm(view, False, **settings),
-            _promises("complete", *["convergent"] * 4),
+            _promises("complete", *["convergent"] * 5),
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
         ),
@@ -318,7 +340,7 @@ ALGORITHMS = {
             "PVM, section 4.2, Figure 17 (PVM CC)",
             "handles several updates at once and commits them in order of arrival",
             lambda view, **settings: _pvm(view, True, **settings),
-            _promises(*["complete"] * 5),
+            _promises(*["complete"] * 6),
             parameters=_PVM_PARAMETERS,
         ),
         Algorithm(
@@ -326,7 +348,7 @@ ALGORITHMS = {
             "ECA, section 1.2 (SC)",
             "keeps copies of all base relations at the warehouse and asks nothing",
             Copies,
-            _promises(*["complete"] * 5),
+            _promises(*["complete"] * 6),
             needs=frozenset({Need.COPIES}),
         ),
         Algorithm(
@@ -334,7 +356,7 @@ ALGORITHMS = {
             "Rings, sections 4.2 and 5, Figure 1, repaired",
             "a token goes round the sources for ever and collects what their updates change",
             lambda view, gather: RingWarehouse(view),
-            _promises("complete", "strong", "strong", "strong", "weak"),
+            _promises("complete", *["strong"] * 4, "weak"),
             needs=frozenset({Need.MESSAGES, Need.IDLE}),
             also_assumes=("nodes can reach each other",),
             parameters={"gather": _GATHER},
@@ -347,7 +369,7 @@ ALGORITHMS = {
             "Rings, section 4.4, Figure 2, repaired",
             "sends a token from source to source when there are updates, and nothing otherwise",
             lambda view, gather, refresh, every: StarWarehouse(view, refresh),
-            _promises("complete", "strong", "strong", "strong", "weak"),
+            _promises("complete", *["strong"] * 4, "weak"),
             needs=frozenset({Need.MESSAGES, Need.IDLE}),
             parameters={
                 "gather": _GATHER,

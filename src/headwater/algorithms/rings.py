@@ -56,6 +56,7 @@ from headwater.protocol.events import (
     MessageArrived,
     TransactionArrived,
 )
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.messages import WAREHOUSE
 from headwater.protocol.transactions import Transaction
 
@@ -213,6 +214,9 @@ class RingWarehouse:
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> WarehouseState:
         return WarehouseState((1,) * len(self.view.joins))
+
+    def looks_up(self, state: WarehouseState, event: Event) -> tuple[LookUp, ...]:
+        return ()
 
     def wants_idle(self, state: WarehouseState) -> bool:
         return False

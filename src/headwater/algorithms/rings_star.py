@@ -54,6 +54,7 @@ from headwater.protocol.events import (
     MessageArrived,
     TransactionArrived,
 )
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.messages import WAREHOUSE
 from headwater.protocol.transactions import Transaction
 
@@ -190,6 +191,9 @@ class StarWarehouse:
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> WarehouseState:
         return WarehouseState((False,) * len(self.groups))
+
+    def looks_up(self, state: WarehouseState, event: Event) -> tuple[LookUp, ...]:
+        return ()
 
     def wants_idle(self, state: WarehouseState) -> bool:
         return self.refresh in ("period", "query") and not any(state.out)

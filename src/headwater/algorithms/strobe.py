@@ -11,9 +11,10 @@ others, since it may show the middle of a transaction. T-Strobe takes a source-l
 as one unit, with one query for all its insertions: strong for those. ECA-Key and G-Strobe are the
 same machine with other surroundings.
 
-Choices: a row that a transaction inserts and deletes again is left out, and of a row that it
-changes several times only the last form is inserted: its net change is taken. A modification is
-a deletion and an insertion of one key; T-Strobe applies both in one step.
+Choices: a transaction is said to be in the view with the last of its updates. A row that a
+transaction inserts and deletes again is left out, and of a row that it changes several times only
+the last form is inserted: its net change is taken. A modification is a deletion and an insertion of
+one key; T-Strobe applies both in one step.
 
 Section 9 lists what saves questions; each is an option, and none lowers the level:
 
@@ -35,11 +36,12 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.algorithms.parts.keys import Unanswered, insertions, key_deletes, require_keys
-from headwater.algorithms.parts.known_partners import known_effect
+from headwater.algorithms.parts.known_partners import known_effect, to_look_up
 from headwater.algorithms.parts.manager import Effects, Manager
 from headwater.algorithms.parts.source_evaluate import ORDERS, begin, incorporate, split_off
 from headwater.protocol.effects import Action, AddNew, Apply, Ask, KeyDelete, apply_actions
-from headwater.protocol.events import AnswerArrived
+from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
+from headwater.protocol.look_ups import LookUp, together
 from headwater.protocol.transactions import Transaction
 
 
@@ -58,7 +60,7 @@ class State:
     waited: int = 0
     """How many units they are from."""
     contents: Rows | None = None
-    """The view as it was last updated; kept for `local` only."""
+    """What was looked up in the view for the transaction that is being taken in (`local`)."""
     held: tuple[Transaction, ...] = ()
     """Parts of transactions that are not whole yet (G-Strobe)."""
 
@@ -77,17 +79,34 @@ class Strobe(Manager[State]):
         require_keys(self.view, self.name)
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
-        return State(contents=contents if self.local else None)
+        return State()
+
+    def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:
+        if not isinstance(event, TransactionArrived) or not self.local:
+            return ()
+        now = self.current(replace(state, contents=event.seen))
+        found: list[LookUp] = []
+        for relation, delta in event.transaction.deltas.items():
+            if self.view.relation(relation) is not None:
+                rows = delta.positive()
+                found += to_look_up(self.view, now, event.looked_up, relation, rows)
+        return together(found)
+
+    def handle(self, state: State, event: Event) -> tuple[State, Effects]:
+        if isinstance(event, TransactionArrived):
+            state = replace(state, contents=event.seen)
+        state, effects = super().handle(state, event)
+        return replace(state, contents=None), effects
 
     def take_transaction(self, state: State, transaction: Transaction) -> tuple[State, Effects]:
-        state = replace(state, received=(*state.received, transaction.id))
-        if self.whole_transactions:
-            return self._take_unit(state, transaction.deltas)
+        *first, last = [transaction.deltas] if self.whole_transactions else _by_update(transaction)
         effects: Effects = ()
-        for update in transaction.updates:
-            state, more = self._take_unit(state, {update.relation: update.delta})
+        for deltas in first:
+            state, more = self._take_unit(state, deltas)
             effects += more
-        return state, effects
+        state = replace(state, received=(*state.received, transaction.id))
+        state, more = self._take_unit(state, last)
+        return state, (*effects, *more)
 
     def _take_unit(self, state: State, deltas: Mapping[str, Rows]) -> tuple[State, Effects]:
         deletions = key_deletes(self.view, deltas)
@@ -138,8 +157,10 @@ class Strobe(Manager[State]):
 
     def current(self, state: State) -> Rows:
         """The view with the action list applied, to look up partners in."""
-        assert state.contents is not None
-        return apply_actions(state.contents, state.actions)
+        return apply_actions(self.looked_up(state), state.actions)
+
+    def looked_up(self, state: State) -> Rows:
+        return state.contents if state.contents is not None else Rows.empty(self.view.schema)
 
     def _let_wait(
         self, state: State, deltas: Mapping[str, Rows], inserted: Mapping[str, Rows]
@@ -190,3 +211,8 @@ class Strobe(Manager[State]):
 
     def _add(self, state: State, rows: Rows) -> State:
         return replace(state, actions=(*state.actions, AddNew(rows))) if rows else state
+
+
+def _by_update(transaction: Transaction) -> list[Mapping[str, Rows]]:
+    """What each update changes; nothing if there is none."""
+    return [{update.relation: update.delta} for update in transaction.updates] or [{}]

@@ -45,14 +45,14 @@ def run(
 ) -> None:
     """Load what is not loaded, then maintain every view until stopped.
 
-    With --once it exits with 1 if a view stands still, or if an error in its rows keeps readers
-    from seeing its newest state.
+    A view whose file has a mistake stands still, and the others go on. With --once it exits with 1
+    if a view stands still, or if an error in its rows keeps readers from seeing its newest state.
     """
     from headwater.pipeline.api import session_of
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
     keep_running(Runner(opened, session_of(opened)), once, as_json)
 
 
@@ -227,17 +227,25 @@ def trim(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     from headwater.warehouse.lease import current_runner
     from headwater.warehouse.warehouse import Warehouse
 
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
+    opened.check_some_are_sound()
     is_read = current_runner(Warehouse(opened.warehouse).internal) is not None
     given_up = {} if is_read else growth.trim(opened)
     if as_json:
-        print_json({"given_up": given_up, "runner": is_read})
+        refused = {name: str(why) for name, why in opened.refused.items()}
+        print_json({"given_up": given_up, "runner": is_read, "refused": refused})
         return
+    _print_refused(opened)
     for source, why in given_up.items():
         console().print(f"○ {source}: its log was given up and begins anew, since {why}")
     if not given_up:
         reason = "a runner is at work" if is_read else "no log is larger than its retain"
         console().print(f"✓ nothing was given up: {reason}")
+
+
+def _print_refused(project: Project) -> None:
+    for name, why in project.refused.items():
+        console().print(f"✗ {name} is left out: {why}")
 
 
 def ago(when: float) -> str:
@@ -500,11 +508,15 @@ def repair(
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
     from headwater.project.project import Project, open_source
+    from headwater.project.settings import together
 
     open_source(project, source)  # says so if there is none
-    opened = Project.open(project)
+    opened = Project.open(project, only=())
+    opened.check_some_are_sound()
     views = [unit for unit in opened.units if source in opened.sources_of(unit)]
     _check_some(opened, views)
+    if not as_json:
+        _print_refused(opened)
     if not ask_runner(opened, "repair", source):
         runner = Runner(opened, session_of(opened), only=views, anew=views, repair=source)
         try:
@@ -513,11 +525,26 @@ def repair(
             if not runner.has_repaired:
                 raise
             raise though_repaired(source, error) from error
+        if left := _refused_over(opened, source):
+            raise though_repaired(source, together(left))
     if as_json:
         print_json({"source": source, "repaired": True, "views": views})
     else:
         loaded = f"; loaded anew: {', '.join(views)}" if views else ""
         console().print(f"✓ {source} is set up again{loaded}")
+
+
+def _refused_over(project: Project, source: str) -> list[HeadwaterError]:
+    """Why views of a source that are loaded are left out."""
+    from headwater.warehouse.warehouse import Warehouse
+
+    warehouse = Warehouse(project.warehouse)
+    found: list[HeadwaterError] = []
+    for name, why in project.refused.items():
+        with suppress(HeadwaterError):  # it is damaged: told where it is brought up
+            if warehouse.has_view(name) and source in warehouse.view(name).definition.view.sources:
+                found.append(why)
+    return found
 
 
 def _check_some(project: Project, views: Sequence[str]) -> None:

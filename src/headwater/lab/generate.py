@@ -17,7 +17,7 @@ from headwater.algebra.values import Json
 from headwater.errors import InputError
 from headwater.lab.scenario import Object, Scenario, scenario_from_json
 
-KINDS = ("single-source", "multi-source", "source-local", "global")
+KINDS = ("single-source", "single-source-local", "multi-source", "source-local", "global")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _Generator:
 
     def scenario(self, seed: int) -> Object:
         names = [f"r{number}" for number in range(1, self.shape.relations + 1)]
-        many = 1 if self.shape.kind == "single-source" else self.shape.sources
+        many = 1 if self.shape.kind.startswith("single-source") else self.shape.sources
         places = {name: f"s{at % many + 1}" for at, name in enumerate(names)}
         relations: Object = {}
         for name in names:

@@ -100,6 +100,7 @@ def scenario_kind(scenario: Scenario) -> str:
     """The column of the consistency spectrum that a scenario belongs to."""
     if any(len(transaction.spans) > 1 for transaction in scenario.transactions):
         return "global"
-    if any(len(transaction.updates) > 1 for transaction in scenario.transactions):
-        return "source-local"
-    return "single-source" if len(scenario.sources) == 1 else "multi-source"
+    several = any(len(transaction.updates) > 1 for transaction in scenario.transactions)
+    if len(scenario.sources) == 1:
+        return "single-source-local" if several else "single-source"
+    return "source-local" if several else "multi-source"

@@ -32,7 +32,8 @@ from headwater.algorithms.integrator import AnyIntegrator, Integrator
 from headwater.check.history import History, Vector
 from headwater.lab.reports import NUMBERED, SITES, report
 from headwater.lab.scenario import Scenario
-from headwater.protocol.effects import Apply, Ask, Effect, Send, apply_actions
+from headwater.protocol.action_lists import Bag, change_by
+from headwater.protocol.effects import Apply, Ask, Effect, Send
 from headwater.protocol.events import (
     AnswerArrived,
     Event,
@@ -266,6 +267,7 @@ class Simulation:
         """Let the view manager, or a node, take events in one at a time and do what it asks for."""
         handled, shown = [], []
         for event in events:
+            event = self._with_look_ups(changed, step.party, event)
             effects = self._take_in(changed, step.party, event)
             handled.append((event, effects))
             for effect in effects:
@@ -274,13 +276,20 @@ class Simulation:
                         at = self.history.sources.index(source)
                         changed.questions[at] = (*changed.questions[at], effect)
                     case Apply(actions=actions):
-                        changed.view = apply_actions(changed.view, actions)
+                        changed.view = changed.view + change_by(actions, Bag(changed.view))
                         shown.append(self.seen(changed.view))
                     case Send():
                         changed.send(step.party, effect, self.ordered)
                     case _:
                         assert_never(effect)
         return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
+
+    def _with_look_ups(self, changed: _Change, party: str, event: Event) -> Event:
+        """A transaction with what the view manager wants to see of the view first."""
+        if party == WAREHOUSE and isinstance(event, TransactionArrived):
+            while wanted := self.manager.looks_up(changed.manager, event):
+                event = event.seeing(wanted, Bag(changed.view).touched(wanted))
+        return event
 
     def _take_in(self, changed: _Change, party: str, event: Event) -> tuple[Effect, ...]:
         if party == WAREHOUSE:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError, SeveralError
+from headwater.errors import HeadwaterError, InputError, SeveralError
 from headwater.frames.arrow import COUNT
 from headwater.frames.engine import THRESHOLD, Engine
 from headwater.frames.session import spark_session
@@ -136,7 +136,10 @@ def keep_running(
     held_back = [HeadwaterError(f"{name}: {why}") for name, why in runner.held_back.items()]
     found = (*runner.failures, *held_back)
     if failures := list({str(failure): failure for failure in found}.values()):
-        raise failures[0] if len(failures) == 1 else SeveralError(failures)
+        failure, *others = failures
+        if others or isinstance(failure, InputError):  # not all is refused, as its exit code says
+            raise SeveralError(failures)
+        raise failure
     if finished or not (once or loading):
         return ""
     return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"

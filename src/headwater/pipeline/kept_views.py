@@ -19,8 +19,6 @@ from headwater.errors import (
     InputError,
     LostConnectionError,
     RefusedError,
-    SourceError,
-    one_of,
 )
 from headwater.frames.engine import Engine
 from headwater.frames.trial import ConstantError
@@ -54,6 +52,7 @@ from headwater.pipeline.requests import Request, answer
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.turns import Clock
 from headwater.project.project import Project
+from headwater.project.settings import together
 from headwater.sources.subscription import Wake
 from headwater.sources.workers import Workers
 from headwater.warehouse.lease import Lease
@@ -148,27 +147,27 @@ class KeptViews:
         self._loads = Workers("loads", _LOADS)
         self._clock = Clock()
 
-    def check_files(self) -> None:
-        """Refuse what the user wrote before anything is done.
+    def check_files(self, mistakes: Sequence[InputError] = ()) -> None:
+        """Refuse what the user wrote, before anything is done, if no view can be looked after.
 
-        A view whose file is as it was when it was loaded is not at fault: its tables may have
-        been altered. It stops by itself, and so does one over a table that cannot be used; the
-        others go on, if there are any.
+        `mistakes` are those of files that are left out. Else a view whose file has a mistake stops
+        by itself, and so does one over a table that cannot be used. A view whose file is as it was
+        when it was loaded is not at fault: its tables may have been altered.
         """
-        unusable = []
+        unusable: list[HeadwaterError] = []
         for view in self.all.values():
             try:
                 self._plan(view)
             except LostConnectionError:
-                continue
+                return
             except HeadwaterError as error:
                 if is_as_loaded(self.project, self._warehouse, view.name):
-                    continue
-                if not isinstance(error, SourceError):
-                    raise
+                    return
                 unusable.append(error)
-        if unusable and len(unusable) == len(self.all):
-            raise one_of(unusable)
+            else:
+                return
+        if unusable or mistakes:
+            raise together([*mistakes, *unusable])
 
     def look_after(self) -> None:
         """See what the views have come to, and bring up what is due."""

@@ -27,13 +27,14 @@ from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
+from headwater.warehouse.looking_up import StoredRows
 from headwater.warehouse.notes import VectorNote
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
@@ -103,6 +104,7 @@ class Maintainer:
         self._owned = threading.Lock()
         self._maintenance: Maintenance | None = None
         self._writer: ViewWriter | None = None
+        self._stored: StoredRows | None = None
         self._inbox: deque[Delivery] = deque()
         self._asked: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription] = {}
@@ -242,6 +244,7 @@ class Maintainer:
                 self._subscriptions = dict(obtained.subscriptions)
                 self.table = obtained.table
                 self._writer = self.table.writer(self._runner)
+                self._stored = StoredRows(self.table, self._engine.for_small)
                 vector = self._writer.latest.vector
                 self._maintenance = Maintenance(self.plan, vector, self._engine.settle)
                 self._vector = self._visible = vector
@@ -278,7 +281,7 @@ class Maintainer:
         while not self._stopping:
             if not self._inbox:
                 self._pull(maintenance)
-            self._write_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
+            self._do_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
             if not self._inbox:
                 break
             self._take(maintenance, self._prepared(self._inbox.popleft()))
@@ -315,12 +318,19 @@ class Maintainer:
         began = time.monotonic()
         wanted = maintenance.take(delivery, began)
         self._watch("join", time.monotonic() - began)
+        self._do_all(maintenance, wanted)
+
+    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
         for effect in wanted:
             match effect:
                 case Ask():
                     self._ask(effect)
                 case Commit():
                     self._write_all(maintenance, [effect])
+                case Look():
+                    assert self._stored is not None
+                    found = effect.found(self._stored)
+                    self._do_all(maintenance, maintenance.looked_up(found, time.monotonic()))
 
     def _watch_arrival(self, delivery: Delivery) -> None:
         match delivery.event:
@@ -340,32 +350,38 @@ class Maintainer:
 
     def _write_all(self, maintenance: Maintenance, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            self._write(commit)
+            rows = self._write(commit)
             now = time.monotonic()
             maintenance.written(commit, now)
             if commit.kind == "change":
-                self._count(commit, now)
+                self._count(commit, rows, now)
 
-    def _write(self, commit: Commit) -> None:
+    def _write(self, commit: Commit) -> int:
+        """Write a commit; how many signed rows it has."""
         assert self._writer is not None
+        assert self._stored is not None
+        began = time.monotonic()
+        change = self._engine.settle(commit.change(self._stored))
+        self._watch("join", time.monotonic() - began)
         began = time.monotonic()
         for source, number in commit.needed.items():
             self._feeds[source].wait_durable(number)
         durable = time.monotonic()
         self._writer.commit(
-            commit.delta.dataframe if isinstance(commit.delta, Frame) else commit.delta,
+            change.dataframe if isinstance(change, Frame) else change,
             commit.vector,
             added=commit.added,
             algorithm=self.plan.algorithm,
             level=self.plan.level,
-            kind=commit.kind,
+            kind=commit.kind if change else "vector",
         )
         self._watch("change log", durable - began)
         self._watch("commit", time.monotonic() - durable)
+        return len(change)
 
-    def _count(self, commit: Commit, now: float) -> None:
+    def _count(self, commit: Commit, rows: int, now: float) -> None:
         self.counters.commits += 1
-        self.counters.rows += len(commit.delta)
+        self.counters.rows += rows
         self.counters.committed_at = time.time()
         for received in commit.received:
             if received.read_at > self._following_since:

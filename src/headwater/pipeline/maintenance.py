@@ -6,7 +6,9 @@ driver's (see `maintain`), which tells it the time.
 
 A transaction is known to the manager by its source and its number there: what a source calls it
 need not be unique. Unless every state is to be shown, what is ready while more has arrived
-is committed together.
+is committed together. What is committed is an action list; what it comes to is found when it is
+written, by looking up the rows that it touches (see `protocol.action_lists`). A commit never shows
+a part of a transaction.
 
 What does not concern the view is not delivered. Its vector moves on over it, without a commit:
 how far a view has come that nothing concerns is noted elsewhere (see `warehouse.notes`). What
@@ -16,16 +18,19 @@ it has taken in and what did not change it is committed when it has been quiet f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, assert_never
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
 from headwater.pipeline.reflected import Reflected, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
+from headwater.protocol.action_lists import StoredView, change_by, seen_behind
 from headwater.protocol.effects import (
     Action,
     Add,
@@ -36,7 +41,8 @@ from headwater.protocol.effects import (
     Replace,
     Send,
 )
-from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken, Lift, Position
@@ -50,6 +56,8 @@ UNCHANGED_S = 5.0
 _MOST_UNCHANGED = 5000
 _MOST_TOGETHER = 1000
 _LONGEST_TOGETHER_S = 0.2
+IDLE_S = 0.05
+"""After how long without anything a manager that wants to know is told that nothing goes on."""
 
 
 @dataclass(frozen=True)
@@ -100,33 +108,27 @@ def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lif
     updates = []
     for name, delta in transaction.deltas.items():
         if name in schemas:
-            _check_columns(view, name, delta, delivery)
-            if found := delta.only(schemas[name]):
+            place = f"transaction {delivery.number} of {delivery.source}"
+            if found := narrowed(delta, schemas[name], view.name, name, place):
                 updates.append(Update(name, lift(found)))
     called = identity(delivery.source, delivery.number)
     return replace(transaction, id=called, updates=tuple(updates))
 
 
-def _check_columns(view: View, relation: str, delta: Rows, delivery: Delivery) -> None:
-    """What was logged before a column was needed, or when it was gone, does not have it."""
-    schema = next(r.schema for r in view.relations if r.name == relation)
+def narrowed(delta: Rows, schema: Schema, view: str, relation: str, place: str) -> Rows:
+    """A logged change of a relation, with the columns of it that a view uses.
+
+    What was logged before a column was needed, or when it was gone, does not have it.
+    """
     absent = [c for c in schema.columns if c.name not in delta.schema.positions]
     if absent:
         lacking = ", ".join(dict.fromkeys(c.text_of or c.name for c in absent))
         raise HeadwaterError(
-            f"View {view.name} needs {lacking} of {relation}, which transaction "
-            f"{delivery.number} of {delivery.source} was logged without.",
-            f"Load it anew: headwater reload {view.name}. If {relation} has no {lacking} any more "
+            f"View {view} needs {lacking} of {relation}, which {place} was logged without.",
+            f"Load it anew: headwater reload {view}. If {relation} has no {lacking} any more "
             "(it was renamed or dropped), change the view first.",
         )
-
-
-def _added(action: Action) -> Rows:
-    match action:
-        case Add(rows):
-            return rows
-        case AddNew() | KeyDelete() | Replace():
-            raise AssertionError(f"no view is maintained by {action}")
+    return delta.only(schema)
 
 
 def _needed(vector: VersionVector) -> dict[str, int]:
@@ -135,14 +137,31 @@ def _needed(vector: VersionVector) -> dict[str, int]:
     return {source: max([reached.number, *reached.also]) for source, reached in vector.items()}
 
 
+def _does_something(action: Action) -> bool:
+    match action:
+        case Add(rows) | AddNew(rows):
+            return bool(rows)
+        case KeyDelete(keys=keys):
+            return bool(keys)
+        case Replace():
+            return True
+        case _:
+            assert_never(action)
+
+
 @dataclass(frozen=True)
 class Commit:
     """Make a change of the view visible, in one step, with the vector that it stands for."""
 
-    delta: Rows
+    actions: tuple[Action, ...]
+    """What is to be done to what is stored."""
     vector: VersionVector
     received: Sequence[Arrival] = ()
     kind: Kind = "change"
+
+    def change(self, stored: StoredView) -> Rows:
+        """The signed rows to be added to what is stored now, behind every earlier commit."""
+        return change_by(self.actions, stored)
 
     @property
     def needed(self) -> dict[str, int]:
@@ -158,13 +177,30 @@ class Commit:
         return {source: ranges(found) for source, found in numbers.items()}
 
 
+@dataclass(frozen=True)
+class Look:
+    """Look rows of the view up for the manager, which takes a transaction in when it has seen them;
+    nothing else is to be done to the view before."""
+
+    event: TransactionArrived
+    wanted: tuple[LookUp, ...]
+    pending: tuple[Action, ...]
+    """What is still to be committed."""
+
+    def found(self, stored: StoredView) -> TransactionArrived:
+        """The transaction with what was looked up."""
+        return self.event.seeing(self.wanted, seen_behind(self.pending, self.wanted, stored))
+
+
 @dataclass
 class _Pending:
     """What the next commit makes visible."""
 
-    delta: list[Rows] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
     received: list[Arrival] = field(default_factory=list)
     since: float = 0.0
+    is_half: bool = False
+    """Whether it has a transaction of which the rest is still to come."""
 
 
 class Maintenance:
@@ -190,6 +226,7 @@ class Maintenance:
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
+        self._heard_at = 0.0
 
     @property
     def vector(self) -> VersionVector:
@@ -199,7 +236,7 @@ class Maintenance:
     @property
     def is_settled(self) -> bool:
         """Whether the table shows all that was received: it is the view at `vector`."""
-        return self._reflected.is_settled and not self._pending.delta
+        return self._reflected.is_settled and not self._pending.actions
 
     def noted(self, durable: Mapping[str, int]) -> VersionVector | None:
         """The vector that may be written down without a commit, the change logs being on disk up
@@ -230,11 +267,11 @@ class Maintenance:
     def move_on(self, source: str, number: int, position: Position | None = None) -> None:
         """Everything up to a number was taken, or does not concern the view."""
         self._reflected.move_on(source, number, position)
-        if not self._pending.delta:
+        if not self._pending.actions:
             self.visible = self.vector
 
-    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit]:
-        """One delivery; what is to be asked and written because of it, in this order."""
+    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit | Look]:
+        """One delivery; what is to be asked, written and looked up because of it, in this order."""
         if delivery.broken is not None:
             self._pass(delivery, delivery.broken)
             return ()
@@ -253,6 +290,19 @@ class Maintenance:
                 self._owed[source] -= 1
             case _:
                 raise AssertionError(f"no view is delivered {event}")
+        self._heard_at = now
+        return self.looked_up(event, now)
+
+    def looked_up(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
+        """Hand an event over, unless the manager wants to see (more) of the view before."""
+        if isinstance(event, TransactionArrived):
+            wanted = self._plan.manager.looks_up(self._state, event)
+            if wanted:
+                return [Look(event, wanted, tuple(self._pending.actions))]
+        return self._hand_over(event, now)
+
+    def _hand_over(self, event: Event, now: float) -> list[Ask | Commit]:
+        """Let the manager take an event in; what it wants done."""
         self._state, effects = self._plan.manager.handle(self._state, event)
         found: list[Ask | Commit] = []
         for effect in effects:
@@ -277,15 +327,26 @@ class Maintenance:
 
     def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
         if not self._is_in(apply.transactions):
-            for action in apply.actions:
-                if settled := self._settle(_added(action)):
-                    self._pending.since = self._pending.since or now
-                    self._pending.delta.append(settled)
+            for action in filter(_does_something, map(self._settled, apply.actions)):
+                self._pending.since = self._pending.since or now
+                self._pending.actions.append(action)
+                self._pending.is_half = True
+        if apply.transactions:
+            self._pending.is_half = False
         for name in apply.transactions:
             self._reflect(name)
         if self._plan.shows_each_state and self._is_due(now):
             return self._gathered()
         return ()
+
+    def _settled(self, action: Action) -> Action:
+        match action:
+            case Add(rows) | AddNew(rows) | Replace(rows):
+                return replace(action, rows=self._settle(rows))
+            case KeyDelete():
+                return action
+            case _:
+                assert_never(action)
 
     def _is_in(self, transactions: Sequence[str]) -> bool:
         """Whether the view showed these before it was stopped: an algorithm may commit early."""
@@ -307,12 +368,14 @@ class Maintenance:
 
     # Time
 
-    def tick(self, now: float, more: bool) -> Sequence[Commit]:
-        """What is to be written now; `more` says whether something else has arrived already."""
-        found: list[Commit] = []
+    def tick(self, now: float, more: bool) -> Sequence[Ask | Commit]:
+        """What is to be asked and written now; `more` says whether something else has arrived."""
+        found: list[Ask | Commit] = []
+        if not more and self._wants_idle and now >= self._heard_at + IDLE_S:
+            found += self._hand_over(Idled(), now)
         if self._is_due(now) and (not more or self._has_waited(now)):
             found += self._gathered()
-        if not self._pending.delta and not found:
+        if not self._pending.actions and not found:
             self.visible = self.vector
             taken_in = len(self._pending.received)
             is_quiet = not more and now >= self._written_at + UNCHANGED_S
@@ -322,6 +385,8 @@ class Maintenance:
 
     def finish(self) -> Sequence[Commit]:
         """What is to be written at the end: all that is ready, and what was taken in."""
+        if self._pending.is_half:
+            return []
         return self._gathered() or ([self._unchanged()] if self._pending.received else [])
 
     def written(self, commit: Commit, now: float) -> None:
@@ -332,28 +397,51 @@ class Maintenance:
     @property
     def due(self) -> float:
         """Until when it may be left alone if nothing arrives."""
-        if self._pending.delta:
-            return self._due_at()
-        return self._written_at + UNCHANGED_S if self._pending.received else math.inf
+        idle = self._heard_at + IDLE_S if self._wants_idle else math.inf
+        if self._pending.actions and not self._pending.is_half:
+            return min(idle, self._due_at())
+        return min(idle, self._written_at + UNCHANGED_S if self._pending.received else math.inf)
+
+    @property
+    def _wants_idle(self) -> bool:
+        return self._plan.manager.wants_idle(self._state)
 
     def _gathered(self) -> list[Commit]:
-        """The commit of everything that is pending, if that changes the view."""
+        """The commit of everything that is pending, if that changes the view.
+
+        What of a transaction has come waits for the rest of it.
+        """
+        if self._pending.is_half:
+            return []
         pending, self._pending = self._pending, _Pending()
-        view = self._plan.view
-        delta = self._settle(view.stored(Rows.sum(view.schema, pending.delta)))
-        if not delta:
+        actions = tuple(filter(_does_something, self._merged(pending.actions)))
+        if not actions:
             self._pending.received = pending.received
             return []
-        return [Commit(delta, self.vector, pending.received)]
+        return [Commit(actions, self.vector, pending.received)]
+
+    def _merged(self, actions: Sequence[Action]) -> Iterator[Action]:
+        """The list in the form that is stored, with what is added together in one action."""
+        view = self._plan.view
+        for kind, group in groupby(actions, type):
+            if kind is Add:
+                parts = [action.rows for action in group if isinstance(action, Add)]
+                yield Add(self._settle(view.stored(Rows.sum(view.schema, parts))))
+            elif kind is Replace:
+                *_, last = (action.rows for action in group if isinstance(action, Replace))
+                yield Replace(self._settle(view.stored(last)))
+            else:
+                assert view.compact is None, f"{view.name} has no rows to {kind.__name__}"
+                yield from group
 
     def _unchanged(self) -> Commit:
         """What the view has taken in although it did not change."""
         pending, self._pending = self._pending, _Pending()
-        nothing = Rows.empty(self._plan.view.stored_schema)
-        return Commit(nothing, self.vector, pending.received, "vector")
+        return Commit((), self.vector, pending.received, "vector")
 
     def _is_due(self, now: float) -> bool:
-        return bool(self._pending.delta) and now >= self._due_at()
+        ready = bool(self._pending.actions) and not self._pending.is_half
+        return ready and now >= self._due_at()
 
     def _due_at(self) -> float:
         if self._hurries or self._plan.refresh_s is None:

@@ -25,21 +25,24 @@ class ProjectFiles:
             return None
         self._seen = signature
         try:
-            found = Project.open(project.folder)
+            found = Project.open(project.folder, only=())
         except HeadwaterError as error:
             self.trouble = f"The project's files are not taken up: {error}"
             return None
         if found.settings != project.settings:
             self.trouble = f"{FILE} has changed: restart 'headwater run' to have it so."
             return None
-        self.trouble = ""
-        return found
+        self.trouble = "" if found.refused else "\n".join(map(str, found.mistakes))
+        return _with_earlier(found, project)
 
 
 def with_sound(project: Project, names: Collection[str]) -> Project:
     """A project with the files of these views as they are now, and of all others that can be read;
     of one that cannot, as it was."""
-    opened = Project.open(project.folder, only=names)
+    return _with_earlier(Project.open(project.folder, only=names), project)
+
+
+def _with_earlier(opened: Project, project: Project) -> Project:
     paths = {file.path for file in opened.view_files.values()}
     kept = {
         name: file

@@ -101,7 +101,7 @@ class Runner:
 
     def start(self) -> None:
         """Take the lease and bring up what can be; InputError if a view's file does not fit."""
-        self._views.check_files()
+        self._views.check_files(self.project.mistakes if self._all else ())
         self.lease.acquire()
         try:
             self.warehouse.let_read(self.project.settings.warehouse.readers)
@@ -205,6 +205,7 @@ class Runner:
         told = {view.life.failure.message for view in failing if view.life.failure is not None}
         troubles = [feed.channel.trouble for feed in self.feeds.values()]
         return [
+            *(why for name, why in self._refused.items() if name not in self.views),
             *_by_reason(failing),
             *(trouble for trouble in troubles if trouble and trouble.message not in told),
         ]
@@ -217,8 +218,21 @@ class Runner:
                     if why := failures(self.warehouse.view(name), self.engine.start):
                         self.held_back[name] = why
 
+    @property
+    def _refused(self) -> Mapping[str, HeadwaterError]:
+        """Why views are left out, or go on as their files were before."""
+        return self.project.refused if self._all else {}
+
     def describe(self) -> dict[str, Any]:
         """How everything stands."""
+        found = self._describe()
+        for name, why in self._refused.items():
+            view = found["views"].setdefault(name, {"state": "stopped", "message": "", "note": ""})
+            view["message"] = view["message"] or str(why)
+        return found
+
+    def _describe(self) -> dict[str, Any]:
+        """The same for those who read the files of views themselves."""
         troubles = {**(self._upkeep.troubles if self._upkeep else {}), **self.held_back}
         return {
             "runner": self.lease.runner,
@@ -236,7 +250,7 @@ class Runner:
         note_progress(self.warehouse, self.lease, self.views.values())
 
     def _write_status(self) -> None:
-        described = self.describe()
+        described = self._describe()
         write_status(
             self.warehouse, {**described, "views": {**self._left_alone, **described["views"]}}
         )
@@ -255,7 +269,7 @@ class Runner:
                     self._views.drop(request.name)
                     answer(self.warehouse.internal, request)
                 case "reload":
-                    self._reload([request.name], request)
+                    self._reload([request.name], request, [request.name])
                 case "repair":
                     self._repair(request)
         except FencedError:
@@ -263,8 +277,8 @@ class Runner:
         except HeadwaterError as error:
             answer(self.warehouse.internal, request, error)
 
-    def _reload(self, names: Collection[str], request: Request) -> None:
-        self._views.take_up(with_sound(self.project, names))
+    def _reload(self, names: Collection[str], request: Request, sound: Collection[str]) -> None:
+        self._views.take_up(with_sound(self.project, sound))
         self._views.reload(names, request)
 
     def _repair(self, request: Request) -> None:
@@ -275,7 +289,7 @@ class Runner:
         self._followed.close(source)
         self._followed.ask_again()
         self._followed.set_up_again(source)
-        self._reload(views, request)
+        self._reload(views, request, ())
         if not views:
             answer(self.warehouse.internal, request)
 

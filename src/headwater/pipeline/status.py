@@ -60,7 +60,7 @@ def describe_folder(folder: Path) -> dict[str, Any]:
     """
     project = Project.open(folder, only=())
     found = describe(project)
-    if project.mistakes:
+    if project.mistakes and not project.refused:
         found["trouble"] = "\n".join(map(str, project.mistakes))
     for name, kept in retained(project).items():
         found["sources"][name]["retained"] = kept
@@ -88,6 +88,8 @@ def describe(project: Project) -> dict[str, Any]:
     for name in existing:
         if not project.mistakes and name not in project.units:  # else it may be in a bad file
             views[name]["state"] = "no file"
+    for name, why in project.refused.items():
+        _refuse(views.setdefault(name, {"state": "not loaded"}), str(why))
     return {
         "runner": runner,
         "trouble": live.get("trouble"),
@@ -95,6 +97,13 @@ def describe(project: Project) -> dict[str, Any]:
         "views": views,
         "sources": sources,
     }
+
+
+def _refuse(view: dict[str, Any], why: str) -> None:
+    """The file of a view has a mistake; a runner that has read it before goes on as it was."""
+    view["message"] = view.get("message") or why
+    if view["state"] in ("not loaded", "not running"):
+        view["state"] = "stopped"
 
 
 def _told_last(last: Mapping[str, Any]) -> list[str]:

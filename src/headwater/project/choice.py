@@ -1,7 +1,8 @@
 """Which algorithm maintains a view, and why.
 
 Databases commit transactions of several updates, each at one source, so what counts is what an
-algorithm promises for the scenario `source-local`.
+algorithm promises for the scenario `single-source-local`, or `source-local` if the view has several
+sources.
 
 Choices: `sweep` with batches for every level up to strong, since asking for less would not make
 it cheaper; `pvm-cc` for complete, since it keeps several transactions in work and still shows
@@ -10,7 +11,7 @@ every state in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,7 @@ from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
-_SCENARIO = "source-local"
-PROVIDES: frozenset[Need] = frozenset()
+PROVIDES: frozenset[Need] = frozenset({Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.IDLE})
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
 """What a view has or has not, whoever maintains it. Managers refuse a view without its keys."""
@@ -56,40 +56,58 @@ def choose(
     keep_keys: bool = False,
 ) -> Choice:
     """The algorithm for a view at this level; ForcedError if the one forced will not do."""
-    chosen, settings = resolve(level, forced, parameters or {}, run or RunSettings())
-    if Need.ONE_SOURCE in chosen.needs and len(view.sources) > 1:
+    run = run or RunSettings()
+    chosen, settings = resolve(level, forced, parameters or {}, run, view.sources)
+    if not chosen.knows_its_states(view):
         raise ForcedError(
             "algorithm",
-            f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at "
-            f"{', '.join(view.sources)}.",
-            f"For {level} the view can use: {', '.join(usable(level))}.",
+            f"{chosen.name} would ask a source of the view twice for one state of it, and could "
+            "not say which state that is.",
+            _can_use(level, view.sources),
         )
-    parts = [_why(level, forced, chosen, settings)]
+    parts = [_why(level, forced, promised(chosen, settings, view.sources), settings)]
     if all(len(join.occurrences) == 1 for join in view.joins):
         parts.append("no join, so no source is asked anything")
-    if keep_keys:
+    if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
     return Choice(
         chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
     )
 
 
+def as_stored(view: View, forced: str | None, keep_keys: bool) -> View:
+    """The view with what its algorithm has to have stored: rows, where it looks them up by key, and
+    the keys, where these may be kept out of sight."""
+    chosen = ALGORITHMS.get(forced or "")
+    if chosen is None or Need.BY_KEY not in chosen.needs:
+        return view
+    if keep_keys and Need.KEYS in chosen.needs:
+        view = view.with_keys()
+    return view.with_rows()
+
+
 def resolve(
-    level: Level, forced: str | None, parameters: Mapping[str, str], run: RunSettings
+    level: Level,
+    forced: str | None,
+    parameters: Mapping[str, str],
+    run: RunSettings,
+    sources: Collection[str],
 ) -> tuple[Algorithm, dict[str, str]]:
-    """The algorithm and its parameters, which depend on no view."""
-    chosen = _forced(forced) if forced else _default(level)
+    """The algorithm and its parameters, for a view over these sources."""
+    chosen = _forced(forced, sources) if forced else _default(level)
     _check_parameters(chosen, parameters)
+    _check_needs(chosen, parameters)
     ours = {"batch": str(run.batch) if level < Level.COMPLETE else "1", "p": str(run.in_work)}
     settings = {name: ours[name] for name in chosen.parameters if name in ours}
     settings.update(parameters)
-    _check_promise(chosen, settings, level)
+    _check_promise(chosen, settings, level, sources)
     return chosen, settings
 
 
-def promised(chosen: Algorithm, settings: Mapping[str, str]) -> Level:
-    """What it keeps with these parameters."""
-    level = parse_level(chosen.promises[_SCENARIO])
+def promised(chosen: Algorithm, settings: Mapping[str, str], sources: Collection[str]) -> Level:
+    """What it keeps with these parameters, for a view over these sources."""
+    scenario = "single-source-local" if len(sources) == 1 else "source-local"
+    level = parse_level(chosen.promises[scenario])
     return min(level, Level.STRONG) if _lowering(settings) else level
 
 
@@ -100,26 +118,31 @@ def _lowering(settings: Mapping[str, str]) -> str | None:
     return "handle" if settings.get("handle") == "nested-sweep" else None
 
 
-def usable(level: Level) -> list[str]:
-    """The algorithms that USING may name for a view at this level."""
+def usable(level: Level, sources: Collection[str]) -> list[str]:
+    """The algorithms that USING may name for a view at this level, over these sources."""
     return [
         name
         for name, algorithm in ALGORITHMS.items()
-        if not _lacking(algorithm) and promised(algorithm, {}) >= level
+        if not _lacking(algorithm) and promised(algorithm, {}, sources) >= level
     ]
 
 
-def _lacking(chosen: Algorithm) -> list[Need]:
+def _can_use(level: Level, sources: Collection[str]) -> str:
+    return f"For {level} the view can use: {', '.join(usable(level, sources))}."
+
+
+def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:
     """What it needs and the pipeline does not provide."""
-    return [need for need in Need if need in chosen.needs - _OF_VIEW - PROVIDES]
+    needs = chosen.needs_with(parameters or {})
+    return [need for need in Need if need in needs - _OF_VIEW - PROVIDES]
 
 
 def _default(level: Level) -> Algorithm:
     return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
-def _forced(name: str) -> Algorithm:
-    can_use = f"Views can use: {', '.join(usable(Level.CONVERGENT))}."
+def _forced(name: str, sources: Collection[str]) -> Algorithm:
+    can_use = f"The view can use: {', '.join(usable(Level.CONVERGENT, sources))}."
     if name not in ALGORITHMS:
         raise ForcedError(
             "algorithm",
@@ -152,19 +175,31 @@ def _check_parameters(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
             ) from None
 
 
-def _check_promise(chosen: Algorithm, settings: Mapping[str, str], level: Level) -> None:
-    kept = promised(chosen, settings)
-    if kept >= level:
-        return
-    hint = f"For {level} the view can use: {', '.join(usable(level))}."
-    if kept == Level.NONE:
+def _check_needs(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
+    for name, text in parameters.items():
+        if lacks := _lacking(chosen, {name: text}):
+            raise ForcedError(
+                f"parameter {name}",
+                f"with {name} = {text} {chosen.name} runs in the lab only: it needs that "
+                f"{lacks[0].value}.",
+                f"Leave {name} out.",
+            )
+
+
+def _check_promise(
+    chosen: Algorithm, settings: Mapping[str, str], level: Level, sources: Collection[str]
+) -> None:
+    hint = _can_use(level, sources)
+    if Need.ONE_SOURCE in chosen.needs and len(sources) > 1:
         raise ForcedError(
             "algorithm",
-            f"{chosen.name} promises nothing where one transaction makes several updates, and "
-            "those of databases do.",
+            f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at {', '.join(sources)}.",
             hint,
         )
-    if promised(chosen, {}) >= level and (name := _lowering(settings)):
+    kept = promised(chosen, settings, sources)
+    if kept >= level:
+        return
+    if promised(chosen, {}, sources) >= level and (name := _lowering(settings)):
         raise ForcedError(
             f"parameter {name}",
             f"with {name} = {settings[name]} {chosen.name} is {kept}, and {level} was asked for.",
@@ -177,8 +212,7 @@ def _batch(settings: Mapping[str, str]) -> int:
     return int(settings.get("batch", "1"))
 
 
-def _why(level: Level, forced: str | None, chosen: Algorithm, settings: Mapping[str, str]) -> str:
-    kept = promised(chosen, settings)
+def _why(level: Level, forced: str | None, kept: Level, settings: Mapping[str, str]) -> str:
     if forced:
         return f"USING names it; it is {kept}"
     if level == Level.COMPLETE:

@@ -17,6 +17,7 @@ def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str 
         _members_differ(before, now)
         or _selects_differ(view, before.select, now.select)
         or _relations_differ(view, _by_name(before), _by_name(now))
+        or _kept_differs(before, now)
         or (other_layout(view) if before.layout != now.layout else None)
         or _columns_differ(f"view {view}", before.schema, now.schema, "it")
     )
@@ -48,6 +49,21 @@ def _selects_differ(view: str, before: str, now: str) -> str | None:
     except SqlError:
         return f"What view {view} was loaded with cannot be read."
     return f"The SELECT of view {view} has changed since it was loaded."
+
+
+def _kept_differs(before: StoredDefinition, now: StoredDefinition) -> str | None:
+    """Why what is stored for the algorithm is not what was stored when the view was loaded."""
+    if before.kept == now.kept:
+        return None
+    words = {
+        "": "nothing that is looked up by key",
+        "rows": "rows that are looked up by key",
+        "keys": "hidden keys",
+    }
+    return (
+        f"View {now.name} now stores {words[now.kept]}, for its algorithm, and stored "
+        f"{words.get(before.kept, before.kept)} when it was loaded."
+    )
 
 
 def _by_name(definition: StoredDefinition) -> dict[str, StoredRelation]:

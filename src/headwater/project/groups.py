@@ -56,6 +56,8 @@ def check_groups(files: Iterable[ViewFile], problems: Problems) -> set[str]:
                 _check_clauses(file, members[0])
         if len(problems) > before:
             wrong.update(file.name for file in members)
+            for file in members:
+                problems.of.setdefault(file.name, []).extend(problems[before:])
     return wrong
 
 

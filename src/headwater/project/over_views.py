@@ -34,6 +34,7 @@ def with_others(
             found[name] = replace(file, others=_in_their_own_words(read, by_name))
         except InputError as error:
             told[str(error)] = error
+            problems.of.setdefault(name, []).append(error)
             endless.add(name)
     problems.extend(told.values())
     return found, frozenset(endless)

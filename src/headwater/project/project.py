@@ -18,7 +18,7 @@ from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.check.levels import Level
-from headwater.errors import EngineError, HeadwaterError, InputError, one_of
+from headwater.errors import EngineError, InputError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
@@ -26,6 +26,7 @@ from headwater.project.over_views import with_others
 from headwater.project.settings import (
     FILE,
     Problems,
+    ProjectError,
     Settings,
     read_document,
     read_settings,
@@ -50,8 +51,10 @@ class Project:
     """By the views' names."""
     needs: Mapping[str, tuple[str, ...]] = field(repr=False)
     """The sources of each view."""
-    mistakes: tuple[HeadwaterError, ...] = field(default=(), repr=False)
+    mistakes: tuple[InputError, ...] = field(default=(), repr=False)
     """What is wrong with views that were left out."""
+    refused: Mapping[str, InputError] = field(default_factory=dict, repr=False)
+    """The same for each view or group, by its name; a file without one stands for its view."""
 
     @classmethod
     def open(cls, folder: str | Path = ".", only: Collection[str] | None = None) -> Self:
@@ -71,11 +74,11 @@ class Project:
         needs = {}
         for name, file in files.items():
             before = len(problems)
-            with problems.collecting():
-                _check_using(file, settings)
+            with problems.collecting(name):
+                _check_using(file, settings, known)
             if name in endless:
                 continue
-            with problems.collecting():
+            with problems.collecting(name):
                 tables = file.tables()
                 if known is not None:
                     needed = _needed(file, tables, known)
@@ -90,7 +93,13 @@ class Project:
         if only is None or not are_sound or not needs.keys() >= wanted:
             problems.raise_any()
         sound = {name: files[name] for name in needs}
-        return cls(folder, settings, sound, needs, tuple(problems))
+        refused = _refused(files, problems)
+        return cls(folder, settings, sound, needs, tuple(problems), refused)
+
+    def check_some_are_sound(self) -> None:
+        """InputError or ProjectError, with every mistake, if no view is sound."""
+        if not self.view_files:
+            Problems(self.mistakes).raise_any()
 
     @cached_property
     def units(self) -> Mapping[str, tuple[str, ...]]:
@@ -269,20 +278,40 @@ def _view_files(folder: Path, problems: Problems) -> tuple[dict[str, ViewFile], 
         problems.append(
             InputError(f"{folder}: there is no view.", "Write one to a file that ends in .sql.")
         )
+    files: list[ViewFile] = []
+    for path in paths:
+        with problems.collecting(path.name):
+            files.append(read_view_file(path))
     found: dict[str, ViewFile] = {}
     twice: set[str] = set()
-    for path in paths:
-        with problems.collecting():
-            file = read_view_file(path)
-            first = found.setdefault(file.name.lower(), file)
-            if first is not file:
-                twice.add(first.name)
+    for file in files:
+        first = found.setdefault(file.name.lower(), file)
+        if first is not file:
+            twice.add(first.name)
+            with problems.collecting(first.name):
                 raise file.error(
                     "name",
                     f"view {file.name} is defined in {first.path} already.",
                     "Names of views differ, also without regard to case.",
                 )
     return {file.name: file for file in found.values()}, twice
+
+
+def _refused(files: Mapping[str, ViewFile], problems: Problems) -> dict[str, InputError]:
+    """What is wrong with each view or group, by its name."""
+    taken = {name.lower() for name in (*files, *units_of(files))}
+    found: dict[str, dict[str, InputError]] = {}
+    for name, mistakes in problems.of.items():
+        stem = Path(name).stem
+        unit = name if stem.lower() in taken else stem
+        if name in files:
+            unit = files[name].group or name
+        found.setdefault(unit, {}).update((str(mistake), mistake) for mistake in mistakes)
+    return {
+        unit: each[0] if len(each) == 1 else ProjectError(each)
+        for unit, mistakes in found.items()
+        for each in [list(mistakes.values())]
+    }
 
 
 def _meant(
@@ -333,9 +362,15 @@ def _source_of(
         ) from None
 
 
-def _check_using(file: ViewFile, settings: Settings) -> None:
+def _check_using(
+    file: ViewFile, settings: Settings, sources: Mapping[str, SourceSettings] | None
+) -> None:
+    needed: tuple[str, ...] = ("its source",)  # as long as nobody knows more
+    if file.algorithm and sources is not None:
+        with suppress(InputError):
+            needed = _needed(file, file.tables(), sources)
     try:
-        resolve(file.level, file.algorithm, file.parameters, settings.run)
+        resolve(file.level, file.algorithm, file.parameters, settings.run, needed)
     except ForcedError as error:
         place = error.place if error.place in file.places else "algorithm"
         raise file.error(place, error.message, error.hint) from None

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError, one_of
 from headwater.project.setting_values import Duration, Master, SparkOwn, did_you_mean
 from headwater.project.variables import with_variables
 from headwater.reading import as_text, read_plain
@@ -165,15 +165,23 @@ def read_document(path: Path) -> Document:
 class Problems(list[InputError]):
     """Mistakes that are collected, so that the user hears of all of them at once."""
 
+    def __init__(self, problems: Iterable[InputError] = ()) -> None:
+        super().__init__(problems)
+        self.of: dict[str, list[InputError]] = {}
+        """Those of them that are of one view, by its name."""
+
     @contextmanager
-    def collecting(self) -> Iterator[None]:
-        """A mistake inside ends the block and is kept."""
+    def collecting(self, of: str = "") -> Iterator[None]:
+        """A mistake inside ends the block and is kept, as one of that view."""
+        before = len(self)
         try:
             yield
         except ProjectError as error:
             self.extend(error.problems)
         except InputError as error:
             self.append(error)
+        if of and len(self) > before:
+            self.of.setdefault(of, []).extend(self[before:])
 
     def raise_any(self) -> None:
         if len(self) == 1:
@@ -188,6 +196,17 @@ class ProjectError(InputError):
     def __init__(self, problems: Sequence[InputError]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+
+def together(problems: Sequence[HeadwaterError]) -> HeadwaterError:
+    """What tells some problems, of which there is at least one; by whose fault they are."""
+    sources = [each for each in problems if isinstance(each, SourceError)]
+    mistakes = [each for each in problems if isinstance(each, InputError)]
+    if len(sources) == len(problems):
+        return one_of(sources)
+    if len(mistakes) == len(problems):
+        return mistakes[0] if len(mistakes) == 1 else ProjectError(mistakes)
+    return problems[0] if len(problems) == 1 else SeveralError(problems)
 
 
 def read_settings(path: Path, document: Document, problems: Problems) -> Settings:

@@ -26,6 +26,7 @@ from headwater.algebra.sql.view import parse_group, parse_view, tables_of, unfol
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
+from headwater.project.choice import as_stored
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
 from headwater.warehouse.definition import StoredDefinition
@@ -108,7 +109,8 @@ class ViewFile:
             check_columns(self.name, view.shown_schema, (CHANGE, VERSION) if self.changes else ())
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
-        return DefinedView(self, replace(view, sql=unfolded(self.select, self.others)))
+        stored = as_stored(view, self.algorithm, self.keep_keys)
+        return DefinedView(self, replace(stored, sql=unfolded(self.select, self.others)))
 
     def _view(self, relations: Iterable[Relation]) -> View:
         return parse_view(self._padded, tuple(relations), self.name, self.others)
@@ -162,8 +164,9 @@ class DefinedView:
         """The group of these views, each with the relations that it was read over."""
         found = tuple(members)
         listed = [(view.name, view.view.sql, relations) for view, relations in found]
-        view = parse_group(listed, name)
-        return cls(found[0][0].file, view, tuple(each for each, _ in found))
+        file = found[0][0].file
+        view = as_stored(parse_group(listed, name), file.algorithm, file.keep_keys)
+        return cls(file, view, tuple(each for each, _ in found))
 
     @property
     def stored(self) -> StoredDefinition:

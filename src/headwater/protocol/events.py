@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
+from headwater.protocol.look_ups import LookUp, together
 from headwater.protocol.messages import Message
 from headwater.protocol.transactions import Transaction
 
@@ -17,6 +18,16 @@ class TransactionArrived:
     """A source reports a committed transaction, or its part of a global one."""
 
     transaction: Transaction
+    looked_up: tuple[LookUp, ...] = ()
+    """What the manager wanted to see of the view first."""
+    seen: Rows | None = None
+    """At least the rows that were looked up, as the view has them now; None if none were."""
+
+    def seeing(self, wanted: tuple[LookUp, ...], rows: Rows) -> TransactionArrived:
+        """The same, when these were looked up too."""
+        known = self.seen if self.seen is not None else Rows.empty(rows.schema)
+        seen = Rows(rows.schema, dict(known.items()) | dict(rows.items()))
+        return TransactionArrived(self.transaction, together([*self.looked_up, *wanted]), seen)
 
 
 @cached_hash

@@ -18,6 +18,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.protocol.effects import Effect
 from headwater.protocol.events import Event
+from headwater.protocol.look_ups import LookUp
 
 State = TypeVar("State")
 
@@ -31,9 +32,9 @@ class Need(Enum):
     ONE_SOURCE = "all relations of the view are at one source"
     KEYS = "the view shows the key of every relation"
     SILENCE = "nothing happens at the sources while a question is under way"
-    CONTENTS = "what is in the view can be looked up"
+    CONTENTS = "it can look rows of the view up by key"
     COPIES = "all base relations may be copied to the warehouse"
-    KEY_DELETE = "rows of the view can be deleted by key"
+    BY_KEY = "rows of the view can be deleted by key, and added where there are none like them"
     REPLACE = "the whole view can be replaced"
     EARLY = "a transaction may be shown before earlier ones of its source"
     IDLE = "it is told when nothing goes on"
@@ -49,8 +50,14 @@ class ViewManager(Protocol[State]):
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         """The state in which the warehouse holds the view's correct initial contents.
 
-        `contents` is for managers that need CONTENTS. `base` has the base relations as they were
-        then, for managers that keep COPIES.
+        `base` has the base relations as they were then, for managers that keep COPIES.
+        """
+        ...
+
+    def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:
+        """What it wants to see of the view, for managers that need CONTENTS, before it takes an
+        event in. It is asked again with what was seen, until it wants no more; nothing else
+        happens meanwhile.
         """
         ...
 

@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from headwater.pipeline.maintenance import Commit, Maintenance, Plan, relevant
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
@@ -21,6 +21,7 @@ from headwater.simulation.reading import Reading
 from headwater.sources.contract import Broken, Committed, as_it_is
 from headwater.sources.order import Answer, Await, Deliver, Inquire, Place
 from headwater.sources.subscription import Delivery
+from headwater.warehouse.looking_up import StoredRows
 from headwater.warehouse.notes import VectorNote
 from headwater.warehouse.view_table import ViewTable
 
@@ -39,6 +40,7 @@ class Maintainer:
         self._readings: Mapping[str, Reading] = process.readings
         self._name = table.name
         self._writer = table.writer(process.claim.runner)
+        self._stored = StoredRows(table)
         self._inbox: deque[Delivery] = deque()
         self._world.judge.look(table.name, self._writer.latest.number)
         vector = self._writer.latest.vector
@@ -124,29 +126,36 @@ class Maintainer:
 
     def _take(self) -> None:
         now = self._world.disk.now
-        self._write_all(self._maintenance.tick(now, more=True))
-        for effect in self._maintenance.take(self._inbox.popleft(), now):
+        self._do_all(self._maintenance.tick(now, more=True))
+        self._do_all(self._maintenance.take(self._inbox.popleft(), now))
+
+    def _tick(self) -> None:
+        self._do_all(self._maintenance.tick(self._world.disk.now, more=False))
+
+    def _do_all(self, wanted: Sequence[Ask | Commit | Look]) -> None:
+        for effect in wanted:
             match effect:
                 case Ask(source=source):
                     self._places[source].ask(effect)
                 case Commit():
                     self._write_all([effect])
-
-    def _tick(self) -> None:
-        self._write_all(self._maintenance.tick(self._world.disk.now, more=False))
+                case Look():
+                    found = effect.found(self._stored)
+                    self._do_all(self._maintenance.looked_up(found, self._world.disk.now))
 
     def _write_all(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
             for source, number in commit.needed.items():
                 self._process.make_durable(source, number)
             self._process.does("commit")
+            change = commit.change(self._stored)
             written = self._writer.commit(
-                commit.delta,
+                change,
                 commit.vector,
                 added=commit.added,
                 algorithm=self.plan.algorithm,
                 level=self.plan.level,
-                kind=commit.kind,
+                kind=commit.kind if change else "vector",
             )
             self.commits += 1
             self._maintenance.written(commit, self._world.disk.now)

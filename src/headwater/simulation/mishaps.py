@@ -99,6 +99,16 @@ class Settings:
         """Whether there are views with a top: in one of ten deployments."""
         return self.seed % 10 == 2
 
+    @property
+    def groups(self) -> bool:
+        """Whether there is a group of views: in one of ten deployments."""
+        return self.seed % 10 == 8
+
+    @property
+    def any_algorithm(self) -> bool:
+        """Whether views are by any algorithm that may be: in two of ten deployments."""
+        return self.seed % 10 in (4, 9)
+
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)

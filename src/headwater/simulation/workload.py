@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from headwater.algebra.groups import together
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.view import parse_view
+from headwater.algebra.sql.view import parse_group, parse_view
+from headwater.algebra.tops import evaluate_top
 from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import Plan
-from headwater.project.choice import choose
+from headwater.project.choice import as_stored, choose, usable
 from headwater.protocol.transactions import Update
 from headwater.simulation.database import Change, Database
 from headwater.warehouse.definition import StoredDefinition
@@ -37,6 +39,13 @@ _TOPS = (
     "SELECT x.a, y.b FROM s1.r AS x LEFT JOIN s2.r AS y ON x.k = y.k",
 )
 """Views that show something else than is stored of them."""
+_MEMBERS = {
+    "totals": "SELECT x.a, count(*) AS n, sum(y.b) AS total "
+    "FROM s1.r AS x, s2.r AS y WHERE x.k = y.k GROUP BY x.a",
+    "pairs": "SELECT x.a, y.b FROM s1.r AS x, s2.r AS y WHERE x.k = y.k",
+    "alone": "SELECT DISTINCT x.k, x.b FROM s1.r AS x LEFT ANTI JOIN s2.r AS y ON x.k = y.k",
+}
+"""A group of views."""
 
 
 @dataclass(frozen=True)
@@ -46,39 +55,65 @@ class ViewAtLevel:
     name: str
     view: View
     level: Level
+    algorithm: str | None = None
+    """The one that is forced, if one is."""
 
     def plan(self) -> Plan:
-        choice = choose(self.view.narrowed(), self.level)
+        choice = choose(self.view.narrowed(), self.level, self.algorithm)
         narrow = self.view.narrowed()
         definition = StoredDefinition.of(self.view)
         return Plan(narrow, choice.manager, choice.algorithm, str(self.level), definition)
 
+    @property
+    def judged(self) -> View:
+        """The view that shows what readers see: of a group all members at once."""
+        return together(self.view) if self.view.members else self.view
 
-def relations() -> tuple[Relation, ...]:
-    schema = Schema.of((name, INT) for name in _COLUMNS)
+    def shown(self, found: Rows) -> dict[str, Rows]:
+        """What each plain table shows of rows that a manager finds."""
+        if not self.view.members:
+            return {self.name: self.view.shown(found)}
+        return {member.name: evaluate_top(member.top, found) for member in self.view.members}
+
+
+def relations(keyed: bool = False) -> tuple[Relation, ...]:
+    schema, key = Schema.of((name, INT) for name in _COLUMNS), _COLUMNS[:1] if keyed else ()
     return tuple(
-        Relation(f"{s}.{r}", s, schema) for s, r in (("s1", "r"), ("s2", "r"), ("s2", "t"))
+        Relation(f"{s}.{r}", s, schema, key) for s, r in (("s1", "r"), ("s2", "r"), ("s2", "t"))
     )
 
 
-def views(random: Random, count: int, tops: bool = False) -> list[ViewAtLevel]:
-    """So many views; with `tops` two more."""
+def views(
+    random: Random, count: int, tops: bool = False, keyed: bool = False, groups: bool = False
+) -> list[ViewAtLevel]:
+    """So many views; with `tops` two more, with `groups` a group, with `keyed` by whatever
+    algorithm keeps their level."""
     found = []
     selects = [*random.sample(_SELECTS, count), *(_TOPS if tops else ())]
     for at, select in enumerate(selects):
         name = f"v{at}"
-        view = parse_view(select, relations(), name)
+        view = parse_view(select, relations(keyed), name)
         level = random.choice([Level.STRONG, Level.COMPLETE])
-        found.append(ViewAtLevel(name, view, level))
+        made = ViewAtLevel(name, view, level)
+        found.append(_by_any_algorithm(random, made) if keyed else made)
+    if groups:
+        group = parse_group([(n, sql, relations()) for n, sql in _MEMBERS.items()], "group")
+        found.append(ViewAtLevel("group", group, random.choice([Level.STRONG, Level.COMPLETE])))
     return found
 
 
-def databases(random: Random, transactions: int) -> dict[str, Database]:
+def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:
+    level = random.choice([Level.CONVERGENT, made.level])
+    algorithm = random.choice(usable(level, made.view.sources))
+    return ViewAtLevel(made.name, as_stored(made.view, algorithm, True), level, algorithm)
+
+
+def databases(random: Random, transactions: int, keyed: bool = False) -> dict[str, Database]:
     """Two sources, and how many transactions they will commit."""
-    initial = {r.name: _some_rows(random) for r in relations()}
+    initial = {r.name: _some_rows(random, keyed) for r in relations()}
     gaps = random.choice([0.0, 0.0, 0.2])
     first = random.randint(0, transactions)
-    application = _Application(Random(random.random()), gaps, random.choice([0.0, 0.5]))
+    application = _Application(Random(random.random()), gaps, random.choice([0.0, 0.5]), keyed)
     return {
         source: Database(
             source,
@@ -90,8 +125,17 @@ def databases(random: Random, transactions: int) -> dict[str, Database]:
     }
 
 
-def _some_rows(random: Random) -> Rows:
-    return _rows([_row(random) for _ in range(random.randint(1, 3))])
+def _some_rows(random: Random, keyed: bool) -> Rows:
+    return _rows(_distinct([_row(random) for _ in range(random.randint(1, 3))], keyed))
+
+
+def _distinct(rows: list[Row], keyed: bool) -> list[Row]:
+    """Of rows with one key the last, where keys are kept."""
+    return list({row[0]: row for row in rows}.values()) if keyed else rows
+
+
+def _keeps_keys(rows: Rows) -> bool:
+    return len({row[0] for row in rows}) == sum(count for _, count in rows.items())
 
 
 def _row(random: Random) -> Row:
@@ -107,11 +151,13 @@ class _Application:
     """How likely somebody does something behind the log's back."""
     regrets: float
     """How likely what was done last to a relation is undone."""
+    keyed: bool = False
+    """Whether the first column is a key."""
     _last: dict[str, Rows] = field(default_factory=dict)
 
     def __call__(self, state: Mapping[str, Rows]) -> Change:
         if self.random.random() < self.gaps:
-            return _unwatched(self.random, self.random.choice(list(state)), state)
+            return _unwatched(self.random, self.random.choice(list(state)), state, self.keyed)
         names = self.random.sample(list(state), self.random.randint(1, len(state)))
         updates = (Update(name, self._next(name, state[name])) for name in names)
         return Change(tuple(update for update in updates if update.delta))
@@ -119,10 +165,16 @@ class _Application:
     def _next(self, name: str, rows: Rows) -> Rows:
         last = self._last.pop(name, None)
         undone = -last if last is not None and self.random.random() < self.regrets else None
-        if undone is not None and not (rows + undone).negative():
+        if undone is not None and not (rows + undone).negative() and self._may_be(rows + undone):
             return undone
-        self._last[name] = _some_change(self.random, rows)
-        return self._last[name]
+        change = _some_change(self.random, rows)
+        while not self._may_be(rows + change):
+            change = _some_change(self.random, rows)
+        self._last[name] = change
+        return change
+
+    def _may_be(self, rows: Rows) -> bool:
+        return not self.keyed or _keeps_keys(rows)
 
 
 def _some_change(random: Random, rows: Rows) -> Rows:
@@ -133,16 +185,19 @@ def _some_change(random: Random, rows: Rows) -> Rows:
     return _rows(come) + -_rows(gone)
 
 
-def _unwatched(random: Random, name: str, state: Mapping[str, Rows]) -> Change:
+def _unwatched(random: Random, name: str, state: Mapping[str, Rows], keyed: bool) -> Change:
     """Something becomes of a whole relation, or of one of its columns."""
     before = state[name]
     if random.random() < 0.5:
-        after, lost = _some_rows(random), None
+        after, lost = _some_rows(random, keyed), None
     else:
         at = random.randrange(len(_COLUMNS))
         lost = frozenset([_COLUMNS[at]])
         known = [row for row, count in before.items() for _ in range(count)]
-        after = _rows([(*row[:at], random.randrange(_DOMAIN), *row[at + 1 :]) for row in known])
+        others = [(*row[:at], random.randrange(_DOMAIN), *row[at + 1 :]) for row in known]
+        after = _rows(_distinct(others, keyed))
+        if sum(n for _, n in after.items()) < sum(n for _, n in before.items()):
+            lost = None
     delta = after + -before
     return Change((Update(name, delta),) if delta else (), {name: lost})
 

@@ -115,6 +115,8 @@ class StoredDefinition:
     layout: str = ""
     """Of a view with a top, what its stored columns mean (see `layout_of`)."""
     members: tuple[StoredMember, ...] = ()
+    kept: str = ""
+    """What is stored beyond what the SELECT needs (see `View.kept`)."""
 
     @classmethod
     def of(cls, view: View) -> StoredDefinition:
@@ -125,7 +127,8 @@ class StoredDefinition:
             StoredMember(member.name, normalised(member.sql), member.relations)
             for member in view.members
         )
-        return cls(view.name, select, view.stored_schema, relations, layout_of(view), members)
+        layout = layout_of(view)
+        return cls(view.name, select, view.stored_schema, relations, layout, members, view.kept)
 
     @property
     def selects(self) -> tuple[str, ...]:
@@ -137,6 +140,8 @@ class StoredDefinition:
         """The view over its relations as they were then; EngineError if it is damaged."""
         try:
             view = self._group() if self.members else self._view()
+            if self.kept:
+                view = view.with_keys() if self.kept == "keys" else view.with_rows()
         except (AttributeError, KeyError, SqlError, TypeError, ValueError):
             raise unreadable(self.name) from None
         if layout_of(view) != self.layout:
@@ -161,6 +166,8 @@ class StoredDefinition:
 
     def to_json(self) -> dict[str, Json]:
         told: dict[str, Json] = {"layout": self.layout} if self.layout else {}
+        if self.kept:
+            told["kept"] = self.kept
         if self.members:
             told["members"] = [member.to_json() for member in self.members]
         else:
@@ -183,6 +190,7 @@ class StoredDefinition:
                 tuple(StoredRelation.from_json(*item) for item in found["relations"].items()),
                 text_of(found.get("layout", "")),
                 members,
+                text_of(found.get("kept", "")),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("is not what a view was loaded with") from error

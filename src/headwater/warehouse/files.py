@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -97,9 +99,37 @@ def _read(path: Location, schema: pyarrow.Schema) -> pyarrow.Table:
         with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
-        if isinstance(error, OSError) and error.errno not in _DAMAGED:
-            raise  # the file may be whole
-        raise UnreadableFileError(path) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Location, error: Exception) -> Exception:
+    if isinstance(error, OSError) and error.errno not in _DAMAGED:
+        return error  # the file may be whole
+    return UnreadableFileError(path)
+
+
+def read_places(
+    folder: Location, file: DataFile, schema: pyarrow.Schema, places: Sequence[int]
+) -> pyarrow.Table:
+    """The rows in these places of a file, in rising order; only the row groups that hold them are
+    read."""
+    path = folder / file.name
+    try:
+        with pyarrow.parquet.ParquetFile(
+            path.for_arrow(), page_checksum_verification=True
+        ) as opened:
+            sizes = [opened.metadata.row_group(at).num_rows for at in range(opened.num_row_groups)]
+            ends = list(accumulate(sizes))
+            held = sorted({bisect_right(ends, place) for place in places})
+            before = {at: ends[at] - sizes[at] for at in held}
+            read = dict(zip(held, accumulate([0, *(sizes[at] for at in held)]), strict=False))
+            at_group = [bisect_right(ends, place) for place in places]
+            taken = [
+                place - before[at] + read[at] for place, at in zip(places, at_group, strict=True)
+            ]
+            return opened.read_row_groups(held, schema.names).take(taken).cast(schema)
+    except (OSError, pyarrow.ArrowException, ValueError, IndexError) as error:
+        raise _unreadable(path, error) from None
 
 
 def write_spark(

@@ -85,7 +85,7 @@ class ViewState:
         return self.schema + Schema.of([(self.error_column, TEXT)])
 
     @property
-    def _is_counted(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether what is stored has counts: where it is not a plain table for everybody."""
         return self.top is not None or self.of_group
 
@@ -154,7 +154,7 @@ class ViewState:
 
     def stored_rows(self) -> Rows:
         """What is stored at the base."""
-        if not self._is_counted:
+        if not self.is_counted:
             return self.plain_rows()
         found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
         return from_arrow(found, self.schema)
@@ -225,7 +225,7 @@ class ViewState:
         """What is stored at the base, with counts."""
         from pyspark.sql import functions as f
 
-        if not self._is_counted:
+        if not self.is_counted:
             return self.plain_frame(spark).withColumn(COUNT, f.lit(1).cast("bigint"))
         schema = spark_schema(self.schema, COUNT)
         return read_spark(spark, self.stored.folder, self.stored.files, schema)
@@ -260,15 +260,19 @@ class ViewState:
         return tail.settled(large=self.has_long_tail)
 
     def tail_frame(self, spark: SparkSession) -> DataFrame:
+        signed = self.logged_frame(spark)
+        if self.error_column is not None:
+            return sound_frame(signed, self.error_column, self._logged_schema)
+        return signed
+
+    def logged_frame(self, spark: SparkSession) -> DataFrame:
+        """The tail as it was committed, errors too."""
         from pyspark.sql import functions as f
 
         schema = spark_schema(self._logged_schema, COUNT, COMMIT)
         frame = read_spark(spark, self.log.folder, self.tail_files, schema)
         wanted = (f.col(COMMIT) > self.base.number) & (f.col(COMMIT) <= self.number)
-        signed = frame.where(wanted).drop(COMMIT)
-        if self.error_column is not None:
-            return sound_frame(signed, self.error_column, self._logged_schema)
-        return signed
+        return frame.where(wanted).drop(COMMIT)
 
 
 def _with_files(frame: DataFrame, table: TableVersion) -> DataFrame:

@@ -8,10 +8,14 @@ base row that the inserted row joins with.
 Choices: the paper looks into the view as it was last updated. A row there may have lost its base
 row since, by a deletion that is received and not yet applied; the new row would bring it back. So
 `contents` is the view with everything applied that was received.
+
+Of the view only the rows are needed that partners are looked up by (`to_look_up`). One that was not
+looked up is as one that is not there: the view does not tell then, and is not wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.algebra.evaluate import evaluate_term
@@ -20,6 +24,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Term, bind_delta, query_of
 from headwater.algebra.values import Row
 from headwater.algebra.views import Join, View
+from headwater.protocol.look_ups import LookUp, together
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,34 @@ def known_effect(view: View, contents: Rows, relation: str, inserted: Rows) -> R
             return None
         parts.append(evaluate_term(found, {}) if found.base == () else Rows.empty(view.schema))
     return Rows.sum(view.schema, parts)
+
+
+def to_look_up(
+    view: View, contents: Rows, looked_up: Iterable[LookUp], relation: str, inserted: Rows
+) -> tuple[LookUp, ...]:
+    """What else has to be looked up in the view to find the partners of these rows."""
+    if len(view.joins) != 1:
+        return ()
+    (join,) = view.joins
+    places = [at for at, o in enumerate(join.occurrences) if o.relation.name == relation]
+    lookups = _plan(join, places[0]) if len(places) == 1 else None
+    if not lookups:
+        return ()
+    done = {(look_up.columns, key) for look_up in looked_up for key in look_up.keys}
+    names = join.occurrences[places[0]].schema.names
+    found = []
+    for row in inserted:
+        known = dict(zip(names, row, strict=True))
+        for lookup in lookups:
+            key = tuple(known[name] for name in lookup.key_from)
+            partner = _row_with(contents, lookup.key_positions, key)
+            if None in key or partner is None:
+                columns = tuple(view.schema.names[at] for at in lookup.key_positions)
+                if None not in key and (columns, key) not in done:
+                    found.append(LookUp(columns, frozenset({key})))
+                break
+            known |= {name: partner[at] for name, at in lookup.shown}
+    return together(found)
 
 
 def _bind_partners(

@@ -13,6 +13,7 @@ from headwater.protocol.events import (
     MessageArrived,
     TransactionArrived,
 )
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.transactions import Transaction
 
 State = TypeVar("State")
@@ -35,6 +36,9 @@ class Manager(ABC, Generic[State]):
 
     def wants_idle(self, state: State) -> bool:
         return False
+
+    def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:
+        return ()
 
     @abstractmethod
     def take_transaction(self, state: State, transaction: Transaction) -> tuple[State, Effects]: ...

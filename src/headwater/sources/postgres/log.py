@@ -7,9 +7,10 @@ the columns concerned; the rest goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Protocol
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -19,7 +20,7 @@ from headwater.sources.contract import Broken, Committed, Logged, Marked, Progre
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
 from headwater.sources.postgres.history import other_history
-from headwater.sources.postgres.meanings import PRINTED, own_meaning
+from headwater.sources.postgres.meanings import FIRST_OWN, PRINTED, own_meaning
 from headwater.sources.postgres.pgoutput import (
     Datum,
     PgMessage,
@@ -43,8 +44,16 @@ _MOST_UNREAD = 50_000
 """After so many messages about one table they are read, though their transaction goes on."""
 _NOT_WHOLE = "the log does not hold its whole old rows; 'headwater setup' makes it"
 _TRUNCATED = "it was emptied by TRUNCATE, and the log does not hold the rows"
-Look = Callable[[int | None], Sight]
-"""Looks at the catalog, in a snapshot that holds a transaction."""
+
+
+class Catalog(Protocol):
+    """What can be seen at the source now."""
+
+    def look(self, including: int | None = None) -> Sight:
+        """The tables, in a snapshot that holds a transaction."""
+
+    def columns(self, oid: int) -> Sequence[str]:
+        """The columns of a table or a partition, in the order in which the log sends them."""
 
 
 class _NotWholeError(Exception):
@@ -87,7 +96,7 @@ class Interpreter:
         awaited: Container[str],
         at: LogPosition,
         near_xid: int,
-        look: Look,
+        catalog: Catalog,
     ) -> None:
         self.at = at
         """Up to where everything has been reported."""
@@ -105,7 +114,7 @@ class Interpreter:
         """Those that rows of a table lack for now, which has been told."""
         self._awaited = awaited
         self._near_xid = near_xid
-        self._look = look
+        self._catalog = catalog
         self._expected = at.last
         self._open: _Open | None = None
 
@@ -126,6 +135,9 @@ class Interpreter:
                 self._near_xid = full_xid(xid, self._near_xid)
                 last = Last(commit_lsn, xid, committed_at)
                 self._verify(last)
+                seen = self.at.seen
+                if seen and seen.doubted and not seen.snapshot.includes(self._near_xid):
+                    self.at = replace(self.at, seen=replace(seen, doubted={}))
                 covered = self.at.covers(commit_lsn, self._near_xid)
                 self._open = _Open(self._near_xid, last, covered)
             case pgoutput.Commit(_, end_lsn):
@@ -149,7 +161,7 @@ class Interpreter:
 
     def look(self, including: int | None = None) -> Sequence[Broken]:
         """Look at the catalog; what has changed there behind the log's back."""
-        return self.compare(self._look(including))
+        return self.compare(self._catalog.look(including))
 
     def compare(self, sight: Sight) -> Sequence[Broken]:
         """What has changed since the catalog was last looked at."""
@@ -188,7 +200,7 @@ class Interpreter:
             if self._open is not None:
                 self._open.forget(oid)
         for oid in by_oid.keys() & self._sent.keys() - self._shapes.keys():
-            self._shapes[oid] = _shape(by_oid[oid], self._sent[oid])
+            self._shapes[oid] = self._shaped(oid)
 
     def _verify(self, last: Last) -> None:
         """The last transaction that was read comes first again, and then what was not read."""
@@ -209,7 +221,20 @@ class Interpreter:
 
     def _commit(self, end_lsn: int) -> Sequence[Logged]:
         assert self._open is not None, "a commit without a begin"
+        gaps = self._gaps_before(self._open)
         done, self._open = self._open, None
+        return [*gaps, *self._committed(done, end_lsn)]
+
+    def _gaps_before(self, of: _Open) -> Sequence[Broken]:
+        """What the catalog tells and the log does not, where that could be: labels that have other
+        names, partitions that have gone. It was done before the changes that are behind it."""
+        seen = self.at.seen
+        if seen is None or of.covered or seen.snapshot.includes(of.xid):
+            return ()
+        changed = (self._by_oid[oid] for oid in {*of.messages, *of.parts} if oid in self._by_oid)
+        return self.look(of.xid) if any(map(_is_altered_unseen, changed)) else ()
+
+    def _committed(self, done: _Open, end_lsn: int) -> Sequence[Logged]:
         updates = tuple(self._updates(done))
         broken = self._broken(done)
         if not updates and not broken:
@@ -335,8 +360,24 @@ class Interpreter:
         if self.at.seen is not None and not self.at.seen.snapshot.includes(of.xid):
             logged = self.look(of.xid)
         if sent.oid in self._by_oid:
-            self._shapes[sent.oid] = _shape(self._by_oid[sent.oid], sent)
+            self._shapes[sent.oid] = self._shaped(sent.oid)
         return logged
+
+    def _shaped(self, oid: int) -> Table:
+        """How rows of a table are read from here on.
+
+        Columns in doubt are themselves if nothing but new columns has come since.
+        """
+        table, sent = self._by_oid[oid], self._sent[oid]
+        doubted = self.at.seen.doubted.get(table.relation_name) if self.at.seen else ()
+        if not doubted:
+            return _shape(table, sent)
+        was = [column.name for column in sent.columns]
+        now = self._catalog.columns(oid)
+        shape = _shape(table, sent)
+        if now[: len(was)] == was:
+            return shape
+        return replace(shape, used=(shape.used or frozenset()).difference(doubted))
 
     def _is_of_interest(self, sent: SentRelation) -> bool:
         """Whether this is a table that is followed, or may be a new partition of one."""
@@ -348,6 +389,12 @@ class Interpreter:
             for oid in oids:
                 if oid in self._by_oid:
                     self._open.broken[oid] = _TRUNCATED
+
+
+def _is_altered_unseen(table: Table) -> bool:
+    """Whether something can be done to a table after which the log does not describe it anew."""
+    own = any(column.oid >= FIRST_OWN for column in table.wanted)
+    return own or table.partitions is not None
 
 
 def _shape(table: Table, sent: SentRelation) -> Table:

@@ -7,8 +7,8 @@ the place of the last one, or none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
@@ -58,10 +58,25 @@ class Seen:
 
     snapshot: XidSnapshot
     digests: Mapping[str, str]
+    recent: frozenset[int] = frozenset()
+    """Who wrote what it said, of transactions that are not older than all that ran then. A part of
+    a transaction (SAVEPOINT) has a number of its own there, of which snapshots know nothing."""
+    doubted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Columns that were written in the catalog and are as they were: they may have had another
+    name when rows were changed that the log has not shown yet."""
 
     @cached_property
     def json(self) -> Position:
-        return {"catalog": str(self.snapshot), "tables": cast("Json", self.digests)}
+        found: Position = {"catalog": str(self.snapshot), "tables": cast("Json", self.digests)}
+        if self.recent:
+            found["recent"] = cast("Json", sorted(self.recent))
+        if self.doubted:
+            found["doubted"] = cast("Json", self.doubted)
+        return found
+
+    def knows(self, xid: int) -> bool:
+        """Whether something that a transaction wrote in the catalog was there already."""
+        return xid < self.snapshot.xmin or xid in self.recent
 
 
 @dataclass(frozen=True)
@@ -87,13 +102,15 @@ class LogPosition:
         snapshot, server, last = text("snapshot"), text("server"), text("last")
         catalog = text("catalog")
         tables = cast("Mapping[str, str]", position.get("tables", {}))
+        recent = frozenset(cast("Sequence[int]", position.get("recent", ())))
+        doubted = cast("Mapping[str, Sequence[str]]", position.get("doubted", {}))
         return cls(
             parse_lsn(str(position["lsn"])),
             XidSnapshot.parse(snapshot) if snapshot else None,
             parse_lsn(text("until") or "0/0"),
             Server.parse(server) if server else None,
             Last.parse(last) if last else None,
-            Seen(XidSnapshot.parse(catalog), dict(tables)) if catalog else None,
+            Seen(XidSnapshot.parse(catalog), dict(tables), recent, doubted) if catalog else None,
             parse_lsn(text("told") or "0/0"),
         )
 

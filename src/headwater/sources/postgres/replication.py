@@ -120,7 +120,7 @@ class ReplicationCapture(PostgresCapture):
             sight = watch.look()
             near_xid = sight.snapshot.xmax
             interpreter = Interpreter(
-                access.source, tables, unfollowed, self.questions.awaited, at, near_xid, watch.look
+                access.source, tables, unfollowed, self.questions.awaited, at, near_xid, watch
             )
             first: list[Logged] = [*interpreter.compare(sight)]
             if after is None:

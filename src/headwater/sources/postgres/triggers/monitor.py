@@ -31,12 +31,11 @@ from headwater.sources.contract import (
     Progressed,
 )
 from headwater.sources.postgres.connect import Connection
-from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
 from headwater.sources.postgres.triggers.entries import (
     LogEntry,
     Watched,
     delta_of,
-    lost_in,
     watched,
 )
 from headwater.sources.postgres.triggers.setup import State, TriggerInstallation, quoted
@@ -45,6 +44,7 @@ from headwater.sources.postgres.triggers.watch import (
     Gap,
     Seen,
     bodies_of,
+    find_doubted,
     find_gap,
     read_seen,
 )
@@ -196,8 +196,9 @@ class TriggerMonitor:
         statement = sql.SQL(_POLL).format(log=self._installation.log)
         with self._reading() as now:
             rows = self._connection.execute(statement, [at, at]).fetchall()
-            gaps = self._look(now) if rows or time.monotonic() >= self._next_watch else {}
-        entries = [LogEntry(*row) for row in rows]
+            entries = [LogEntry(*row) for row in rows]
+            is_due = entries or time.monotonic() >= self._next_watch
+            gaps = self._look(now, entries) if is_due else {}
         marks = [entry.note for entry in entries if self._is_mark(entry)]
         changed = any(entry.relation is not None for entry in entries)
         if not gaps and not marks and not changed and not self._is_far(now):
@@ -248,7 +249,7 @@ class TriggerMonitor:
 
     # Gaps
 
-    def _look(self, now: XidSnapshot) -> dict[str, Gap]:
+    def _look(self, now: XidSnapshot, entries: Sequence[LogEntry]) -> dict[str, Gap]:
         """Compare the catalog with how it was; what was missed, by relation."""
         self._next_watch = time.monotonic() + self._watch_s
         self._check_names()
@@ -260,7 +261,9 @@ class TriggerMonitor:
             table = known.table
             refused = table.relation_name in self._refused
             seen = None if refused else found.get((table.schema, table.name))
-            gap = None if seen == known.seen else self._gap(known, seen)
+            gap = None
+            if seen != known.seen:
+                gap = _both(self._gap(known, seen), self._doubt(known, seen, now, entries))
             if gap is not None:
                 gaps[self._full_name(known)] = gap
             if seen != known.seen:
@@ -296,6 +299,32 @@ class TriggerMonitor:
             )
             self._bodies = frozenset(body for (body,) in rows)
         return find_gap(known.table.label, known.seen, seen, known.used, self._bodies)
+
+    def _doubt(
+        self, known: Watched, seen: Seen | None, now: XidSnapshot, entries: Sequence[LogEntry]
+    ) -> Gap | None:
+        """A gap if rows were changed before a column was written in the catalog that is as it was:
+        it may have had another name meanwhile, and another column its name."""
+        if known.seen is None or seen is None:
+            return None
+        doubted = find_doubted(known.seen, seen, known.used)
+        changes = (e for e in entries if e.relation == seen["oid"] and e.note is None)
+        written = {(e.xid, e.seen) for e in changes} if doubted else ()
+        snapshots = [seen_by(xid, XidSnapshot.parse(text)) for xid, text in written]
+        # Parts of transactions have numbers too, which a snapshot says nothing of.
+        columns = frozenset(
+            name
+            for name, xid in doubted.items()
+            if any(full_xid(xid, now.xmax) >= snapshot.xmin for snapshot in snapshots)
+        )
+        if not columns:
+            return None
+        names = ", ".join(sorted(columns))
+        reason = (
+            f"{known.table.label} was changed before its column {names} was altered, which may "
+            "have had another name meanwhile"
+        )
+        return Gap(columns, reason)
 
     # Changes
 
@@ -339,10 +368,6 @@ class TriggerMonitor:
             table, name = self._by_oid[oid], self._full_name(self._by_oid[oid])
             if not table.is_readable:
                 continue
-            if gone := lost_in(self._shapes, found) & table.columns.keys():
-                names = ", ".join(sorted(gone))
-                reason = f"{table.table.label} was changed while it had no column {names}"
-                yield Broken({name: frozenset(gone)}, reason, before, last)
             delta, unreadable = self._delta(table, found)
             for error in unreadable:
                 yield Broken({name: frozenset({error.column})}, error.reason, before, last)
@@ -391,6 +416,14 @@ class TriggerMonitor:
             self._next_clean = time.monotonic() + _CLEAN_S
             if self._acknowledged is upto:
                 self._acknowledged = None
+
+
+def _both(gap: Gap | None, doubt: Gap | None) -> Gap | None:
+    if gap is None or doubt is None:
+        return gap or doubt
+    if gap.columns is None or doubt.columns is None:
+        return gap
+    return Gap(gap.columns | doubt.columns, f"{gap.reason}; {doubt.reason}")
 
 
 def _position(at: XidSnapshot, token: str) -> Position:

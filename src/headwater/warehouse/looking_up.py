@@ -1,0 +1,171 @@
+"""Looking rows of a view up by key, for action lists that are carried out on it.
+
+A view may be large, and what a list touches is little. Of the files at the base only the columns
+of the key are looked at, and kept in memory for the next look-up, up to a limit; the whole rows are
+read only of the row groups in which a key was found. The tail of the log is kept in memory as it
+grows. Files never change, so nothing that is kept grows old: what a state does not name any more
+is forgotten.
+
+It is for the view's one writer, between its commits: what it finds is the newest state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow
+import pyarrow.compute as pc
+
+from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
+from headwater.frames.arrow import (
+    COUNT,
+    arrow_array,
+    arrow_schema,
+    from_arrow,
+    signed_schema,
+)
+from headwater.protocol.look_ups import LookUp
+from headwater.warehouse.columns import COMMIT, log_arrow_schema
+from headwater.warehouse.files import read_arrow, read_places
+from headwater.warehouse.netting import columns, quoted
+from headwater.warehouse.states import ViewState
+from headwater.warehouse.table_versions import DataFile
+
+if TYPE_CHECKING:
+    from headwater.frames.session import Spark
+    from headwater.warehouse.view_table import ViewTable
+
+KEPT_BYTES = 64 * 2**20
+"""So much of the base's key columns is kept in memory for one view."""
+_COMPARED_BY_ARROW = frozenset(
+    {"bool", "int", "decimal", "text", "bytes", "date", "timestamp", "timestamp_tz"}
+)
+
+
+class StoredRows:
+    """What is stored of a view, as its writer finds it."""
+
+    def __init__(self, view: ViewTable, spark: Spark | None = None) -> None:
+        self._view = view
+        self._spark = spark
+        self._keys: dict[tuple[str, tuple[str, ...]], pyarrow.Table] = {}
+        self._tail: tuple[frozenset[str], pyarrow.Table] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of commits."""
+        return self._view.schema
+
+    def touched(self, look_ups: Sequence[LookUp]) -> Rows:
+        """The rows that some look-up wants, each with its whole count."""
+        state = self._view.at()
+        wanted = [_by_key(look_up, state.key) for look_up in look_ups]
+        found = [self._in_tail(state, wanted)]
+        found += [self._in_file(state, file, wanted) for file in state.stored.files]
+        return from_arrow(pyarrow.concat_tables(found), self.schema)
+
+    def whole(self) -> Rows:
+        state = self._view.at()
+        if self._spark is None or (callable(self._spark) and state.is_small):
+            table = [self._base_table(state, state.stored.files), self._tail_table(state)]
+            return from_arrow(pyarrow.concat_tables(table), self.schema)
+        from headwater.frames.frame import Frame
+
+        spark = self._spark() if callable(self._spark) else self._spark
+        base = state.stored_frame(spark)
+        if state.error_column is not None:
+            base = base.selectExpr("*", f"CAST(NULL AS STRING) AS {quoted(state.error_column)}")
+        rows = base.select(*columns(self.schema), COUNT).unionAll(state.logged_frame(spark))
+        return Frame.of_dataframe(rows, self.schema, signed=True).settled()
+
+    # The tail
+
+    def _in_tail(self, state: ViewState, wanted: Sequence[LookUp]) -> pyarrow.Table:
+        return self._tail_table(state).filter(_mask(self._tail_table(state), wanted, self.schema))
+
+    def _tail_table(self, state: ViewState) -> pyarrow.Table:
+        """The tail's signed rows; only files that were not there before are read."""
+        files = {file.name: file for file in state.tail_files}
+        names, table = self._tail or (frozenset(), None)
+        schema = log_arrow_schema(self.schema)
+        if table is None or not names <= files.keys():
+            names, table = frozenset[str](), schema.empty_table()
+        new = [file for name, file in files.items() if name not in names]
+        if new:
+            more = read_arrow(state.log.folder, new, schema)
+            table = pyarrow.concat_tables([table, more])
+        self._tail = frozenset(files), table
+        number = pc.field(COMMIT)
+        current = (number > state.base.number) & (number <= state.number)
+        return table.filter(current).drop_columns([COMMIT])
+
+    # The base
+
+    def _in_file(self, state: ViewState, file: DataFile, wanted: Sequence[LookUp]) -> pyarrow.Table:
+        used = {column for look_up in wanted for column in look_up.columns}
+        names = tuple(name for name in state.schema.names if name in used)
+        keys = self._key_table(state, file, names)
+        places = pc.indices_nonzero(_mask(keys, wanted, state.schema)).to_pylist()
+        if not places:
+            return signed_schema(self.schema).empty_table()
+        schema = signed_schema(state.schema) if state.is_counted else arrow_schema(state.schema)
+        return self._signed(state, read_places(state.stored.folder, file, schema, places))
+
+    def _key_table(self, state: ViewState, file: DataFile, names: tuple[str, ...]) -> pyarrow.Table:
+        there = {each.name for each in state.stored.files}
+        self._keys = {known: table for known, table in self._keys.items() if known[0] in there}
+        if (file.name, names) in self._keys:
+            return self._keys[file.name, names]
+        schema = arrow_schema(state.schema.only(names))
+        table = read_arrow(state.stored.folder, [file], schema)
+        if table.nbytes + sum(kept.nbytes for kept in self._keys.values()) <= KEPT_BYTES:
+            self._keys[file.name, names] = table
+        return table
+
+    def _base_table(self, state: ViewState, files: Sequence[DataFile]) -> pyarrow.Table:
+        schema = signed_schema(state.schema) if state.is_counted else arrow_schema(state.schema)
+        return self._signed(state, read_arrow(state.stored.folder, files, schema))
+
+    def _signed(self, state: ViewState, table: pyarrow.Table) -> pyarrow.Table:
+        """Rows of the base as commits have them: with counts, and with the column of errors."""
+        if state.is_counted:
+            counts = table.column(COUNT)
+            table = table.drop_columns([COUNT])
+        else:
+            counts = pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), table.num_rows)
+        if state.error_column is not None:
+            nothing = pyarrow.nulls(table.num_rows, pyarrow.string())
+            table = table.append_column(state.error_column, nothing)
+        return table.append_column(COUNT, counts).cast(signed_schema(self.schema))
+
+
+def _by_key(look_up: LookUp, key: tuple[str, ...]) -> LookUp:
+    """The same by the columns that identify a row, where all of them are looked at."""
+    if not key or not set(key) < set(look_up.columns):
+        return look_up
+    places = [look_up.columns.index(name) for name in key]
+    return LookUp(key, frozenset(tuple(row[at] for at in places) for row in look_up.keys))
+
+
+def _mask(table: pyarrow.Table, wanted: Sequence[LookUp], schema: Schema) -> pyarrow.Array:
+    """The rows that some look-up may want: each of its columns has a value of one of its keys."""
+    found = (_any_key(table, look_up, schema) for look_up in wanted)
+    return reduce(pc.or_, found)
+
+
+def _any_key(table: pyarrow.Table, look_up: LookUp, schema: Schema) -> pyarrow.Array:
+    masks = []
+    for at, name in enumerate(look_up.columns):
+        kind = schema.columns[schema.positions[name]].type
+        if name in table.column_names and kind.name in _COMPARED_BY_ARROW:
+            values = arrow_array({key[at] for key in look_up.keys}, kind)
+            masks.append(pc.is_in(table.column(name), values))
+    return _all(masks, table.num_rows)
+
+
+def _all(masks: Iterable[pyarrow.Array], rows: int) -> pyarrow.Array:
+    everything = pyarrow.chunked_array([pyarrow.repeat(True, rows)])
+    return reduce(pc.and_, masks, everything)
