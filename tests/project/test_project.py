@@ -173,6 +173,16 @@ def test_definitions_ask_only_the_sources_that_views_need(tmp_path: Path) -> Non
     assert project.choose(definition).algorithm == "sweep"
 
 
+def test_keys_that_an_algorithm_lacks_are_told_at_the_place_that_names_it(tmp_path: Path) -> None:
+    write(tmp_path, a=VIEW[:-3] + "USING t-strobe " + GOOD[27:])
+    connection = sqlite3.connect(tmp_path / "crm.db")
+    connection.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+    connection.close()
+    project = Project.open(tmp_path)
+    with pytest.raises(InputError, match=r"views/a.sql:1:34: t-strobe needs the key of every"):
+        project.choose(project.definitions()["v"])
+
+
 def test_definitions_report_what_only_the_sources_know(tmp_path: Path) -> None:
     write(tmp_path, a=GOOD, b=GOOD.replace(" v ", " w "))
     project = Project.open(tmp_path)

@@ -9,6 +9,7 @@ from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, decimal_type
 from headwater.errors import EngineError
+from headwater.project.choice import as_stored
 from headwater.project.differences import describe_difference
 from headwater.warehouse.definition import StoredDefinition
 
@@ -102,3 +103,42 @@ def test_parts_that_are_stored_otherwise_now_are_named_with_the_remedy() -> None
     assert told is not None
     assert "has another form in this release" in told
     assert told.endswith("Run headwater reload v.")
+
+
+LINES = Relation("shop.lines", "shop", Schema.of([("line", INT), ("of", INT)]), ("line",))
+PRICES = "SELECT price FROM shop.orders JOIN shop.lines ON id = of"
+TOTALS = "SELECT note, sum(price) AS total FROM shop.orders GROUP BY note"
+
+
+@pytest.mark.parametrize("select", [PRICES, TOTALS])
+def test_what_is_stored_for_an_algorithm_that_looks_rows_up_is_read_as_it_was_written(
+    select: str,
+) -> None:
+    view = as_stored(parse_view(select, [ORDERS, LINES], "v"), "t-strobe", keep_keys=True)
+    found = StoredDefinition.from_json(StoredDefinition.of(view).to_json())
+    assert found == StoredDefinition.of(view)
+    assert (found.view.schema, found.view.kept) == (view.schema, "keys")
+    assert found.view.compact is None
+
+
+def test_rows_may_be_kept_without_hidden_keys() -> None:
+    view = as_stored(parse_view(TOTALS, [ORDERS], "v"), "eca-local", keep_keys=True)
+    found = StoredDefinition.from_json(StoredDefinition.of(view).to_json())
+    assert (found.view.kept, found.view.schema) == ("rows", view.schema)
+
+
+def test_another_algorithm_that_stores_something_else_asks_for_a_reload() -> None:
+    view = parse_view(PRICES, [ORDERS, LINES], "v")
+    by_key = StoredDefinition.of(as_stored(view, "t-strobe", keep_keys=True))
+    told = describe_difference(by_key, StoredDefinition.of(view))
+    assert told == (
+        "View v now stores nothing that is looked up by key, for its algorithm, and stored hidden "
+        "keys when it was loaded. Run headwater reload v."
+    )
+    other = StoredDefinition.of(as_stored(view, "c-t-strobe", keep_keys=True))
+    assert describe_difference(by_key, other) is None
+
+
+def test_what_a_later_release_may_keep_is_refused() -> None:
+    with pytest.raises(ValueError, match="keeps what this release does not know"):
+        StoredDefinition.from_json(WRITTEN | {"kept": "copies"})

@@ -62,7 +62,7 @@ def _kept_differs(before: StoredDefinition, now: StoredDefinition) -> str | None
     }
     return (
         f"View {now.name} now stores {words[now.kept]}, for its algorithm, and stored "
-        f"{words.get(before.kept, before.kept)} when it was loaded."
+        f"{words[before.kept]} when it was loaded."
     )
 
 

@@ -18,7 +18,7 @@ from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.check.levels import Level
-from headwater.errors import EngineError, InputError, one_of
+from headwater.errors import EngineError, InputError, UnsupportedViewError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
@@ -213,15 +213,12 @@ class Project:
 
     def choose(self, definition: DefinedView) -> Choice:
         """The algorithm for a view, and why."""
-        file = definition.file
-        return choose(
-            definition.view,
-            file.level,
-            file.algorithm,
-            file.parameters,
-            self.settings.run,
-            file.keep_keys,
-        )
+        file, run = definition.file, self.settings.run
+        view, keys = definition.view, file.keep_keys
+        try:
+            return choose(view, file.level, file.algorithm, file.parameters, run, keys)
+        except (ForcedError, UnsupportedViewError) as error:
+            raise _misused(file, error) from None
 
     def publish_every(self, unit: str) -> float:
         """Seconds between two renewals of plain tables."""
@@ -372,8 +369,13 @@ def _check_using(
     try:
         resolve(file.level, file.algorithm, file.parameters, settings.run, needed)
     except ForcedError as error:
-        place = error.place if error.place in file.places else "algorithm"
-        raise file.error(place, error.message, error.hint) from None
+        raise _misused(file, error) from None
+
+
+def _misused(file: ViewFile, error: ForcedError | UnsupportedViewError) -> InputError:
+    """What is wrong with USING, at its place in a file."""
+    place = error.place if isinstance(error, ForcedError) else "algorithm"
+    return file.error(place if place in file.places else "algorithm", error.message, error.hint)
 
 
 def _check_level(

@@ -182,6 +182,8 @@ class StoredDefinition:
     def from_json(cls, found: Any) -> StoredDefinition:
         """What `to_json` gave; ValueError if it is something else."""
         try:
+            if found.get("kept", "") not in ("", "rows", "keys"):
+                raise ValueError("keeps what this release does not know")
             members = tuple(map(StoredMember.from_json, found.get("members", ())))
             return cls(
                 text_of(found["view"]),

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 
 _WAITED_S = 60.0
+_GROUP_ROWS = 2**16
+_GROUP_BYTES = 16 * 2**20
+"""Of row groups: a row that is looked up is read with all of its group."""
 _DAMAGED = (None, errno.ENOENT, errno.EIO, errno.EINVAL, errno.EISDIR, errno.ELOOP)
 """What tells that a file is lost; after other errors it may be whole."""
 
@@ -55,6 +58,7 @@ def write_arrow(
         write_statistics=False,
         store_schema=False,
         write_page_checksum=True,
+        row_group_size=_GROUP_ROWS,
     )
     content = sink.getvalue()
     name = _name(folder, first)
@@ -145,7 +149,7 @@ def write_spark(
     conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
     written = staging / staging.storage.fresh_name()
     try:
-        frame.write.parquet(str(written.local))
+        frame.write.option("parquet.block.size", _GROUP_BYTES).parquet(str(written.local))
         files = []
         for part in written.files(".parquet"):
             rows = pyarrow.parquet.read_metadata(part.local).num_rows

@@ -84,7 +84,8 @@ class StoredRows:
     # The tail
 
     def _in_tail(self, state: ViewState, wanted: Sequence[LookUp]) -> pyarrow.Table:
-        return self._tail_table(state).filter(_mask(self._tail_table(state), wanted, self.schema))
+        tail = self._tail_table(state)
+        return tail.filter(_mask(tail, wanted, self.schema))
 
     def _tail_table(self, state: ViewState) -> pyarrow.Table:
         """The tail's signed rows; only files that were not there before are read."""
