@@ -219,7 +219,10 @@ def test_what_was_altered_in_a_part_of_a_transaction_that_a_look_met_running_is_
     monitor.close()
 
 
-def test_a_swap_is_a_gap_though_the_other_column_is_gone(harness: PostgresHarness) -> None:
+@pytest.mark.parametrize("more", [(), ("ALTER TABLE c ADD z int",)])
+def test_a_swap_is_a_gap_though_the_other_column_is_gone(
+    harness: PostgresHarness, more: Sequence[str]
+) -> None:
     writer = harness.writer()
     writer.execute("CREATE TABLE c (id int PRIMARY KEY, x int, y int)")
     source = harness.source(["c"], watch_s=600).narrowed({"c": ["id", "y"]})
@@ -233,6 +236,7 @@ def test_a_swap_is_a_gap_though_the_other_column_is_gone(harness: PostgresHarnes
         "ALTER TABLE c RENAME y TO x",
         "ALTER TABLE c RENAME z TO y",
         "ALTER TABLE c DROP x",
+        *more,
     ):
         writer.execute(statement)
     logged: list[Logged] = []

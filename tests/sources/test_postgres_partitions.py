@@ -177,6 +177,26 @@ def test_a_partition_published_by_its_root_that_was_out_of_the_publication_is_a_
     monitor.close()
 
 
+def test_a_partition_published_by_a_root_that_it_had_left_is_a_gap(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("ALTER TABLE e2 REPLICA IDENTITY FULL; CREATE PUBLICATION p FOR TABLE e")
+    source = harness.source(["e2"], publication="p", watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 21, 'first')")
+    position = committed(read_until(monitor, Committed))[-1].position
+    monitor.close()
+    writer.execute("ALTER TABLE e DETACH PARTITION deep")
+    writer.execute("DELETE FROM deep WHERE id = 100")
+    writer.execute("ALTER TABLE e ATTACH PARTITION deep FOR VALUES FROM (20) TO (40)")
+    monitor = source.open_monitor(position)
+    (gap,) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
+    assert gap.columns == {"pg.e2": None}
+    monitor.close()
+
+
 def test_a_partition_that_has_gone_is_a_gap_before_rows_of_others(
     harness: PostgresHarness,
 ) -> None:

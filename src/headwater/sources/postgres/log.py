@@ -33,7 +33,7 @@ from headwater.sources.postgres.pgoutput import (
     lsn_text,
 )
 from headwater.sources.postgres.position import Last, LogPosition
-from headwater.sources.postgres.sight import Gap, Sight, compare
+from headwater.sources.postgres.sight import ANYWAY, Gap, Sight, compare
 from headwater.sources.postgres.snapshot import full_xid
 from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 
@@ -366,7 +366,7 @@ class Interpreter:
     def _shaped(self, oid: int) -> Table:
         """How rows of a table are read from here on.
 
-        Columns in doubt are themselves if nothing but new columns has come since.
+        Columns in doubt are themselves if nothing has become of the others but that new ones came.
         """
         table, sent = self._by_oid[oid], self._sent[oid]
         doubted = self.at.seen.doubted.get(table.relation_name) if self.at.seen else ()
@@ -375,7 +375,7 @@ class Interpreter:
         was = [column.name for column in sent.columns]
         now = self._catalog.columns(oid)
         shape = _shape(table, sent)
-        if now[: len(was)] == was:
+        if ANYWAY not in doubted and now[: len(was)] == was:
             return shape
         return replace(shape, used=(shape.used or frozenset()).difference(doubted))
 

@@ -17,6 +17,8 @@ from headwater.sources.postgres.types import Table
 
 UNFOLLOWED = "-"
 """Stands in place of a digest for a relation that cannot be followed."""
+ANYWAY = ""
+"""Stands among columns in doubt where others were dropped meanwhile: names tell nothing then."""
 GONE = "is not there any more: it was dropped or has another name"
 
 
@@ -62,6 +64,8 @@ class Sighted:
     is_narrowed: bool
     columns: Mapping[str, SightedColumn]
     schema_xid: int
+    dropped_by: frozenset[int] = frozenset()
+    """Who dropped columns of it."""
     partitions: Mapping[int, Link] = field(default_factory=dict)
     is_parent: bool = False
     """Whether other tables inherit from it that are no partitions."""
@@ -76,6 +80,7 @@ class Sighted:
         """All transactions that wrote something of it."""
         yield from (self.xid, self.listed_xid or 0, self.published_xid, self.schema_xid)
         yield from self.linked_by
+        yield from self.dropped_by
         for column in self.columns.values():
             yield from (column.xid, column.printed_xid)
 
@@ -159,13 +164,17 @@ def _doubted(
     swap them back; with what was in doubt before."""
     found = {}
     for name in wanted.keys() & sight.tables.keys():
-        columns = sight.tables[name].columns
+        table = sight.tables[name]
         again = {
             column
-            for column in columns.keys() & wanted[name]
-            if not seen.knows(columns[column].xid)
+            for column in table.columns.keys() & wanted[name]
+            if not seen.knows(table.columns[column].xid)
         }
-        found[name] = sorted(again.union(seen.doubted.get(name, ())) & columns.keys())
+        before = seen.doubted.get(name, ())
+        found[name] = sorted(again.union(before) & table.columns.keys())
+        is_reshaped = not all(map(seen.knows, table.dropped_by))
+        if found[name] and (is_reshaped or ANYWAY in before):
+            found[name] = [ANYWAY, *found[name]]
     return {name: columns for name, columns in sorted(found.items()) if columns}
 
 

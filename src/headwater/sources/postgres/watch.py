@@ -37,6 +37,11 @@ SELECT pg_catalog.pg_current_snapshot()::text,
           WHERE r.prpubid = p.oid AND r.prrelid <> c.oid AND r.prrelid IN (
             SELECT a.relid FROM pg_catalog.pg_partition_ancestors(c.oid) a
             UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_tree(c.oid) t)
+          UNION ALL SELECT i.xmin::text::int8
+          FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_partition_ancestors(c.oid) a
+            ON i.inhrelid = a.relid
+          WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_publication_rel r
+                            WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
           UNION ALL {in_schema}) AS w(xid)),
        p.puballtables OR EXISTS ({in_schema}) OR EXISTS (
          SELECT FROM pg_catalog.pg_partition_ancestors(c.oid) a
@@ -49,6 +54,8 @@ SELECT pg_catalog.pg_current_snapshot()::text,
             a.attgenerated <> '', {printed}))
         FROM pg_catalog.pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+       (SELECT pg_catalog.json_agg(a.xmin::text::int8) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attisdropped),
        n.xmin::text::int8,
        (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(i.inhrelid::int8, i.inhparent::int8,
           i.xmin::text::int8, i.xmin = y.xmin AND NOT EXISTS (
@@ -205,7 +212,7 @@ class CatalogWatch:
 
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
     _, oid, file, xid, is_logged, listed, published, is_included, *rest = found
-    is_narrowed, columns, schema_xid, partitions, is_parent = rest
+    is_narrowed, columns, dropped, schema_xid, partitions, is_parent = rest
     return Sighted(
         oid,
         file,
@@ -221,6 +228,7 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
             if not is_generated
         },
         _full(schema_xid, snapshot),
+        frozenset(_full(each, snapshot) for each in dropped or ()),
         {
             part: Link(_full(written, snapshot), born, file)
             for part, _, written, born, file in partitions or ()
