@@ -15,6 +15,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import Plan
 from headwater.project.choice import as_stored, choose, usable
@@ -78,7 +79,8 @@ def views(random: Random, count: int, tops: bool = False, keyed: bool = False) -
 
 def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:
     level = random.choice([Level.CONVERGENT, made.level])
-    algorithm = random.choice(usable(level, made.view.sources))
+    known = [n for n in usable(level, made.view.sources) if not ALGORITHMS[n].unsure(made.view)]
+    algorithm = random.choice(known)
     return ViewAtLevel(made.name, as_stored(made.view, algorithm, True), level, algorithm)
 
 
