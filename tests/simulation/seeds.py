@@ -45,7 +45,7 @@ SEEDS = {
     "folded files go first": 177,
     "a log begun anew forgets first": 16,
     "gaps passed": 0,
-    "tail not looked up": 129,
+    "tail not looked up": 209,
     "base not looked up": 9,
     "halves of transactions committed": 94,
 }
