@@ -357,6 +357,11 @@ LATE_FORMS = (
         "(array, any type, function, [function])",
         "`aggregate(xs, 0, (total, x) -> total + x)`",
     ],
+    [
+        "`array_sort`",
+        "(array, function)",
+        "`array_sort(xs, (a, b) -> IF(a < b, 1, IF(a > b, -1, 0)))`",
+    ],
 )
 
 

@@ -7,7 +7,7 @@ own is an assertion, and an inconsistency found by the checker is a verdict, not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 
@@ -39,6 +39,10 @@ class InputError(HeadwaterError):
     exit_code = 2
 
 
+class SeveralInputError(SeveralError, InputError):
+    """Several mistakes in something that the user wrote."""
+
+
 class SqlError(InputError):
     """A view's SQL cannot be read or is not supported; line and column count from 1."""
 
@@ -47,6 +51,24 @@ class SqlError(InputError):
         super().__init__(place + message, hint)
         self.line = line
         self.column = column
+
+    @property
+    def problems(self) -> tuple[SqlError, ...]:
+        """This mistake, or all of which it consists."""
+        return (self,)
+
+
+class SeveralSqlError(SqlError):
+    """Several mistakes in the SQL of a view, in the order of their places."""
+
+    def __init__(self, problems: Sequence[SqlError]) -> None:
+        super().__init__(" ".join(map(str, problems)))
+        self._problems = tuple(problems)
+        self.line, self.column = problems[0].line, problems[0].column
+
+    @property
+    def problems(self) -> tuple[SqlError, ...]:
+        return self._problems
 
 
 class ScenarioError(InputError):

@@ -79,6 +79,7 @@ TYPES = {
     "TRANSFORM(xs, x -> TRANSFORM(xs, y -> x * y + a))": "array<array<int>>",
     "ZIP_WITH(xs, SPLIT(t, ','), (x, y) -> STRUCT(x AS n, y AS w))": "array<struct<n int, w text>>",
     "AGGREGATE(xs, 0, (total, x) -> total + x)": "int",
+    "ARRAY_SORT(xs, (x, y) -> y - x)": "array<int>",
     "REDUCE(xs, 0, (total, x) -> total + x, total -> total > 9)": "bool",
     "EXISTS(xs, x -> x > 1) AND FORALL(xs, x -> x < 9)": "bool",
 }
@@ -104,8 +105,17 @@ REFUSED = {
     "SELECT FILTER(xs, x -> x) AS x FROM r": "gives int, not bool",
     "SELECT AGGREGATE(xs, 0.0, (s, x) -> s + x) AS x FROM r": "goes on with decimal(22,1)",
     "SELECT TRANSFORM(t, x -> x) AS x FROM r": "takes an array, not text",
+    "SELECT ARRAY_SORT(xs, (x, y) -> x < y) AS x FROM r": "gives bool, not int",
+    "SELECT TRANSFORM(xs, x -> SUM(x)) AS x FROM r": "x is an element of an array",
+    "SELECT x -> x + 1 AS x FROM r": "a function of elements, x -> x + 1, stands only in",
     "SELECT a FROM (VALUES (EXP(1))) AS v(x), r": "is not a constant",
 }
+
+
+def test_the_place_of_a_condition_that_ties_tables_is_told() -> None:
+    with pytest.raises(SqlError) as caught:
+        read("SELECT SOUNDEX(t) AS x\nFROM r, s\nWHERE r.a > 1 AND SOUNDEX(t) < SOUNDEX(u)")
+    assert (caught.value.line, caught.value.column) == (3, 19)
 
 
 @pytest.mark.parametrize(("sql", "words"), REFUSED.items())

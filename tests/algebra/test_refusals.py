@@ -32,6 +32,9 @@ REFUSED = {
     "SELECT id FROM r ORDER BY a FETCH FIRST 3 ROWS WITH TIES": "WITH TIES is not .* QUALIFY RANK",
     "SELECT id FROM r ORDER BY a FETCH FIRST 3 PERCENT ROWS ONLY": "PERCENT of rows is not",
     "SELECT CUONT(*) AS n FROM r": "CUONT is not a function .* Did you mean COUNT",
+    "SELECT LAG(a) AS n FROM r": r"LAG is computed over a window.* OVER \(ORDER BY",
+    "SELECT ROW_NUMBER() AS n FROM r": "ROW_NUMBER is computed over a window",
+    "SELECT id FROM r WHERE LEAD(a) > 1": "LEAD is computed over a window",
     "SELECT RNAK() OVER (ORDER BY id) AS n FROM r": "RNAK is not a window .* Did you mean RANK",
 }
 ACCEPTED: dict[str, set[tuple[object, ...]]] = {
@@ -75,3 +78,21 @@ def test_a_refusal_leads_to_what_was_meant(query: str) -> None:
 @pytest.mark.parametrize("query", ACCEPTED)
 def test_what_spark_takes_means_the_same_here(query: str) -> None:
     assert set(evaluate_shown(parse_view(query, [R]), STATE)) == ACCEPTED[query]
+
+
+def test_all_names_that_mean_nothing_are_told_at_once() -> None:
+    query = (
+        "SELECT k AS g, idd, UPER(k) AS u, SUM(a) AS s, TRANSFORM(ARRAY(a), x -> x + b) AS t,\n"
+        "  (SELECT MAX(q.c) FROM r q WHERE q.id = r.id) AS m\n"
+        "FROM r WHERE c > 1 GROUP BY g HAVING s > d ORDER BY u LIMIT 1"
+    )
+    with pytest.raises(SqlError) as caught:
+        parse_view(query, [R])
+    places = [(each.line, each.column) for each in caught.value.problems]
+    assert places == [(1, 16), (1, 21), (1, 77), (3, 14), (3, 42)]
+
+
+def test_mistakes_of_a_subquery_and_around_it_are_told_together() -> None:
+    with pytest.raises(SqlError) as caught:
+        parse_view("SELECT (SELECT MAX(q.c) FROM r q WHERE q.b = r.id) AS m, x FROM r", [R])
+    assert [each.column for each in caught.value.problems] == [20, 40, 58]

@@ -330,7 +330,7 @@ REFUSED = {
     "an aggregate in WHERE": ("SELECT id FROM orders WHERE MAX(id) = 1", "aggregate MAX", 1, 29),
     "current_timestamp": ("SELECT current_timestamp() FROM orders", "depends on time", 1, 8),
     "current_date bare": ("SELECT id, current_date FROM orders", "CURRENT_DATE", 1, 12),
-    "now": ("SELECT id FROM visits WHERE at < now()", "NOW depends", 1, 34),
+    "now": ("SELECT at FROM visits WHERE at < now()", "NOW depends", 1, 34),
     "rand": ("SELECT id, rand() FROM orders", "RAND depends", 1, 12),
     "uuid": ("SELECT uuid() FROM orders", "UUID depends", 1, 8),
     "current_user": ("SELECT current_user() FROM orders", "CURRENT_USER depends", 1, 8),

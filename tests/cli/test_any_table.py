@@ -135,6 +135,7 @@ def test_tables_shows_all_that_there_is_and_what_cannot_be_used(
     database: PostgresHarness, tmp_path: Path
 ) -> None:
     project = make_project(tmp_path / "p", [])
+    execute(database, "ALTER TABLE events ADD COLUMN documents jsonb[]")
     found = {str(table["table"]): table for table in objects("tables", "app", "-p", str(project))}
     assert set(found) == {
         "public.customers",
@@ -148,6 +149,7 @@ def test_tables_shows_all_that_there_is_and_what_cannot_be_used(
     assert "is a view" in str(found["public.paid"]["problem"])
     assert "unlogged" in str(found["public.sessions"]["problem"])
     assert found["public.events"]["key"] == ["id", "at"]
+    assert "each of its elements is JSON as a text" in str(found["public.events"]["columns"])
     customers = {c["name"]: c for c in found["public.customers"]["columns"]}  # type: ignore[attr-defined]
     assert (customers["id"]["declared"], customers["id"]["type"]) == ("uuid", "text")
     assert customers["search"]["type"] is None

@@ -230,6 +230,15 @@ def test_a_table_that_may_not_be_read_is_told_with_the_statement(
     assert shop.as_role("reader", "run", "--once").code == 0
 
 
+def test_rights_to_some_columns_are_told_not_to_be_enough(shop: Shop) -> None:
+    shop.sql("owner", "REVOKE SELECT ON orders FROM reader")
+    shop.sql("owner", "GRANT SELECT (id) ON orders TO reader")
+    checked = shop.as_role("reader", "check")
+    assert checked.code == 2
+    assert "rights to some of its columns are not enough" in checked.err
+    assert 'GRANT SELECT ON "public"."orders" TO "reader"' in checked.err
+
+
 @pytest.mark.parametrize(
     ("taken", "remedy"),
     [

@@ -1,7 +1,9 @@
 """A Frame is a Rows: computed once, mixed freely with rows in memory, exact where it is read."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
@@ -186,3 +188,22 @@ def test_a_failure_of_spark_itself_is_one_sentence(spark: SparkSession, tmp_path
         frame.settled()
     assert "\n" not in str(caught.value)
     assert "does not exist" in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [3, 30])
+def test_what_is_thought_to_be_large_is_computed_once_whatever_it_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(held, "SMALL", 10)
+    times = tmp_path / "times"
+
+    def noted(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        with times.open("a") as file:
+            file.write("x")
+        yield from batches
+
+    data = spark.range(0, rows, 1, 1).mapInArrow(noted, "id bigint")
+    frame = Frame.of_dataframe(data, Schema.of([("a", INT)]), signed=False).settled(large=True)
+    assert (len(frame), set(frame)) == (rows, {(at,) for at in range(rows)})
+    frame.release()
+    assert times.read_text() == "x"

@@ -88,6 +88,7 @@ VALUES: dict[str, object] = {
     "FILTER(xs, x -> x IS NULL OR x > a)": (None,),
     "EXISTS(xs, x -> x > 2)": True,
     "FORALL(xs, x -> x > 0)": None,
+    "ARRAY_SORT(SPLIT('b,c,a', ','), (x, y) -> IF(x < y, 1, IF(x > y, -1, 0)))": ("c", "b", "a"),
     "AGGREGATE(xs, 0, (s, x) -> s + COALESCE(x, 100), s -> CAST(s AS STRING))": "104",
     "ZIP_WITH(xs, SPLIT(t, 'k'), (x, y) -> y || CAST(x AS STRING))": ('{"1', None, None),
     "TRANSFORM(fs, x -> -x)": (0.0, -1.5),

@@ -190,3 +190,27 @@ def _lines(*arguments: str | Small) -> list[str]:
     *words, small = arguments
     assert isinstance(small, Small)
     return quick(*map(str, words), *small.arguments).out.splitlines()
+
+
+def test_a_table_that_only_views_without_a_file_use_is_no_mistake(small: Small) -> None:
+    settings = small.folder / "headwater.toml"
+    settings.write_text(settings.read_text().replace("relations = ['customers']\n", ""))
+    small.view_file("names").unlink()
+    small.write("crm", "DROP TABLE customers")
+    done = quick("check", *small.arguments)
+    assert done.code == 0
+    told = "there is no table customers. Only names uses it, of which the file is gone: "
+    assert f"{told}headwater drop names" in done.out
+    assert quick("drop", "names", *small.arguments).code == 0
+    assert "customers" not in quick("check", *small.arguments).out
+
+
+def test_a_table_that_a_view_names_is_missed_though_a_view_without_a_file_names_it_too(
+    small: Small,
+) -> None:
+    settings = small.folder / "headwater.toml"
+    settings.write_text(settings.read_text().replace("relations = ['customers']\n", ""))
+    small.view_file("names").rename(small.view_file("called"))
+    small.view_file("called").write_text(NAMES.replace("VIEW names", "VIEW called"))
+    small.write("crm", "DROP TABLE customers")
+    assert quick("check", *small.arguments).code == 2

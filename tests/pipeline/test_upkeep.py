@@ -39,7 +39,7 @@ def test_old_versions_that_go_while_they_are_looked_at_do_not_end_it(
     monkeypatch.setattr(warehouse, "has_view", tables.__contains__)
     monkeypatch.setattr(warehouse, "view", tables.__getitem__)
     views = [KeptView(name) for name in tables]
-    upkeep = Upkeep(warehouse, lambda: views, dict, Engine(no_spark), "r", 0.0, lambda: False)
+    upkeep = Upkeep(warehouse, lambda: views, dict, Engine(no_spark), "r", 0.0, 0.0, lambda: False)
     upkeep._clean_up()
     assert upkeep.troubles == {"a": "Old versions could not be deleted: version 3 is not there"}
     upkeep._clean_up()

@@ -63,6 +63,15 @@ def test_views_in_a_circle_are_refused_by_name(tmp_path: Path) -> None:
         project(tmp_path, a="SELECT id FROM b", b="SELECT id FROM a")
 
 
+def test_a_circle_is_told_once_whoever_reads_it(tmp_path: Path) -> None:
+    views = {"c": "b", "b": "a", "a": "c", "over": "b"}
+    with pytest.raises(InputError) as caught:
+        project(tmp_path, **{name: f"SELECT id FROM {other}" for name, other in views.items()})
+    told = str(caught.value)
+    assert "b.sql:1:46: views read each other in a circle: a reads c reads b reads a." in told
+    assert told.count(".sql:") == 1
+
+
 def test_a_view_that_reads_itself_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"v\.sql:1:\d+: the view v reads itself\. A view's own"):
         project(tmp_path, v="SELECT id FROM V")

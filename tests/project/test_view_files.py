@@ -7,7 +7,7 @@ import pytest
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.check.levels import Level
-from headwater.errors import InputError
+from headwater.errors import InputError, SeveralInputError
 from headwater.project.view_files import ViewFile, read_view_file
 
 ORDERS = Relation("shop.orders", "shop", Schema.of([("id", INT), ("customer", INT)]), ("id",))
@@ -130,6 +130,15 @@ def test_a_mistake_in_the_query_counts_from_the_start_of_the_file(
 ) -> None:
     header = f"-- it's {{about}} this\n{START}WITH WEAK\nAS\n  "
     assert refused(tmp_path, header + select).startswith(message)
+
+
+def test_several_mistakes_in_the_query_have_a_place_each(tmp_path: Path) -> None:
+    with pytest.raises(SeveralInputError) as caught:
+        read(tmp_path, f"{START} AS\nSELECT a,\n b FROM orders").define([ORDERS])
+    path = tmp_path / "v.sql"
+    told = [str(problem) for problem in caught.value.problems]
+    assert [each.partition(" ")[0] for each in told] == [f"{path}:2:8:", f"{path}:3:2:"]
+    assert caught.value.exit_code == 2
 
 
 def test_a_mistake_after_union_all_counts_from_the_start_of_the_file(tmp_path: Path) -> None:

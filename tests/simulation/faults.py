@@ -11,6 +11,7 @@ import pyarrow
 import pytest
 
 from headwater.frames.arrow import signed_schema
+from headwater.frames.session import Spark
 from headwater.pipeline import maintenance
 from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
@@ -27,6 +28,8 @@ from headwater.storage.local import AppendedFile, LocalStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
+from headwater.warehouse.delta_log import is_table
+from headwater.warehouse.groups import MemberTable
 from headwater.warehouse.lease import LeaseClaim
 from headwater.warehouse.looking_up import StoredRows
 from headwater.warehouse.states import ViewState
@@ -362,6 +365,17 @@ def gaps_passed(patch: Patch) -> None:
     patch.setattr(maintenance, "concerns", lambda gap, view: False)
 
 
+def tables_of_members_not_made_up(patch: Patch) -> None:
+    """A member's table is left as it is, if there is one."""
+    made_up = MemberTable.make_up
+
+    def make_up(self: MemberTable, state: ViewState, spark: Spark) -> None:
+        if not is_table(self.plain.folder):
+            made_up(self, state, spark)
+
+    patch.setattr(MemberTable, "make_up", make_up)
+
+
 def tail_not_looked_up(patch: Patch) -> None:
     """Rows are looked up by key in what was folded alone."""
 
@@ -423,6 +437,7 @@ FAULTS: Mapping[str, Fault] = {
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,
         gaps_passed,
+        tables_of_members_not_made_up,
         tail_not_looked_up,
         base_not_looked_up,
         halves_of_transactions_committed,

@@ -174,7 +174,7 @@ def test_tables_that_cannot_be_used_are_refused_with_a_remedy(harness: PostgresH
         (["odd"], "none of its columns can be used; r: its type is regclass"),
         (["zero"], r"public\.zero has no columns that can be read"),
         (["seen"], "is a view"),
-        (["fleeting"], "SET LOGGED"),
+        (["fleeting"], r'"fleeting" SET LOGGED; then .headwater setup pg'),
         (["seen", "public.seen"], "is a view"),
         (["order_line"], r"no table order_line\. Close names are: public\.order_lines"),
         (["nothing_like_it"], "No table there has a name close to it"),

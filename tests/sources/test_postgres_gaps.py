@@ -88,6 +88,7 @@ CASES = [
     ("ALTER TABLE a DROP part", {"pg.a": {"part"}}, "no column part any more"),
     ("ALTER TABLE a RENAME part TO other", {"pg.a": {"part"}}, "no column part any more"),
     ("ALTER TABLE a ALTER part TYPE int USING 7", {"pg.a": {"part"}}, "part"),
+    ("ALTER TABLE a ALTER part TYPE bpchar", {"pg.a": {"part"}}, "type was altered"),
     (
         "ALTER TABLE a RENAME part TO other; UPDATE a SET other = 'z';"
         "ALTER TABLE a RENAME other TO part",
@@ -188,6 +189,102 @@ def test_what_the_log_does_not_tell_is_a_gap_and_the_rest_goes_on(
     monitor = source.open_monitor(last_position(logged))
     writer.execute("INSERT INTO b VALUES (3, 'again')")
     assert not gaps(read_all(monitor, "again"))
+    monitor.close()
+
+
+@pytest.mark.parametrize(
+    "altering",
+    [
+        REWRITTEN,
+        FOR_A_WHILE,
+    ],
+)
+def test_what_was_altered_in_a_part_of_a_transaction_that_a_look_met_running_is_a_gap(
+    harness: PostgresHarness, altering: str
+) -> None:
+    """Snapshots know nothing of the numbers of subtransactions, which rows of the catalog have."""
+    source = followed(harness, watch_s=0)
+    source.setup()
+    monitor = source.open_monitor(None)
+    with psycopg.connect(harness.dsn) as altered:
+        altered.execute("INSERT INTO b VALUES (10, 'of it')")
+        with altered.transaction():
+            altered.execute(altering.encode())
+        harness.writer().execute("INSERT INTO b VALUES (1, 'meanwhile')")
+        logged = read_all(monitor, "meanwhile")
+        logged += monitor.read(0.1)
+        assert not gaps(logged)
+    harness.writer().execute("INSERT INTO b VALUES (2, 'end')")
+    assert gaps(read_all(monitor))
+    monitor.close()
+
+
+def test_a_swap_is_a_gap_though_the_other_column_is_gone(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TABLE c (id int PRIMARY KEY, x int, y int)")
+    source = harness.source(["c"], watch_s=600).narrowed({"c": ["id", "y"]})
+    source.relations()
+    source.setup()
+    monitor = source.open_monitor(None)
+    for statement in (
+        "ALTER TABLE c RENAME y TO z",
+        "ALTER TABLE c RENAME x TO y",
+        "INSERT INTO c (id, y, z) VALUES (1, 100, 2)",
+        "ALTER TABLE c RENAME y TO x",
+        "ALTER TABLE c RENAME z TO y",
+        "ALTER TABLE c DROP x",
+    ):
+        writer.execute(statement)
+    logged: list[Logged] = []
+    while not gaps(logged):
+        logged += monitor.read(0.2)
+    assert [gap.columns for gap in gaps(logged)] == [{"pg.c": frozenset({"y"})}]
+    monitor.close()
+
+
+def test_a_schema_that_was_out_of_the_publication_is_a_gap(harness: PostgresHarness) -> None:
+    writer = harness.writer()
+    writer.execute("ALTER TABLE a REPLICA IDENTITY FULL; ALTER TABLE b REPLICA IDENTITY FULL")
+    writer.execute("CREATE PUBLICATION p FOR TABLES IN SCHEMA public")
+    source = followed(harness, watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO b VALUES (1, 'first')")
+    position = last_position(read_all(monitor, "first"))
+    monitor.close()
+    writer.execute("ALTER PUBLICATION p DROP TABLES IN SCHEMA public")
+    writer.execute("UPDATE a SET part = 'y'")
+    writer.execute("ALTER PUBLICATION p ADD TABLES IN SCHEMA public")
+    writer.execute("INSERT INTO b VALUES (2, 'end')")
+    monitor = source.open_monitor(position)
+    found = {name for gap in gaps(read_all(monitor)) for name in gap.columns or ()}
+    assert found == {"pg.a", "pg.b"}
+    monitor.close()
+
+
+def test_labels_that_were_renamed_are_a_gap_before_the_rows_behind_it(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    writer.execute("CREATE TABLE c (id int PRIMARY KEY, of mood)")
+    source = harness.source(["c"], watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    logged: list[Logged] = []
+    writer.execute("INSERT INTO c VALUES (1, 'ok')")
+    while not committed(logged):
+        logged += monitor.read(0.2)
+    assert not gaps(logged)
+    writer.execute("ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'")
+    writer.execute("INSERT INTO c VALUES (2, 'fine')")
+    logged = []
+    while not committed(logged):
+        logged += monitor.read(0.2)
+    assert [type(item) for item in logged if not isinstance(item, Progressed)] == [
+        Broken,
+        Committed,
+    ]
     monitor.close()
 
 

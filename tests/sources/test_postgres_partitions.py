@@ -124,6 +124,75 @@ def test_rows_written_while_two_columns_had_swapped_their_names_are_a_gap(
     monitor.close()
 
 
+UNLOGGED = "ALTER TABLE e0 SET UNLOGGED; UPDATE e SET note = 'y'; ALTER TABLE e0 SET LOGGED"
+FILLED = """
+BEGIN; CREATE TABLE e3 (id int NOT NULL, at int NOT NULL, note text STORAGE plain);
+INSERT INTO e3 VALUES (50, 50, 'filled');
+ALTER TABLE e ATTACH PARTITION e3 FOR VALUES FROM (50) TO (60); COMMIT
+"""
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "ALTER TABLE e ALTER note TYPE text USING upper(note)",
+        "ALTER TABLE e ALTER note TYPE int USING 1; ALTER TABLE e ALTER note TYPE text",
+        UNLOGGED,
+        FILLED,
+        "ALTER PUBLICATION p ADD TABLE e0 WHERE (id > 100); INSERT INTO e VALUES (70, 7, 'x')",
+    ],
+)
+def test_what_partitions_do_not_tell_is_a_gap(harness: PostgresHarness, statements: str) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], publication="p", watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 1, 'first')")
+    position = committed(read_until(monitor, Committed))[-1].position
+    monitor.close()
+    for statement in statements.split(";") if "BEGIN" not in statements else [statements]:
+        writer.execute(statement)
+    monitor = source.open_monitor(position)
+    (gap,) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)][:1]
+    assert (gap.columns or {}).keys() == {"pg.e"}
+    monitor.close()
+
+
+def test_a_partition_published_by_its_root_that_was_out_of_the_publication_is_a_gap(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("ALTER TABLE e0 REPLICA IDENTITY FULL; CREATE PUBLICATION p FOR TABLE e")
+    source = harness.source(["e0"], publication="p", watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 1, 'first')")
+    position = committed(read_until(monitor, Committed))[-1].position
+    monitor.close()
+    writer.execute("ALTER PUBLICATION p DROP TABLE e; DELETE FROM e WHERE id = 100")
+    writer.execute("ALTER PUBLICATION p ADD TABLE e")
+    monitor = source.open_monitor(position)
+    (gap,) = [i for i in read_until(monitor, Broken) if isinstance(i, Broken)]
+    assert gap.columns == {"pg.e0": None}
+    monitor.close()
+
+
+def test_a_partition_that_has_gone_is_a_gap_before_rows_of_others(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    source = harness.source(["e"], watch_s=600)
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO e VALUES (100, 11, 'first')")
+    read_until(monitor, Committed)
+    writer.execute("ALTER TABLE e DETACH PARTITION e0")
+    writer.execute("INSERT INTO e VALUES (101, 11, 'behind')")
+    kinds = [type(i) for i in read_until(monitor, Committed) if isinstance(i, Broken | Committed)]
+    assert kinds == [Broken, Committed]
+    monitor.close()
+
+
 def test_a_new_default_changes_nothing_in_partitions(harness: PostgresHarness) -> None:
     writer = harness.writer()
     source = harness.source(["e"], watch_s=600)

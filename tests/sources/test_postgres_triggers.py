@@ -218,8 +218,18 @@ SWITCHED_OFF = """
 ALTER TABLE a DISABLE TRIGGER ALL; UPDATE a SET qty = qty + 1; ALTER TABLE a ENABLE TRIGGER ALL
 """
 TRIGGERS_LOST = "DROP FUNCTION {schema}.rows_{oid} CASCADE"
+REPLACED = """
+DO $$ DECLARE body text; BEGIN
+  body := pg_get_functiondef('{schema}.rows_{oid}'::regproc);
+  EXECUTE 'CREATE OR REPLACE FUNCTION {schema}.rows_{oid}() RETURNS trigger LANGUAGE plpgsql AS '
+    ''' BEGIN RETURN NULL; END ''';
+  UPDATE a SET qty = qty + 1;
+  EXECUTE body;
+END $$
+"""
 CASES = [
     (SWITCHED_OFF, None),
+    (REPLACED, None),
     ("BEGIN;" + SWITCHED_OFF + "; COMMIT", None),
     (TRIGGERS_LOST, None),
     ("ALTER TABLE a RENAME TO z; ALTER TABLE z RENAME TO a; " + SWITCHED_OFF, None),
@@ -326,6 +336,25 @@ def test_a_change_while_two_columns_had_swapped_their_names_is_a_gap(
     (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
     assert gap.columns == {"pg.a": frozenset({"part"})}
     assert "may have had another name" in gap.reason
+    monitor.close()
+
+
+@pytest.mark.parametrize("back", [SWAP, f"SAVEPOINT s; {SWAP}; RELEASE s"])
+def test_a_swap_around_a_change_in_one_transaction_is_a_gap_while_others_commit(
+    harness: PostgresHarness, source: PostgresSource, back: str
+) -> None:
+    monitor = source.open_monitor(None)
+    harness.writer().execute("INSERT INTO b VALUES (1, 'first')")
+    read_log(monitor, 1)
+    with psycopg.connect(harness.dsn) as connection:
+        connection.execute(f"INSERT INTO b VALUES (2, 'of it'); {SWAP}".encode())
+        with psycopg.connect(harness.dsn, autocommit=True) as other:
+            other.execute("SELECT pg_current_xact_id()")
+            other.execute("SELECT pg_current_xact_id()")
+        connection.execute("INSERT INTO a (id, part, qty, note) VALUES (2, 'part', 20, 'note')")
+        connection.execute(back.encode())
+    (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.a": frozenset({"part"})}
     monitor.close()
 
 
@@ -870,7 +899,10 @@ def test_a_table_that_becomes_unlogged_is_a_gap_and_again_when_it_is_logged(
         assert gap.columns == {"pg.a": None}
         assert told in gap.reason
         if statement == "UNLOGGED":
-            with pytest.raises(SourceError, match=r"Run: ALTER TABLE public\.a SET LOGGED"):
+            with pytest.raises(
+                SourceError,
+                match=r'Run: ALTER TABLE "public"\."a" SET LOGGED; then .headwater setup pg',
+            ):
                 source.open_load(["a"], 1)
     source.open_load(["a"], 1).close()
 

@@ -282,6 +282,35 @@ def test_the_table_of_changes_adds_up_to_every_published_version(
     assert {folder.name for folder in warehouse.drop("totals")} == {"totals", "totals_changes"}
 
 
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+def test_old_changes_are_added_up_and_later_ones_go_on(
+    warehouse: Warehouse, spark: SparkSession, engine: str
+) -> None:
+    session = spark if engine == "spark" else no_spark
+    view = topped.load(warehouse, "totals", START)
+    view.follow_changes(no_spark)
+    expected, one = {}, rows({("b", 8): 1})
+    with view.writer("r") as writer:
+        for at, change in enumerate((one, -one, one, -one, one), 1):
+            number = writer.commit(change, vector(at)).number
+            expected = {number: view.rows()}
+            view.fold(no_spark, "f")
+            view.follow_changes(no_spark)
+        now = timedelta(0)
+        view.trim_changes(timedelta(hours=2), now, session, minimum_age=now)
+        assert len(feed(view)) > 2, "nothing is that old"
+        view.trim_changes(now, now, session, minimum_age=now)
+        assert feed(view) == expected
+        number = writer.commit(-one, vector(99)).number
+        expected[number] = view.rows()
+        view.fold(no_spark, "f")
+    view.follow_changes(no_spark)
+    assert feed(view) == expected
+    view.trim_changes(now, now, session, minimum_age=now)
+    assert feed(view) == expected, "that would be no less than there is"
+    assert len(list((view.plain.folder.parent / "totals_changes").files(".parquet"))) == 2
+
+
 def test_the_table_of_changes_begins_anew_where_the_plain_table_no_longer_tells_them(
     warehouse: Warehouse,
 ) -> None:

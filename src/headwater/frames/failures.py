@@ -74,6 +74,8 @@ _JAVA = re.compile(
 )
 """What functions that only Spark has raise by themselves, on a value that they cannot take."""
 _CODES = re.compile(r"^(?:\w+\.[\w.]+: )?(?:\[[A-Z_.]+\] )?| SQLSTATE: \w+.*", re.DOTALL)
+_TRACEBACK = "Traceback (most recent call last)"
+_OF_PYTHON = re.compile(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
 
@@ -143,8 +145,11 @@ def without_codes(message: str) -> str:
 
 
 def cause_of(error: Exception) -> str:
-    """The innermost of Java's messages, in one line."""
+    """The innermost of Java's messages, or the last of a worker's in Python, in one line."""
     lines = str(error).strip().splitlines()
+    raised = [line.strip() for line in lines if _OF_PYTHON.match(line)]
+    if _TRACEBACK in str(error) and raised:
+        return raised[-1].rstrip(".")
     causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
     found = (causes or lines)[-1 if causes else 0]
     return found.removeprefix("Caused by").removeprefix(": ").rstrip(".")

@@ -107,9 +107,12 @@ class Frame(Rows):
     def is_settled(self) -> bool:
         return self._held.size is not None
 
-    def settled(self) -> Frame:
-        """This Frame, computed: nothing that uses it will compute or read anything again."""
-        self._held.settle()
+    def settled(self, *, large: bool = False) -> Frame:
+        """This Frame, computed: nothing that uses it will compute or read anything again.
+
+        `large` is what one thinks of it: it is quicker where that is true.
+        """
+        self._held.settle(large=large)
         return self
 
     def collected(self) -> Rows:

@@ -124,16 +124,23 @@ class Held:
 
     # Materialising
 
-    def settle(self) -> int:
-        """Compute the rows, once and for all, and forget how; gives their number."""
+    def settle(self, *, large: bool = False) -> int:
+        """Compute the rows, once and for all, and forget how; gives their number.
+
+        Those that are thought to be `large` are kept by Spark while they are counted, or else they
+        would be computed a second time; for others that would take longer.
+        """
         if self.size is None:
-            data = self.merged_data()
-            bounded = data if self.most <= SMALL else data.limit(SMALL + 1)
-            table = self._run(bounded.toArrow)
+            data, kept = self.merged_data(), large and self.most > SMALL
+            if kept:
+                data = self._run(lambda: data.localCheckpoint(eager=False))
+            table = self._run((data if self.most <= SMALL else data.limit(SMALL + 1)).toArrow)
             if table.num_rows <= SMALL:
                 self._table, self._data, self.size = table, None, table.num_rows
+                if kept:
+                    _free(data)
             else:
-                self._data = self._run(lambda: data.localCheckpoint(eager=True))
+                self._data = data if kept else self._run(data.localCheckpoint)
                 self._is_checkpoint = True
                 self.size = self._run(self._data.count)
             self.merged, self.most, self.fragile = True, self.size, ()
@@ -142,8 +149,7 @@ class Held:
     def release(self) -> None:
         """Free what Spark keeps; nothing may use these rows any more."""
         if self._is_checkpoint:
-            # Spark frees it when its garbage is collected; only its own objects do it sooner.
-            self.data._jdf.queryExecution().logical().rdd().unpersist(False)
+            _free(self.data)
         self._data = self._table = self._counts = None
 
     def _run(self, job: Callable[[], Result]) -> Result:
@@ -151,6 +157,11 @@ class Held:
             return job()
         except SPARK_ERRORS as error:
             raise explained(error, self.fragile) from None
+
+
+def _free(checkpoint: DataFrame) -> None:
+    """Spark frees it when its garbage is collected; only its own objects do it sooner."""
+    checkpoint._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def positional(schema: Schema) -> Schema:

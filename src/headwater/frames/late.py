@@ -105,6 +105,11 @@ def _function(call: Call, compiled: Compile, bound: Bound) -> Callable[..., Colu
             return lambda a, b: made(a, b)
 
 
+def _sorted(array: Column, order: Callable[..., Column]) -> Column:
+    """Spark wants 32 bits of what the function gives."""
+    return F.array_sort(array, lambda a, b: order(a, b).cast("int"))
+
+
 _HIGHER: dict[str, Callable[..., Column]] = {
     f"{LATE}transform": F.transform,
     f"{LATE}filter": F.filter,
@@ -112,4 +117,5 @@ _HIGHER: dict[str, Callable[..., Column]] = {
     f"{LATE}forall": F.forall,
     f"{LATE}zip_with": F.zip_with,
     f"{LATE}aggregate": F.aggregate,
+    f"{LATE}array_sort": _sorted,
 }

@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import EngineError
 from headwater.frames.failures import SPARK_ERRORS
+from headwater.frames.worker_python import require_own_python
 
 Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
 """A session, or what gives one: then only what is not small is done on Spark."""
@@ -84,7 +85,7 @@ def spark_session(
     if master:
         builder = builder.master(master)
     if master.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what tasks import is here
+        require_own_python()  # what tasks import is here
     at_start = _AT_START | _local_folder(master) | wanted
     at_start[_JAVA_OPTIONS] = f"{_quiet()} {at_start.get(_JAVA_OPTIONS, '')}".rstrip()
     for key, value in at_start.items():

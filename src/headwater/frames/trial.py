@@ -67,7 +67,7 @@ class ConstantError(InputError):
     """A constant in a view with which a function of Spark's can compute nothing."""
 
     def __init__(self, call: Call, words: str) -> None:
-        self.function = call.operator.removeprefix(LATE)
+        self.operator = call.operator
         self.constants = [text for each in call.arguments if (text := _text(each)) is not None]
         shown = show_expression(as_written(call))
         super().__init__(f"{shown} has no value for any row: {words}.", "Change the constant.")

@@ -24,6 +24,7 @@ from itertools import groupby
 from typing import Any, assert_never
 
 from headwater.algebra.rows import Rows
+from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
@@ -107,25 +108,27 @@ def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lif
     updates = []
     for name, delta in transaction.deltas.items():
         if name in schemas:
-            _check_columns(view, name, delta, delivery)
-            if found := delta.only(schemas[name]):
+            place = f"transaction {delivery.number} of {delivery.source}"
+            if found := narrowed(delta, schemas[name], view.name, name, place):
                 updates.append(Update(name, lift(found)))
     called = identity(delivery.source, delivery.number)
     return replace(transaction, id=called, updates=tuple(updates))
 
 
-def _check_columns(view: View, relation: str, delta: Rows, delivery: Delivery) -> None:
-    """What was logged before a column was needed, or when it was gone, does not have it."""
-    schema = next(r.schema for r in view.relations if r.name == relation)
+def narrowed(delta: Rows, schema: Schema, view: str, relation: str, place: str) -> Rows:
+    """A logged change of a relation, with the columns of it that a view uses.
+
+    What was logged before a column was needed, or when it was gone, does not have it.
+    """
     absent = [c for c in schema.columns if c.name not in delta.schema.positions]
     if absent:
         lacking = ", ".join(dict.fromkeys(c.text_of or c.name for c in absent))
         raise HeadwaterError(
-            f"View {view.name} needs {lacking} of {relation}, which transaction "
-            f"{delivery.number} of {delivery.source} was logged without.",
-            f"Load it anew: headwater reload {view.name}. If {relation} has no {lacking} any more "
+            f"View {view} needs {lacking} of {relation}, which {place} was logged without.",
+            f"Load it anew: headwater reload {view}. If {relation} has no {lacking} any more "
             "(it was renamed or dropped), change the view first.",
         )
+    return delta.only(schema)
 
 
 def _needed(vector: VersionVector) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import Token, TokenType
 
-from headwater.algebra.functions.late import LATE_BY_NAME
+from headwater.algebra.functions.late import names_of
 from headwater.algebra.sql.text import SqlText
 from headwater.errors import InputError
 from headwater.frames.trial import ConstantError
@@ -28,8 +28,7 @@ def placed(files: Iterable[ViewFile], error: ConstantError) -> InputError:
 
 def _calls(file: ViewFile, error: ConstantError) -> Iterator[int]:
     """Where the function stands with these constants among its arguments."""
-    function = LATE_BY_NAME.get(error.function.upper())
-    names = function.names if function else (error.function,)
+    names = names_of(error.operator)
     tokens = SqlText(file.text).tokens
     for at, token in enumerate(tokens):
         if token.start < file.offset or token.text.lower() not in names:

@@ -121,6 +121,7 @@ class Runner:
             self.engine,
             self.lease.runner,
             self.project.settings.warehouse.retention,
+            self.project.settings.warehouse.changes_retention,
             lambda: self.lease.lost,
         )
         self._upkeep.start()

@@ -122,7 +122,7 @@ class _Wanted:
         if correction is None:
             return found
         at = Versions({self.name: self.version})
-        change = Updategram.of_net(self.name, at, at, correction.only(relation.schema))
+        change = Updategram.of_net(self.name, at, at, correction)
         return rules.moved(self.definition, self.updategram, found, change)
 
 
@@ -176,9 +176,12 @@ def _asked(project: Project, warehouse: Warehouse, wanted: Sequence[_Wanted]) ->
             names = sorted({item.definition.relations[item.name].short_name for item in mine})
             load, log = opened(source, names)
             load.close()  # what it reads is later than the reply, so the log has that too
-            off: dict[int, dict[str, Rows]] = {}
+            off: dict[tuple[str, int], dict[str, Rows]] = {}
             for item, answer in zip(mine, reply.results, strict=True):
-                if item.version not in off:
-                    off[item.version], _ = corrections(reply, log, Reached(item.version, None))
-                made.append(item.booster(answer, off[item.version].get(item.name)))
+                key = item.definition.name, item.version
+                if key not in off:
+                    schemas = {n: r.schema for n, r in item.definition.relations.items()}
+                    reached = Reached(item.version, None)
+                    off[key], _ = corrections(reply, log, reached, item.definition.name, schemas)
+                made.append(item.booster(answer, off[key].get(item.name)))
     return made

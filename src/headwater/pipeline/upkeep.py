@@ -36,6 +36,7 @@ class Upkeep:
         engine: Engine,
         runner: str,
         retention_s: float,
+        changes_s: float,
         is_replaced: Callable[[], bool],
     ) -> None:
         self._warehouse = warehouse
@@ -44,6 +45,7 @@ class Upkeep:
         self._engine = engine
         self._runner = runner
         self._retention_s = retention_s
+        self._changes_s = changes_s
         self._is_replaced = is_replaced
         self._stopping = threading.Event()
         self._policy = UpkeepPolicy(time.monotonic())
@@ -157,6 +159,8 @@ class Upkeep:
                     table = self._warehouse.view(view.name)
                     if view.maintainer is not None and view.maintainer.plan.changes:
                         table.follow_changes(self._engine.for_small)
+                        changes = timedelta(seconds=self._changes_s)
+                        table.trim_changes(changes, keep, self._engine.for_small)
                     table.clean_up(keep)
                 if self.troubles.get(view.name, "").startswith(_CLEANED):
                     del self.troubles[view.name]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Relation
+from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
 from headwater.errors import HeadwaterError, InputError, LostConnectionError
 from headwater.frames import small
@@ -32,6 +32,7 @@ from headwater.pipeline.comparing import compare, compare_group
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import in_memory_first, of_view, reader
 from headwater.pipeline.loading import held_back
+from headwater.pipeline.maintenance import narrowed
 from headwater.project.differences import describe_difference
 from headwater.project.gaps import concerns
 from headwater.project.needs import narrowed_sources
@@ -133,12 +134,13 @@ def _verify(
             relations = [r for r in view.relations if r.source == source]
             load, log = opened(source, [r.short_name for r in relations])
             stack.callback(load.close)
-            difference, count = corrections(load, log, vector[source], view)
+            schemas = {relation.name: relation.schema for relation in relations}
+            difference, count = corrections(load, log, vector[source], name, schemas, view)
             taken_back += count
             for relation in relations:
                 rows = read(load, relation)
                 found = difference.get(relation.name)
-                base[relation.name] = rows + found.only(relation.schema) if found else rows
+                base[relation.name] = rows + found if found else rows
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
             if view.members:
@@ -160,13 +162,26 @@ def _verify(
 
 
 def corrections(
-    load: Load | Reply, log: ChangeLog, reached: Reached, view: View | None = None
+    load: Load | Reply,
+    log: ChangeLog,
+    reached: Reached,
+    name: str,
+    schemas: Mapping[str, Schema],
+    view: View | None = None,
 ) -> tuple[dict[str, Rows], int]:
     """What to add to relations as they were read, to have them at a place in the log.
 
-    Also how many transactions were taken back. With a gap in the log that concerns the view there
-    is nothing to be known.
+    `schemas` has the columns of each that the view of that name uses: the log has had others, and
+    more or fewer from time to time. Also how many transactions were taken back. With a gap in the
+    log that concerns the view there is nothing to be known.
     """
+
+    def used(change: Change) -> Iterator[tuple[str, Rows]]:
+        place = f"transaction {change.number} of {log.source}"
+        for relation, delta in change.transaction.deltas.items():
+            if relation in schemas:
+                yield relation, narrowed(delta, schemas[relation], name, relation, place)
+
     back: list[Change] = []
     forth: list[Change] = []
     above = frozenset(reached.also)
@@ -175,7 +190,8 @@ def corrections(
         if isinstance(change, Break):
             if not in_view and (view is None or concerns(change, view)):
                 raise HeadwaterError(
-                    f"The change log of {log.source} has a gap behind the view: {change.reason}",
+                    f"The change log of {log.source} has a gap behind the view: "
+                    f"{change.reason.rstrip('.;')}.",
                     f"Load the view anew first{f': headwater reload {view.name}' if view else ''}.",
                 )
             if in_view and change.columns is None:
@@ -193,15 +209,9 @@ def corrections(
             back.append(change)
         elif in_view and not in_load:
             forth.append(change)
-    added = net_change(item for change in forth for item in change.transaction.deltas.items())
-    taken = net_change(item for change in back for item in change.transaction.deltas.items())
-    names = added.keys() | taken.keys()
-    found = {}
-    for name in names:
-        parts = [added[name]] if name in added else []
-        parts += [-taken[name]] if name in taken else []
-        found[name] = Rows.sum(parts[0].schema, parts)
-    return found, len(back)
+    added = [(relation, delta) for change in forth for relation, delta in used(change)]
+    taken = [(relation, -delta) for change in back for relation, delta in used(change)]
+    return net_change([*added, *taken]), len(back)
 
 
 def _view(

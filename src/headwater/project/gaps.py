@@ -13,12 +13,15 @@ class GapError(HeadwaterError):
     """A source's log has a gap that this view may not pass; it is to be loaded anew behind it."""
 
     def __init__(self, view: str, broken: Broken) -> None:
-        self.reason = broken.reason if broken.reason.endswith(".") else f"{broken.reason}."
+        self.reason = broken.reason.rstrip(".;") + "."
         self.is_repair = broken.columns is None and not broken.position
         """Whether somebody has repaired the source, so that all of its views are to follow."""
+        is_part = broken.columns is not None
+        first = ", which says what has to be mended first if anything has" if is_part else ""
         super().__init__(
             f"View {view} cannot go on: {self.reason}",
-            f"Load it anew: headwater reload {view}; until then readers keep its last state.",
+            f"Load it anew: headwater reload {view}{first}; until then readers keep its last "
+            "state.",
         )
 
 

@@ -20,6 +20,7 @@ from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
 from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
+from headwater.project.leftovers import Leftovers, leftovers, unusable_for_leftovers
 from headwater.project.project import (
     Project,
     known_owner,
@@ -110,6 +111,7 @@ def inspect(folder: Path) -> Inspection:
     sources = project.open_sources(known_owner(project.warehouse))
     found.sources = [_source(source, found.problems) for source in sources.values()]
     _look_at_logs(project, sources, found)
+    _excuse_leftovers(project, sources, found)
     views = [view for name in project.units for view in _view(project, name, sources, found)]
     for source in found.sources:
         if source.relations and (wanted := probes(views, source.name)):
@@ -159,6 +161,17 @@ def _look_at_logs(project: Project, sources: Mapping[str, Source], found: Inspec
                     narrow = narrowed(opened, columns.get(source.name, {}))
                     source.set_up = not narrow.setup_statements()
                     source.cautions = tuple(_cautions(opened, project))
+
+
+def _excuse_leftovers(project: Project, sources: Mapping[str, Source], found: Inspection) -> None:
+    """What is wrong with tables that only views without a file use is no mistake."""
+    left: Leftovers = {}
+    with _noting(found.problems):
+        left = leftovers(project)
+    for source in found.sources:
+        for why, caution in unusable_for_leftovers(project, sources[source.name], left):
+            found.problems = [each for each in found.problems if str(each) != str(why)]
+            source.cautions = (*source.cautions, caution)
 
 
 def _cautions(source: Source, project: Project) -> Iterator[str]:

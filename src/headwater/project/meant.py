@@ -45,7 +45,8 @@ def meant(
             source, within = _place(table, sources, left_open)
             if source in named:
                 name = QuotedName(table.name) if table.is_quoted else table.name
-                named[source].append((within, name))
+                place = QuotedName(within) if within and table.is_place_quoted else within
+                named[source].append((place, name))
     return {
         name: settings.meaning(named[name]) if name in named else settings
         for name, settings in sources.items()

@@ -17,30 +17,51 @@ from headwater.project.settings import Problems
 from headwater.project.view_files import ViewFile
 
 
-def with_others(files: Mapping[str, ViewFile], problems: Problems) -> dict[str, ViewFile]:
-    """The view files, each with the views that it reads, those before it that they read."""
+def with_others(
+    files: Mapping[str, ViewFile], problems: Problems
+) -> tuple[dict[str, ViewFile], frozenset[str]]:
+    """The view files, each with the views that it reads, those before it that they read.
+
+    Beside them the names of those that read views in a circle. A circle is told once.
+    """
     by_name = {name.lower(): file for name, file in files.items()}
     found = dict(files)
+    told: dict[str, InputError] = {}
+    endless = set()
     for name, file in files.items():
-        with problems.collecting(name):
+        try:
             read = {other.name: other.select for other in _read_by(file, by_name, (file,))}
             found[name] = replace(file, others=_in_their_own_words(read, by_name))
-    return found
+        except InputError as error:
+            told[str(error)] = error
+            problems.of.setdefault(name, []).append(error)
+            endless.add(name)
+    problems.extend(told.values())
+    return found, frozenset(endless)
 
 
 def _read_by(
     file: ViewFile, by_name: Mapping[str, ViewFile], path: tuple[ViewFile, ...]
 ) -> Iterator[ViewFile]:
     """The views that a view reads, each behind those that it reads itself."""
-    for other, line, column in _named_in(file, by_name):
+    for other, _, _ in _named_in(file, by_name):
         if other in path:
-            circle = " reads ".join(v.name for v in (*path[path.index(other) :], other))
-            raise InputError(
-                f"{file.path}:{line}:{column}: views read each other in a circle: {circle}.",
-                "Let one of them read tables of sources only.",
-            )
+            raise _in_a_circle(path[path.index(other) :], by_name)
         yield from _read_by(other, by_name, (*path, other))
         yield other
+
+
+def _in_a_circle(circle: tuple[ViewFile, ...], by_name: Mapping[str, ViewFile]) -> InputError:
+    """The same sentence wherever one comes into the circle: from its first view by name on."""
+    first = circle.index(min(circle, key=lambda file: file.name))
+    turned = (*circle[first:], *circle[: first + 1])
+    last = turned[-2]
+    place = next((line, at) for file, line, at in _named_in(last, by_name) if file == turned[-1])
+    listed = " reads ".join(file.name for file in turned)
+    return InputError(
+        f"{last.path}:{place[0]}:{place[1]}: views read each other in a circle: {listed}.",
+        "Let one of them read tables of sources only.",
+    )
 
 
 def _named_in(

@@ -68,7 +68,7 @@ class Project:
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
         are_sound = not problems
         files, twice = _view_files(folder / VIEWS, problems)
-        files = with_others(files, problems)
+        files, endless = with_others(files, problems)
         known = _meant(folder, settings, files.values()) if are_sound else None
         twice |= check_groups(files.values(), problems)
         needs = {}
@@ -76,6 +76,8 @@ class Project:
             before = len(problems)
             with problems.collecting(name):
                 _check_using(file, settings, known)
+            if name in endless:
+                continue
             with problems.collecting(name):
                 tables = file.tables()
                 if known is not None:
@@ -232,7 +234,7 @@ def open_source(folder: str | Path, name: str) -> Source:
     if found.is_open:
         problems = Problems()
         files, _ = _view_files(Path(folder) / VIEWS, problems)
-        files = with_others(files, problems)
+        files, _ = with_others(files, problems)
         found = meant({name: found}, _named(files.values()), warehouse)[name]
     return found.open(name, Path(folder), _owner(warehouse))
 

@@ -52,6 +52,13 @@ class WarehouseSettings(_Section):
         Duration,
         Field(description="How long the change log and old versions of views are kept."),
     ] = "1 day"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+    changes_retention: Annotated[
+        Duration,
+        Field(
+            description="How long a table of changes (WITH CHANGES) tells each change; earlier "
+            "ones are added up."
+        ),
+    ] = "30 days"  # type: ignore[assignment]  # read as a duration, as what the user writes is
     publish_every: Annotated[
         Duration,
         Field(description="How often a view's plain table is renewed, unless the view says so."),

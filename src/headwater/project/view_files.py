@@ -25,7 +25,7 @@ from headwater.algebra.sql.text import line_and_column
 from headwater.algebra.sql.view import parse_group, parse_view, tables_of, unfolded
 from headwater.algebra.views import View
 from headwater.check.levels import Level
-from headwater.errors import HeadwaterError, InputError, SqlError
+from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
 from headwater.project.choice import as_stored
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
@@ -125,16 +125,20 @@ class ViewFile:
         try:
             return read()
         except SqlError as error:
-            start = line_and_column(self.text, self.offset)
-            line, column = max((error.line, error.column), start)
-            message = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
-            raise InputError(f"{self.path}:{line}:{column}: {message}", error.hint) from None
+            found = [self._in_file(each) for each in error.problems]
+            raise (found[0] if len(found) == 1 else SeveralInputError(found)) from None
         except HeadwaterError:
             raise
         except Exception as error:  # ends a view, and not everything beside it
             message = f"the view cannot be understood ({type(error).__name__})."
             hint = "Write it in another way, and report this."
             raise error_at(self.path, self.text, self.offset, message, hint) from error
+
+    def _in_file(self, error: SqlError) -> InputError:
+        start = line_and_column(self.text, self.offset)
+        line, column = max((error.line, error.column), start)
+        message = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
+        return InputError(f"{self.path}:{line}:{column}: {message}", error.hint)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headwater.algebra.evaluate import evaluate_shown, evaluate_view
+from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
@@ -28,8 +28,11 @@ from headwater.storage.location import Location
 from headwater.warehouse.change_records import Break, Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import ViewCommit
+from headwater.warehouse.delta_log import is_table
 from headwater.warehouse.files import read_arrow
+from headwater.warehouse.groups import GroupTable
 from headwater.warehouse.vectors import VersionVector
+from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 ROOT = Path("/warehouse")
@@ -54,8 +57,8 @@ class _Shown:
     start: VersionVector = field(default_factory=dict)
     vector: VersionVector = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
-    states: dict[int, Rows] = field(default_factory=dict)
-    """What each commit has shown."""
+    states: dict[int, Mapping[str, Rows]] = field(default_factory=dict)
+    """What each commit has shown, in each plain table."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +132,23 @@ class Judge:
 
     def look_at_plain(self, name: str) -> None:
         """Judge what those see who read the plain table and nothing else."""
-        plain = self.warehouse.view(name).plain.snapshot()
-        expected = self._shown[name].states.get(plain.number)
-        if expected is not None:
-            schema = expected.schema
-            found = read_arrow(plain.folder, plain.files, arrow_schema(schema))
+        table = self.warehouse.view(name)
+        if isinstance(table, GroupTable):
+            for member in table.members:
+                if is_table(member.plain.folder):  # else nobody sees anything
+                    self._look_at_plain(name, member)
+        else:
+            self._look_at_plain(name, table)
+
+    def _look_at_plain(self, name: str, table: ViewTable) -> None:
+        plain = table.plain.snapshot()
+        states = self._shown[name].states.get(plain.number)
+        if states is not None:
+            expected = states[table.name]
+            found = read_arrow(plain.folder, plain.files, arrow_schema(expected.schema))
             demand(
-                plain_from_arrow(found, schema) == expected,
-                f"{name}: the plain table shows {found} as commit {plain.number}: {expected}",
+                plain_from_arrow(found, expected.schema) == expected,
+                f"{table.name}: the plain table shows {found} as commit {plain.number}: {expected}",
             )
 
     def _judge(self, name: str, shown: _Shown, commit: ViewCommit) -> None:
@@ -159,9 +171,9 @@ class Judge:
             return
         if shown.vector:
             taken = self._order_of(name, shown.vector, commit.vector)
-            shown.claims.append(Claim(self._views[name].view.shown(expected), taken))
+            shown.claims.append(Claim(self._views[name].judged.shown(expected), taken))
         shown.number, shown.vector = commit.number, commit.vector
-        shown.states[commit.number] = self._views[name].view.shown(expected)
+        shown.states[commit.number] = self._views[name].shown(expected)
 
     def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
@@ -248,11 +260,14 @@ class Judge:
             )
             whole |= database.state(set(database.line))
         for name, view in self._views.items():
-            found = self.warehouse.view(name).rows()
-            expected = evaluate_shown(view.view, whole)
+            table = self.warehouse.view(name)
+            found = table.states() if isinstance(table, GroupTable) else {name: table.rows()}
+            expected = view.shown(evaluate_view(view.view, whole))
             demand(found == expected, f"{name} ends with {found}, and should with {expected}")
             self.look_at_note(name)
             self.look_at_plain(name)
+            if isinstance(table, GroupTable):
+                self._look_whether_members_follow(table)
             reached = self.warehouse.view(name).latest().vector
             demand(
                 all(at.number == final[source] for source, at in reached.items()),
@@ -260,13 +275,20 @@ class Judge:
             )
             self._certify(name)
 
+    def _look_whether_members_follow(self, group: GroupTable) -> None:
+        """What a crash has left undone was made up for."""
+        folded = group.plain.snapshot().number
+        for member in group.members:
+            shown = member.plain.snapshot().number
+            demand(shown == folded, f"{member.name} shows {shown}, and its group {folded}")
+
     def _certify(self, name: str) -> None:
         """The level of what a view has shown since its last load."""
         shown, view = self._shown[name], self._views[name]
         if not shown.claims:
             return
         history = History(
-            view.view,
+            view.judged,
             self._state({source: at.number for source, at in shown.start.items()}),
             tuple(shown.start),
             {source: self._transactions(source, shown) for source in shown.start},

@@ -7,6 +7,7 @@ does it, with steps in the place of workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from headwater.pipeline.life import (
 from headwater.pipeline.requests import Request
 from headwater.project.gaps import GapError
 from headwater.simulation.judge import demand
-from headwater.simulation.load import Load
+from headwater.simulation.load import Load, no_spark
 from headwater.simulation.maintainer import Maintainer
 from headwater.simulation.workload import ViewAtLevel
 
@@ -175,6 +176,10 @@ class Lives:
                 Load(self._process, plan).run()
                 self._tell(view, Loaded("now"))
             self._process.does("start")
-            view.maintainer = Maintainer(self._process, plan, warehouse.view(view.name))
+            table = warehouse.view(view.name)
+            if Do.LOAD not in do:
+                with suppress(HeadwaterError):  # the next fold tells why it cannot be
+                    table.follow(no_spark)
+            view.maintainer = Maintainer(self._process, plan, table)
         except HeadwaterError as error:
             self.end(view, error)

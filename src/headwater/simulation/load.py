@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
@@ -75,7 +75,7 @@ class Load:
         plan, claim = self._plan, self._process.claim
         narrow = {r.name: self._state[r.name].only(r.schema) for r in plan.view.relations}
         contents = evaluate_view(plan.view, narrow)
-        self._process.warehouse.put(
+        table = self._process.warehouse.put(
             ViewLoad(
                 plan.definition,
                 vector,
@@ -88,3 +88,8 @@ class Load:
                 shown=Shown.of(plan.view, contents),
             )
         )
+        table.follow(no_spark)
+
+
+def no_spark() -> NoReturn:
+    raise AssertionError("small views need no Spark")

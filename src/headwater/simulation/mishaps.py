@@ -100,6 +100,11 @@ class Settings:
         return self.seed % 10 == 2
 
     @property
+    def groups(self) -> bool:
+        """Whether there is a group of views: in one of ten deployments."""
+        return self.seed % 10 == 8
+
+    @property
     def any_algorithm(self) -> bool:
         """Whether views are by any algorithm that may be: in two of ten deployments."""
         return self.seed % 10 in (4, 9)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from headwater.errors import FencedError
 from headwater.pipeline.upkeep_policy import Activity, UpkeepPolicy, ViewTask, WarehouseTask
 from headwater.simulation.judge import demand
+from headwater.simulation.load import no_spark
 from headwater.simulation.maintainer import Maintainer
 from headwater.warehouse.folding import Unfolded
 
@@ -72,7 +73,7 @@ class Upkeep:
         table = self._process.warehouse.view(activity.name)
         began, took_s = self._world.disk.now, None
         if table.tail().rows:
-            done = table.fold(_no_spark, self._process.claim.runner)
+            done = table.fold(no_spark, self._process.claim.runner)
             took_s = self._world.disk.now - began
             unfolded = done if isinstance(done, Unfolded) else None
             demand(unfolded is None, f"{activity.name} cannot be folded: {unfolded}")
@@ -93,7 +94,3 @@ class Upkeep:
         for name, _ in self._process.lives.running:
             with self._attempting(name):
                 self._process.warehouse.view(name).clean_up(timedelta(seconds=_KEPT_S))
-
-
-def _no_spark() -> NoReturn:
-    raise AssertionError("small views need no Spark")

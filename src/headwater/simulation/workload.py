@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from headwater.algebra.groups import together
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.view import parse_view
+from headwater.algebra.sql.view import parse_group, parse_view
+from headwater.algebra.tops import evaluate_top
 from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS
@@ -38,6 +40,13 @@ _TOPS = (
     "SELECT x.a, y.b FROM s1.r AS x LEFT JOIN s2.r AS y ON x.k = y.k",
 )
 """Views that show something else than is stored of them."""
+_MEMBERS = {
+    "totals": "SELECT x.a, count(*) AS n, sum(y.b) AS total "
+    "FROM s1.r AS x, s2.r AS y WHERE x.k = y.k GROUP BY x.a",
+    "pairs": "SELECT x.a, y.b FROM s1.r AS x, s2.r AS y WHERE x.k = y.k",
+    "alone": "SELECT DISTINCT x.k, x.b FROM s1.r AS x LEFT ANTI JOIN s2.r AS y ON x.k = y.k",
+}
+"""A group of views."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,17 @@ class ViewAtLevel:
         definition = StoredDefinition.of(self.view)
         return Plan(narrow, choice.manager, choice.algorithm, str(self.level), definition)
 
+    @property
+    def judged(self) -> View:
+        """The view that shows what readers see: of a group all members at once."""
+        return together(self.view) if self.view.members else self.view
+
+    def shown(self, found: Rows) -> dict[str, Rows]:
+        """What each plain table shows of rows that a manager finds."""
+        if not self.view.members:
+            return {self.name: self.view.shown(found)}
+        return {member.name: evaluate_top(member.top, found) for member in self.view.members}
+
 
 def relations(keyed: bool = False) -> tuple[Relation, ...]:
     schema, key = Schema.of((name, INT) for name in _COLUMNS), _COLUMNS[:1] if keyed else ()
@@ -64,8 +84,11 @@ def relations(keyed: bool = False) -> tuple[Relation, ...]:
     )
 
 
-def views(random: Random, count: int, tops: bool = False, keyed: bool = False) -> list[ViewAtLevel]:
-    """So many views; with `tops` two more, with `keyed` by whatever algorithm keeps their level."""
+def views(
+    random: Random, count: int, tops: bool = False, keyed: bool = False, groups: bool = False
+) -> list[ViewAtLevel]:
+    """So many views; with `tops` two more, with `groups` a group, with `keyed` by whatever
+    algorithm keeps their level."""
     found = []
     selects = [*random.sample(_SELECTS, count), *(_TOPS if tops else ())]
     for at, select in enumerate(selects):
@@ -74,6 +97,9 @@ def views(random: Random, count: int, tops: bool = False, keyed: bool = False) -
         level = random.choice([Level.STRONG, Level.COMPLETE])
         made = ViewAtLevel(name, view, level)
         found.append(_by_any_algorithm(random, made) if keyed else made)
+    if groups:
+        group = parse_group([(n, sql, relations()) for n, sql in _MEMBERS.items()], "group")
+        found.append(ViewAtLevel("group", group, random.choice([Level.STRONG, Level.COMPLETE])))
     return found
 
 

@@ -40,7 +40,7 @@ class World:
         self.disk = Disk()
         keyed = settings.any_algorithm
         self.databases = databases(self.random, settings.transactions, keyed)
-        self.views = views(self.random, settings.views, settings.tops, keyed)
+        self.views = views(self.random, settings.views, settings.tops, keyed, settings.groups)
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()
@@ -137,9 +137,9 @@ class World:
             case BusyError():
                 self.disk.now += 20.0
             case OSError(errno=28):
-                self.disk.full = False
+                self.disk.full = self._calm = False
             case HeadwaterError() if self.disk.full or "No space left" in error.message:
-                self.disk.full = False
+                self.disk.full = self._calm = False
             case ViolationError():
                 raise error
             case Exception() if turn.process.is_replaced:

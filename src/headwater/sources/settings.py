@@ -18,8 +18,10 @@ from pydantic import (
     field_validator,
 )
 
+from headwater.algebra.sql.text import QuotedName
 from headwater.sources.contract import Position, Retained, Source
 
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -105,16 +107,16 @@ class SourceSettings(BaseModel, ABC):
     @property
     def listed(self) -> list[str]:
         """The relations without the patterns."""
-        return [name for name in self.relations if "*" not in name]
+        return [name for name in self.relations if not is_pattern(name)]
 
     @property
     def is_open(self) -> bool:
         """Whether views say which tables are meant."""
-        return not self.relations or any("*" in name for name in self.relations)
+        return not self.relations or any(map(is_pattern, self.relations))
 
     def meaning(self, tables: Iterable[tuple[str, str]]) -> Self:
         """With the relations that views name, each with the part of the database that it is in."""
-        patterns = [name for name in self.relations if "*" in name] or ["*.*", "*"]
+        patterns = [*filter(is_pattern, self.relations)] or ["*.*", "*"]
         listed = self.listed
         named = {
             next(filter(None, (self._matched(p, within, name) for p in patterns)), "")
@@ -128,9 +130,13 @@ class SourceSettings(BaseModel, ABC):
 
     def _matched(self, pattern: str, within: str, name: str) -> str:
         """The table as `relations` has it, if it matches; a pattern may say where it is."""
-        place, _, table = pattern.rpartition(".")
-        is_there = _matches(place, within) if within else "*" not in place
-        return self.written(within or place, name) if is_there and _matches(table, name) else ""
+        at = _without_quoted(pattern).rfind(".")
+        place, table = pattern[: max(at, 0)], pattern[at + 1 :]
+        is_there = _matches(place, within) if within else not is_pattern(place)
+        if not (is_there and _matches(table, name)):
+            return ""
+        exact = _quoted(place)
+        return self.written(within or (place if exact is None else exact), name)
 
     @property
     @abstractmethod
@@ -161,7 +167,7 @@ class SourceSettings(BaseModel, ABC):
         cls, keys: dict[str, list[str]], info: ValidationInfo
     ) -> dict[str, list[str]]:
         relations = info.data.get("relations") or keys
-        if any("*" in name for name in relations):
+        if any(map(is_pattern, relations)):
             return keys
         known = {*relations, *(name.rpartition(".")[2].strip('"') for name in relations)}
         for name in keys:
@@ -172,9 +178,29 @@ class SourceSettings(BaseModel, ABC):
         return keys
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name in settings stands for several; a `*` in double quotes is one of a name."""
+    return "*" in _without_quoted(name)
+
+
+def _without_quoted(name: str) -> str:
+    """A name with nothing that counts inside its double quotes, and as long as before."""
+    return _QUOTED.sub(lambda match: " " * len(match[0]), name)
+
+
+def _quoted(name: str) -> QuotedName | None:
+    """What stands in double quotes, if all of a name does."""
+    if not _QUOTED.fullmatch(name):
+        return None
+    return QuotedName(name[1:-1].replace('""', '"'))
+
+
 def _matches(pattern: str, name: str) -> bool:
+    exact = _quoted(pattern)
+    if exact is not None:
+        return exact == (name if isinstance(name, QuotedName) else name.lower())
     expression = ".*".join(map(re.escape, pattern.split("*")))
-    return re.fullmatch(expression, name, re.IGNORECASE) is not None
+    return re.fullmatch(expression, name, re.IGNORECASE | re.DOTALL) is not None
 
 
 def too_large(kept: Retained, most_bytes: int) -> str:

@@ -103,7 +103,7 @@ def _next(view: ViewTable, feed: TableVersion) -> _Step | None:
     plain = view.plain.snapshot()
     version = feed.transaction(_FOLLOWED) or 0
     schema = schema_of(plain)
-    if version > plain.version + 1 or _without_own(feed) != schema:
+    if version > plain.version + 1 or without_own(feed) != schema:
         return _Step.whole(plain)
     while version <= plain.version:
         entry = view.plain.entry(version)
@@ -143,15 +143,17 @@ def _make(view: ViewTable, folder: Location, spark: Spark) -> None:
 
 def _columns(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
     text = f"The changes of the view {view}, kept by Headwater; read only."
-    return table_actions(f"{view}_changes", _feed_schema(schema), text, before)
+    return table_actions(f"{view}_changes", feed_schema(schema), text, before)
 
 
-def _feed_schema(schema: Schema) -> pyarrow.Schema:
+def feed_schema(schema: Schema) -> pyarrow.Schema:
+    """The columns of a table of changes, of a view with these."""
     own = [pyarrow.field(name, pyarrow.int64()) for name in (CHANGE, VERSION)]
     return pyarrow.schema([*arrow_schema(schema), *own])
 
 
-def _without_own(feed: TableVersion) -> Schema:
+def without_own(feed: TableVersion) -> Schema:
+    """The columns of the view."""
     columns = schema_of(feed).columns
     return Schema(tuple(column for column in columns if column.name not in (CHANGE, VERSION)))
 
@@ -182,7 +184,7 @@ def _in_memory(view: ViewTable, step: _Step, folder: Location) -> list[DataFile]
     )
     table = arrow_table(come - gone)
     numbers = pyarrow.repeat(pyarrow.scalar(step.number, pyarrow.int64()), table.num_rows)
-    table = table.append_column(VERSION, numbers).rename_columns(_feed_schema(step.schema).names)
+    table = table.append_column(VERSION, numbers).rename_columns(feed_schema(step.schema).names)
     return [write_arrow(table, folder, None, None)] if table.num_rows else []
 
 

@@ -55,11 +55,20 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
 
 def clean_published(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     """The same for the plain table of a group's member, on which nothing relies."""
-    now = view.staging.storage.now()
+    clean_versions(view.plain, view.staging.storage.now(), keep, minimum_age)
+
+
+def clean_versions(table: DeltaLog, now: float, keep: timedelta, minimum_age: timedelta) -> None:
+    """The same for a table by itself."""
+    table.delete_temporary_before(_waited(now, minimum_age))
     horizon = now - max(keep, minimum_age).total_seconds()
-    view.plain.delete_temporary_before(_waited(now, minimum_age))
-    newest = view.plain.snapshot().version
-    _clean(view.plain, newest, horizon, now - minimum_age.total_seconds())
+    _clean(table, table.snapshot().version, horizon, now - minimum_age.total_seconds())
+
+
+def oldest_kept(log: DeltaLog, moment: float) -> int | None:
+    """The version that was the newest at a moment; None if all that there are are younger."""
+    found = _current_at(log, moment)
+    return found if log.entry_times().get(found, moment + 1) <= moment else None
 
 
 def _waited(now: float, minimum_age: timedelta) -> float:

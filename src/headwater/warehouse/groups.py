@@ -21,7 +21,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.algebra.views import Member
-from headwater.errors import EngineError, HeadwaterError, InputError, SeveralError
+from headwater.errors import EngineError, FencedError, HeadwaterError, InputError, SeveralError
 from headwater.storage.location import Location
 from headwater.warehouse.cleaning import HOUR, clean_published
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
@@ -111,6 +111,8 @@ class GroupTable(ViewTable):
             try:
                 if not member.of(state).is_published:
                     member.make_up(state, spark)
+            except FencedError:
+                raise  # somebody else is at work on the group
             except HeadwaterError as error:  # no reason to leave the others behind
                 failures.append(error)
         if failures:
@@ -119,6 +121,17 @@ class GroupTable(ViewTable):
     def follow_changes(self, spark: Spark) -> None:
         for member in self.members:
             member.follow_changes(spark)
+
+    def trim_changes(
+        self,
+        changes: timedelta,
+        versions: timedelta,
+        spark: Spark,
+        *,
+        minimum_age: timedelta = HOUR,
+    ) -> None:
+        for member in self.members:
+            member.trim_changes(changes, versions, spark, minimum_age=minimum_age)
 
     def clean_up(self, keep: timedelta, *, minimum_age: timedelta = HOUR) -> None:
         super().clean_up(keep, minimum_age=minimum_age)

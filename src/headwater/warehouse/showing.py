@@ -48,7 +48,8 @@ def shown_patch(state: ViewState, top: Top, spark: SparkSession) -> Patch | None
     plain = state.plain_frame_with_files(spark)
     change = _change(state, top, by, spark)
     if isinstance(change, Frame):
-        patch = patch_of_frame(plain, change.settled().dataframe, state.shown_schema)
+        found = change.settled(large=state.has_long_tail)
+        patch = patch_of_frame(plain, found.dataframe, state.shown_schema)
     else:
         patch = patch_of_rows(spark, plain, change)
     below_zero, _ = patch.touched(plain)
@@ -64,19 +65,17 @@ def _change(state: ViewState, top: Top, by: Keying, spark: SparkSession) -> Rows
     from headwater.frames.frame import Frame
 
     stored = Frame.of_dataframe(state.stored_frame(spark), state.schema, signed=True)
-    settle = _kept if state.is_left_to_spark else _settled
+
+    def settle(rows: Rows) -> Rows:
+        if isinstance(rows, Frame):
+            rows = rows.settled(large=state.has_long_tail)
+        return rows if state.is_left_to_spark else _in_memory(rows)
+
     return shown_change(top, by, stored, state.tail(spark), settle)
 
 
-def _kept(rows: Rows) -> Rows:
-    """Rows that Spark has found, computed, and there where it goes on with them."""
-    from headwater.frames.frame import Frame
-
-    return rows.settled() if isinstance(rows, Frame) else rows
-
-
-def _settled(rows: Rows) -> Rows:
-    """Rows that Spark has found, computed, and in memory if they are few."""
+def _in_memory(rows: Rows) -> Rows:
+    """Rows that Spark has computed, in memory if they are few."""
     from headwater.frames.frame import Frame
 
     if isinstance(rows, Frame) and len(rows) <= ROWS:

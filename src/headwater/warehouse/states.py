@@ -22,6 +22,7 @@ from headwater.algebra.values import INT, TEXT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.expressions import spark_schema
+from headwater.frames.held import SMALL
 from headwater.frames.small import is_small
 from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
@@ -103,6 +104,11 @@ class ViewState:
     def tail_size(self) -> int:
         """How many signed rows the tail's files hold, of which some may be folded already."""
         return sum(file.rows for file in self.tail_files)
+
+    @property
+    def has_long_tail(self) -> bool:
+        """Whether what the tail touches is thought to be too large for the driver."""
+        return self.tail_size > SMALL
 
     @property
     def stored_size(self) -> int:
@@ -250,7 +256,8 @@ class ViewState:
 
         if self.tail_size <= SMALL_TAIL:
             return self.tail_rows()
-        return Frame.of_dataframe(self.tail_frame(spark), self.schema, signed=True).settled()
+        tail = Frame.of_dataframe(self.tail_frame(spark), self.schema, signed=True)
+        return tail.settled(large=self.has_long_tail)
 
     def tail_frame(self, spark: SparkSession) -> DataFrame:
         signed = self.logged_frame(spark)

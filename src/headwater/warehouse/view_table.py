@@ -48,6 +48,7 @@ from headwater.warehouse.tables import (
     schema_of,
     sources_of,
 )
+from headwater.warehouse.trimming import trim
 from headwater.warehouse.vectors import Reached
 from headwater.warehouse.view_writer import ViewWriter
 
@@ -465,6 +466,20 @@ class ViewTable:
     def follow_changes(self, spark: Spark) -> None:
         """Bring the table of changes up to the plain table; make it if it is not there."""
         follow(self, spark)
+
+    def trim_changes(
+        self,
+        changes: timedelta,
+        versions: timedelta,
+        spark: Spark,
+        *,
+        minimum_age: timedelta = HOUR,
+    ) -> None:
+        """Add up what is older than `changes` in the table of changes, if there is one.
+
+        Of that table itself `versions` are kept.
+        """
+        trim(self, changes, versions, minimum_age, spark)
 
     def compact(self, at_least: int = 64) -> bool:
         """Merge the log's small files into one, if there are so many; True if it was done."""

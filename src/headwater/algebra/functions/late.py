@@ -197,3 +197,9 @@ LATE_BY_NAME: dict[str, Function] = {
     name.upper(): function for function in LATE_FUNCTIONS for name in function.names
 }
 LATE_BY_OPERATOR: dict[str, Function] = {f"{LATE}{f.name}": f for f in LATE_FUNCTIONS}
+
+
+def names_of(operator: str) -> tuple[str, ...]:
+    """What a late function may be called where it is written, by the operator of its calls."""
+    function = LATE_BY_OPERATOR.get(operator)
+    return function.names if function else (operator.removeprefix(LATE),)

@@ -10,6 +10,7 @@ from sqlglot import exp
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
 from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.refusals import needs_over, without_over
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.typing_rules import call, folded
 from headwater.algebra.values import INT, TEXT
@@ -92,10 +93,12 @@ def read_aggregate(node: Any, t: Translator) -> Aggregate:
         node = node.this
     name = _BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     name = name or _BY_NODE.get(type(node))
+    if name is None and needs_over(spoken := t.text.written(node).upper()):
+        raise without_over(spoken)
     if name is None:
         known = ", ".join(sorted(f.upper() for f in FUNCTIONS if f not in ("single", "count(*)")))
         raise RefusalError(
-            f"the aggregate {t.text.written(node).upper()} is not supported.",
+            f"the aggregate {spoken} is not supported.",
             f"There are {known}.",
         )
     return _typed(name, node, order, condition, t)

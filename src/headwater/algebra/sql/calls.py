@@ -17,7 +17,7 @@ from headwater.algebra.functions.texts import lower
 from headwater.algebra.like import like_pattern
 from headwater.algebra.sql.forms import FORMS
 from headwater.algebra.sql.intervals import is_interval, moved
-from headwater.algebra.sql.late import Translates, late
+from headwater.algebra.sql.late import HIGHER, Translates, late
 from headwater.algebra.sql.refusals import refused
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.typing_rules import call
@@ -52,6 +52,8 @@ def called(t: Translates, node: exp.Anonymous) -> Expression:
     name = node.name.upper()
     if name in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
         return _field(t, node.expressions[0].name, node.expressions[1])
+    if name in HIGHER and any(isinstance(part, exp.Lambda) for part in node.expressions):
+        return HIGHER[name](t, name, node.expressions)
     if name in FORMS or name in BY_NAME:
         arguments = [t.expression(part) for part in node.expressions]
         try:

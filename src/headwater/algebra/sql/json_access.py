@@ -27,6 +27,9 @@ _CONTAINERS = ("->", "#>")
 _JSON_TYPES = ("json", "jsonb")
 
 
+_NO_LAMBDA = "; a function of elements, x -> x + 1, stands only in TRANSFORM, FILTER and the like"
+
+
 class Sees(Translates, Protocol):
     """What translates, and knows the columns."""
 
@@ -35,9 +38,9 @@ class Sees(Translates, Protocol):
 
 def _access(operator: str) -> Callable[[Sees, exp.Binary], Expression]:
     def handler(t: Sees, node: exp.Binary) -> Expression:
+        key = (_path if operator.startswith("#") else _key)(operator, node.expression)
         of = t.expression(node.this)
         _check_operand(t, operator, node.this, of)
-        key = (_path if operator.startswith("#") else _key)(operator, node.expression)
         match _printed(t, node.this), key:
             case "jsonb", _:  # which is always JSON, so that nothing fails
                 return Call("tried", (call(operator, of, key),), TEXT)
@@ -100,7 +103,7 @@ def _key(operator: str, node: exp.Expr) -> Literal:
     if value is None:
         raise RefusalError(
             f"{operator} takes the name of a member or the number of an element as a constant.",
-            f"Write {operator} 'name' or {operator} 0.",
+            f"Write {operator} 'name' or {operator} 0{_NO_LAMBDA if operator == '->' else ''}.",
         )
     if isinstance(value, int):
         return Literal(value, INT)

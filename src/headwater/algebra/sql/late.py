@@ -48,7 +48,7 @@ SCHEMAS = {"FROM_JSON": FROM_JSON, "FROM_CSV": FROM_CSV}
 
 def late(t: Translates, name: str, nodes: Sequence[exp.Expr]) -> Expression | None:
     """What a late function of this name is of these arguments; None if there is none."""
-    if name in HIGHER:
+    if name in HIGHER and name != "ARRAY_SORT":
         return HIGHER[name](t, name, nodes)
     if name in SCHEMAS:
         return _of_schema(t, name, nodes)
@@ -230,6 +230,19 @@ def _aggregate(t: Translates, name: str, nodes: Sequence[exp.Expr]) -> Expressio
     return Call(f"{LATE}aggregate", (array, start, merge, finish), finish.type)
 
 
+def _array_sort(t: Translates, name: str, nodes: Sequence[exp.Expr]) -> Expression:
+    """With an order of its own; that of the values is no function of functions."""
+    _check_count(name, nodes, 2)
+    array = _array(t, name, nodes[0])
+    body = _lambda(t, nodes[1], ((array.type.element, array.type.element),))
+    if body.type != INT:
+        raise RefusalError(
+            f"the function of {name} gives {body.type}, not int.",
+            "Give -1, 0 or 1, as the first element comes before, beside or behind the second.",
+        )
+    return Call(f"{LATE}array_sort", (array, body), array.type)
+
+
 Higher = Callable[[Translates, str, Sequence[exp.Expr]], Expression]
 HIGHER: dict[str, Higher] = {
     "TRANSFORM": _transform,
@@ -239,4 +252,5 @@ HIGHER: dict[str, Higher] = {
     "ZIP_WITH": _zip_with,
     "AGGREGATE": _aggregate,
     "REDUCE": _aggregate,
+    "ARRAY_SORT": _array_sort,
 }

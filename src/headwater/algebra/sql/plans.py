@@ -29,7 +29,9 @@ from headwater.algebra.expressions import (
     is_late,
     show_expression,
     substituted,
+    walk,
 )
+from headwater.algebra.functions.late import LATE, names_of
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.tops import (
@@ -459,7 +461,16 @@ def _check_ties(branch: Branch, stored: Sequence[Expression]) -> None:
                 f"{show_expression(conjunct)} joins {' and '.join(sorted(tied))} by a function "
                 "that only Spark computes, so that every pair of their rows would be stored.",
                 "Write it as JOIN ... ON with = between them, or join them by other columns too.",
+                about=_late_names(conjunct),
             )
+
+
+def _late_names(expression: Expression) -> frozenset[str]:
+    """What the late functions of an expression may be called where it was written."""
+    operators = {e.operator for e in walk(expression) if isinstance(e, Call)}
+    return frozenset(
+        name for operator in operators if operator.startswith(LATE) for name in names_of(operator)
+    )
 
 
 def _aliases_in(conjunct: Expression, branch: Branch) -> frozenset[str]:

@@ -11,8 +11,32 @@ from headwater.algebra.functions.known import OF_OTHER_TYPES, VOLATILE
 from headwater.algebra.functions.late import LATE_BY_NAME, SPOKEN_APART
 from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.sql.forms import FORMS
-from headwater.algebra.sql.text import SqlText
+from headwater.algebra.sql.text import RefusalError, SqlText
 from headwater.errors import SqlError
+
+_OF_WINDOWS = frozenset(
+    {"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LAG", "LEAD"}
+    | {"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"}
+)
+
+
+def misplaced_aggregate(name: str, hint: str) -> RefusalError:
+    """What is said of an aggregate, or a function of windows, where it cannot stand."""
+    if name in _OF_WINDOWS:
+        return without_over(name)
+    return RefusalError(f"the aggregate {name} cannot stand here.", hint)
+
+
+def without_over(name: str) -> RefusalError:
+    return RefusalError(
+        f"{name} is computed over a window, and there is no OVER.",
+        f"Write {name}(...) OVER (ORDER BY ...).",
+    )
+
+
+def needs_over(name: str) -> bool:
+    """Whether a function of this name means something over a window only."""
+    return name in _OF_WINDOWS
 
 
 def refused(text: SqlText, node: exp.Expr) -> SqlError:
@@ -26,10 +50,22 @@ def refused(text: SqlText, node: exp.Expr) -> SqlError:
             "Conditions on it stand in QUALIFY; or compute it in a subquery in FROM.",
         )
     if isinstance(node, exp.AggFunc):
+        hint = "Conditions on groups stand in HAVING; or aggregate in a subquery in FROM."
+        found = misplaced_aggregate(text.written(node).upper(), hint)
+        return text.error(node, str(found), found.hint)
+    if isinstance(node, exp.Lambda):
         return text.error(
             node,
-            f"the aggregate {text.written(node).upper()} cannot stand here.",
-            "Conditions on groups stand in HAVING; or aggregate in a subquery in FROM.",
+            "a function of elements cannot stand here.",
+            "It is an argument of TRANSFORM, FILTER, EXISTS, FORALL, ZIP_WITH, AGGREGATE or "
+            "ARRAY_SORT.",
+        )
+    if isinstance(node, exp.Identifier):  # of which only variables of lambdas are no columns
+        return text.error(
+            node,
+            f"{node.name} is an element of an array, which an aggregate or a window of rows cannot "
+            "take.",
+            "Aggregate elements with AGGREGATE(xs, 0, (total, x) -> total + x).",
         )
     if isinstance(node, exp.Func) and not isinstance(node, exp.Binary):
         return _refused_function(text, node)
@@ -51,6 +87,8 @@ def refused_subquery(text: SqlText, node: exp.Expr) -> SqlError:
 
 def _refused_function(text: SqlText, node: exp.Func) -> SqlError:
     name = text.written(node).upper()
+    if needs_over(name):
+        return text.error(node, str(without_over(name)), without_over(name).hint)
     if any(known in VOLATILE for known in (name, *node.sql_names())):
         return text.error(
             node,

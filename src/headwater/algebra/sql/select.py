@@ -17,6 +17,7 @@ from headwater.algebra.sql.distinct_on import is_distinct, numbered
 from headwater.algebra.sql.exploding import made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.grouping import Groups, read_groups
+from headwater.algebra.sql.mistakes import telling_all
 from headwater.algebra.sql.names import OUTER, Scope, Visible
 from headwater.algebra.sql.ordering import limited
 from headwater.algebra.sql.plans import (
@@ -31,6 +32,7 @@ from headwater.algebra.sql.plans import (
     union_all,
 )
 from headwater.algebra.sql.query import Environment, Reading
+from headwater.algebra.sql.refusals import misplaced_aggregate
 from headwater.algebra.sql.sources import FromReader
 from headwater.algebra.sql.subqueries import RowsInReach
 from headwater.algebra.sql.text import RefusalError, SqlText
@@ -72,11 +74,12 @@ def read_select(node: exp.Select, around: Environment) -> Reading:
     check_clauses(node, text)
     source = FromReader(text, around).read(node)
     rows = RowsInReach(text, around, source.plan, source.scope)
-    if where := node.args.get("where"):
-        rows.where(where.this)
-    if around.given is not None:
-        rows.take_in(around.given)
-    return _Select(node, text, around, rows).read()
+    with telling_all(node, Translator(text, source.scope)):
+        if where := node.args.get("where"):
+            rows.where(where.this)
+        if around.given is not None:
+            rows.take_in(around.given)
+        return _Select(node, text, around, rows).read()
 
 
 def check_clauses(node: exp.Select, text: SqlText) -> None:
@@ -326,10 +329,8 @@ class _Select:
         if self.groups is not None and (known := self.groups.special(node)) is not None:
             return known
         if is_aggregate(node) and self.groups is None:
-            raise RefusalError(
-                f"the aggregate {self.text.written(node).upper()} cannot stand here.",
-                "Use it in the select list or in HAVING.",
-            )
+            name = self.text.written(node).upper()
+            raise misplaced_aggregate(name, "Use it in the select list or in HAVING.")
         return self.rows.special(node)
 
     def _named(self, node: Any, translator: Translator) -> Expression | None:

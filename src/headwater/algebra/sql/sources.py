@@ -50,6 +50,8 @@ class TableName:
     within: str = ""
     is_quoted: bool = False
     """Whether its name stands in quotes of any sort."""
+    is_place_quoted: bool = False
+    """The same of what stands right before its name: what it is within, or else its source."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ def table_name(node: exp.Expr, text: SqlText) -> TableName:
     source, within = text.name(node, "db"), ""
     if node.args.get("catalog"):
         source, within = text.name(node, "catalog"), source
-    is_quoted = bool(node.this.args.get("quoted"))
-    return TableName(source, text.name(node), *place, within, is_quoted)
+    quoted = [bool(part and part.args.get("quoted")) for part in (node.this, node.args.get("db"))]
+    return TableName(source, text.name(node), *place, within, *quoted)
 
 
 def _refuse(node: exp.Expr, text: SqlText) -> NoReturn:

@@ -8,7 +8,7 @@ tokens. Errors made here carry a line and a column, both from 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -152,9 +152,11 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 class RefusalError(ValueError):
     """A part of a view that is refused, in words; whoever knows the place adds it."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", about: Collection[str] = ()) -> None:
         super().__init__(message)
         self.hint = hint
+        self.about = about
+        """Words in small letters, with one of which the part begins, where no place is known."""
 
 
 class QuotedName(str):
@@ -243,6 +245,12 @@ class SqlText:
                 parts += [_blank(self.sql[at : token.start]), self.sql[token.start : token.end + 1]]
                 at = token.end + 1
         return "".join([*parts, _blank(self.sql[at:])])
+
+    def first_of(self, words: Collection[str]) -> int:
+        """Where the first of some words stands behind FROM, or else anywhere; or the start."""
+        places = [token.start for token in self.tokens if token.text.lower() in words]
+        behind = next((t.start for t in self.tokens if t.token_type is TokenType.FROM), 0)
+        return next((place for place in places if place > behind), places[0] if places else 0)
 
     def name(self, node: exp.Expr, part: str = "this") -> str:
         """A name of the tree as it was written; empty if there is none."""

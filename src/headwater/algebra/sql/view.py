@@ -114,7 +114,7 @@ def _placed(text: SqlText, make: Callable[[], _T]) -> _T:
     try:
         return make()
     except RefusalError as error:
-        raise text.error_at(0, str(error), error.hint) from None
+        raise text.error_at(text.first_of(error.about), str(error), error.hint) from None
 
 
 def _parsed(sql: str) -> tuple[SqlText, exp.Expr]:

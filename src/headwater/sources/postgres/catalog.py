@@ -26,6 +26,7 @@ SELECT DISTINCT ON (r.n)
        c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
        c.relreplident::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
        pg_catalog.has_table_privilege(c.oid, 'SELECT'), pg_catalog.row_security_active(c.oid),
+       pg_catalog.has_any_column_privilege(c.oid, 'SELECT'),
        ARRAY(SELECT i.inhrelid::pg_catalog.regclass::text FROM pg_catalog.pg_inherits i
              WHERE i.inhparent = c.oid AND c.relkind <> 'p' ORDER BY i.inhrelid),
        (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(p.oid::int8, s.nspname, p.relname,
@@ -87,6 +88,10 @@ _KINDS = {
     "c": "a composite type",
     "t": "a part of another table (TOAST)",
 }
+_IN_PART = (
+    " as a whole: rights to some of its columns are not enough, since PostgreSQL lets nobody lock "
+    "a table with them, and it must not be altered while it is read"
+)
 _REMEDIES = {
     "v": "Name the tables that it reads, and write its query as a view of Headwater's.",
     "m": "Name the tables that it reads, and write its query as a view of Headwater's.",
@@ -198,7 +203,7 @@ def _table(
     foreign: str | None,
 ) -> Table:
     oid, schema, name, kind, persistence, identity, *may, children, parts, role, _ = row
-    entered, readable, hidden = may
+    entered, readable, hidden, in_part = may
     label = f"Source {access.source}: {schema}.{name}"
     if kind == "p" and not partitioned:
         raise SourceError(
@@ -224,7 +229,7 @@ def _table(
     if persistence != "p":
         raise SourceError(
             f"{label} is unlogged or temporary, so its changes are not in the log.",
-            f"Run: ALTER TABLE {schema}.{name} SET LOGGED;",
+            f"Run: {_logged(schema, name)}; then 'headwater setup {access.source}'.",
         )
     if children:
         raise SourceError(
@@ -233,7 +238,7 @@ def _table(
             "List those tables instead, and join them with UNION ALL in the view.",
         )
     if not entered or not readable:
-        raise _unreadable(access, schema, name, role, entered)
+        raise _unreadable(access, schema, name, role, entered, in_part)
     if hidden:
         raise hidden_rows(access.source, f"{schema}.{name}", role)
     if foreign is not None:
@@ -264,13 +269,21 @@ def _table(
     )
 
 
-def _unreadable(access: Access, schema: str, name: str, role: str, entered: bool) -> RefusedError:
+def _logged(schema: str, name: str) -> str:
+    statement = sql.SQL("ALTER TABLE {} SET LOGGED")
+    return statement.format(sql.Identifier(schema, name)).as_string(None)
+
+
+def _unreadable(
+    access: Access, schema: str, name: str, role: str, entered: bool, in_part: bool = False
+) -> RefusedError:
     """The role may not read a table, or not even enter its schema."""
     statement = sql.SQL("GRANT SELECT ON {} TO {}" if entered else "GRANT USAGE ON SCHEMA {} TO {}")
     what = sql.Identifier(schema, name) if entered else sql.Identifier(schema)
     text = statement.format(what, sql.Identifier(role)).as_string(None)
     return RefusedError(
-        f"Source {access.source}: {schema}.{name} may not be read by the role {role}.",
+        f"Source {access.source}: {schema}.{name} may not be read by the role {role}"
+        f"{_IN_PART if entered and in_part else ''}.",
         f"As its owner run: {text};",
     )
 

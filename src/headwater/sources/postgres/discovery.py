@@ -32,6 +32,9 @@ ORDER BY 1, 2
 """
 
 
+_OF_JSON = "each of its elements is JSON as a text, of which -> and ->> take parts"
+
+
 def discover(source: Tables, connection: Connection) -> Iterator[DiscoveredTable]:
     """Every table, view and the like, in the order of their names."""
     access = source.access
@@ -50,6 +53,8 @@ def discover(source: Tables, connection: Connection) -> Iterator[DiscoveredTable
 
 def _columns(table: Table) -> Iterator[DiscoveredColumn]:
     for column in table.columns:
-        yield DiscoveredColumn(column.name, column.shown_type, str(column.type), column.equality)
+        of_json = _OF_JSON if column.shown_type in ("json[]", "jsonb[]") else ""
+        remark = "; ".join(filter(None, (of_json, column.equality)))
+        yield DiscoveredColumn(column.name, column.shown_type, str(column.type), remark)
     for name, reason in table.left_out:
         yield DiscoveredColumn(name, "", remark=reason)

@@ -20,7 +20,7 @@ from headwater.sources.contract import Broken, Committed, Logged, Marked, Progre
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
 from headwater.sources.postgres.history import other_history
-from headwater.sources.postgres.meanings import PRINTED, own_meaning
+from headwater.sources.postgres.meanings import FIRST_OWN, PRINTED, own_meaning
 from headwater.sources.postgres.pgoutput import (
     Datum,
     PgMessage,
@@ -221,7 +221,20 @@ class Interpreter:
 
     def _commit(self, end_lsn: int) -> Sequence[Logged]:
         assert self._open is not None, "a commit without a begin"
+        gaps = self._gaps_before(self._open)
         done, self._open = self._open, None
+        return [*gaps, *self._committed(done, end_lsn)]
+
+    def _gaps_before(self, of: _Open) -> Sequence[Broken]:
+        """What the catalog tells and the log does not, where that could be: labels that have other
+        names, partitions that have gone. It was done before the changes that are behind it."""
+        seen = self.at.seen
+        if seen is None or of.covered or seen.snapshot.includes(of.xid):
+            return ()
+        changed = (self._by_oid[oid] for oid in {*of.messages, *of.parts} if oid in self._by_oid)
+        return self.look(of.xid) if any(map(_is_altered_unseen, changed)) else ()
+
+    def _committed(self, done: _Open, end_lsn: int) -> Sequence[Logged]:
         updates = tuple(self._updates(done))
         broken = self._broken(done)
         if not updates and not broken:
@@ -353,7 +366,7 @@ class Interpreter:
     def _shaped(self, oid: int) -> Table:
         """How rows of a table are read from here on.
 
-        Columns in doubt are themselves if nothing in front of them has changed since.
+        Columns in doubt are themselves if nothing but new columns has come since.
         """
         table, sent = self._by_oid[oid], self._sent[oid]
         doubted = self.at.seen.doubted.get(table.relation_name) if self.at.seen else ()
@@ -361,9 +374,10 @@ class Interpreter:
             return _shape(table, sent)
         was = [column.name for column in sent.columns]
         now = self._catalog.columns(oid)
-        others = {name for name in doubted if _upto(name, was) != _upto(name, now)}
         shape = _shape(table, sent)
-        return replace(shape, used=(shape.used or frozenset()) - others)
+        if now[: len(was)] == was:
+            return shape
+        return replace(shape, used=(shape.used or frozenset()).difference(doubted))
 
     def _is_of_interest(self, sent: SentRelation) -> bool:
         """Whether this is a table that is followed, or may be a new partition of one."""
@@ -377,17 +391,18 @@ class Interpreter:
                     self._open.broken[oid] = _TRUNCATED
 
 
+def _is_altered_unseen(table: Table) -> bool:
+    """Whether something can be done to a table after which the log does not describe it anew."""
+    own = any(column.oid >= FIRST_OWN for column in table.wanted)
+    return own or table.partitions is not None
+
+
 def _shape(table: Table, sent: SentRelation) -> Table:
     """The table with the columns that rows have here, and of the wanted ones those as before."""
     known = {column.name: column for column in table.wanted}
     columns = [_column(known.get(column.name), column) for column in sent.columns]
     used = frozenset(column.name for column, is_wanted in columns if is_wanted)
     return replace(table, columns=tuple(column for column, _ in columns), used=used)
-
-
-def _upto(name: str, names: Sequence[str]) -> Sequence[str]:
-    """The names in front of one, and it; all where it is not among them."""
-    return names[: names.index(name) + 1] if name in names else names
 
 
 def _column(known: TableColumn | None, sent: SentColumn) -> tuple[TableColumn, bool]:

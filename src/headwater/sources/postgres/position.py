@@ -58,6 +58,9 @@ class Seen:
 
     snapshot: XidSnapshot
     digests: Mapping[str, str]
+    recent: frozenset[int] = frozenset()
+    """Who wrote what it said, of transactions that are not older than all that ran then. A part of
+    a transaction (SAVEPOINT) has a number of its own there, of which snapshots know nothing."""
     doubted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Columns that were written in the catalog and are as they were: they may have had another
     name when rows were changed that the log has not shown yet."""
@@ -65,9 +68,15 @@ class Seen:
     @cached_property
     def json(self) -> Position:
         found: Position = {"catalog": str(self.snapshot), "tables": cast("Json", self.digests)}
+        if self.recent:
+            found["recent"] = cast("Json", sorted(self.recent))
         if self.doubted:
             found["doubted"] = cast("Json", self.doubted)
         return found
+
+    def knows(self, xid: int) -> bool:
+        """Whether something that a transaction wrote in the catalog was there already."""
+        return xid < self.snapshot.xmin or xid in self.recent
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,7 @@ class LogPosition:
         snapshot, server, last = text("snapshot"), text("server"), text("last")
         catalog = text("catalog")
         tables = cast("Mapping[str, str]", position.get("tables", {}))
+        recent = frozenset(cast("Sequence[int]", position.get("recent", ())))
         doubted = cast("Mapping[str, Sequence[str]]", position.get("doubted", {}))
         return cls(
             parse_lsn(str(position["lsn"])),
@@ -100,7 +110,7 @@ class LogPosition:
             parse_lsn(text("until") or "0/0"),
             Server.parse(server) if server else None,
             Last.parse(last) if last else None,
-            Seen(XidSnapshot.parse(catalog), dict(tables), dict(doubted)) if catalog else None,
+            Seen(XidSnapshot.parse(catalog), dict(tables), recent, doubted) if catalog else None,
             parse_lsn(text("told") or "0/0"),
         )
 

@@ -36,10 +36,14 @@ class SightedColumn:
 
 @dataclass(frozen=True)
 class Link:
-    """How a partition became one: by which transaction, and whether it was made as one, empty."""
+    """How a partition became one: by which transaction, and whether it was made as one, empty.
+
+    Nothing keeps somebody from making it UNLOGGED for a while, which leaves it with another file.
+    """
 
     xid: int
     was_born: bool
+    file: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Sighted:
     xid: int
     is_logged: bool
     listed_xid: int | None
+    published_xid: int
+    """Who wrote last what else publishes it: its schema, what it is a partition of, a partition."""
     is_included: bool
     """Whether it is published without being listed itself."""
     is_narrowed: bool
@@ -65,16 +71,25 @@ class Sighted:
         """The transactions that made partitions what they are."""
         return [link.xid for link in self.partitions.values()]
 
+    @property
+    def written_by(self) -> Iterator[int]:
+        """All transactions that wrote something of it."""
+        yield from (self.xid, self.listed_xid or 0, self.published_xid, self.schema_xid)
+        yield from self.linked_by
+        for column in self.columns.values():
+            yield from (column.xid, column.printed_xid)
+
     def digest(self, wanted: Sequence[str]) -> str:
         """Which table it is, and a sum of how it is, and of its partitions."""
         columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
         text = f"{self.oid} {self.file} {[(n, c.attnum, c.type) for n, c in columns]}"
-        parts = self.sum_of(self.partitions)
+        parts = self.sum_of(self.partitions.keys())
         return f"{self.oid}/{_sum(text)}{parts and '+' + parts}"
 
     def sum_of(self, partitions: Collection[int]) -> str:
-        """Which partitions these are; empty where there are none."""
-        return _sum(str(sorted(partitions))) if partitions else ""
+        """Which partitions these are, and in which files; empty where there are none."""
+        files = sorted((oid, self.partitions[oid].file) for oid in partitions)
+        return _sum(str(files)) if files else ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,13 @@ class Sight:
     snapshot: XidSnapshot
     publication_xid: int
     tables: Mapping[str, Sighted]
+
+    @property
+    def recent(self) -> frozenset[int]:
+        """The transactions that wrote something of it and are not older than all that ran."""
+        found = (xid for table in self.tables.values() for xid in table.written_by)
+        oldest = self.snapshot.xmin
+        return frozenset(xid for xid in (self.publication_xid, *found) if xid >= oldest)
 
 
 @dataclass(frozen=True)
@@ -114,11 +136,11 @@ def compare(
         name: UNFOLLOWED if problem else sight.tables[name].digest(wanted[name])
         for name, problem in problems.items()
     }
-    now = Seen(sight.snapshot, digests)
+    now = Seen(sight.snapshot, digests, sight.recent)
     if seen is None:
         return now, []
     now = replace(now, doubted=_doubted(seen, sight, wanted))
-    if not seen.snapshot.includes(sight.publication_xid):
+    if not seen.knows(sight.publication_xid):
         reason = "the publication was altered, and changes may have been left out meanwhile"
         return now, [Gap(None, reason, sight.publication_xid)]
     return now, [
@@ -141,7 +163,7 @@ def _doubted(
         again = {
             column
             for column in columns.keys() & wanted[name]
-            if not seen.snapshot.includes(columns[column].xid)
+            if not seen.knows(columns[column].xid)
         }
         found[name] = sorted(again.union(seen.doubted.get(name, ())) & columns.keys())
     return {name: columns for name, columns in sorted(found.items()) if columns}
@@ -156,16 +178,14 @@ def _lost(name: str, seen: Seen, problem: str) -> Iterator[Gap]:
 def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str]) -> Iterator[Gap]:
     before, digest, table = seen.digests.get(name), now.digests[name], sight.tables[name]
     written = [
-        xid
-        for xid in (table.listed_xid, None if table.listed_xid else table.xid)
-        if xid is not None and not seen.snapshot.includes(xid)
+        xid for xid in (table.listed_xid or table.xid, table.published_xid) if not seen.knows(xid)
     ]
     if before is None:
         reason = f"the table {name} was not followed before"
         yield Gap({name: None}, reason, max(written, default=0))
     elif before == UNFOLLOWED:
         reason = f"the table {name} could not be followed for a while"
-        back = [*written, *(x for x in [table.xid] if not seen.snapshot.includes(x))]
+        back = [*written, *(x for x in [table.xid] if not seen.knows(x))]
         yield Gap({name: None}, reason, max(back, default=None))
     elif written:
         reason = f"the table {name} was taken out of the publication, or altered in it"
@@ -175,7 +195,7 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
         yield Gap({name: None}, reason, _named_by(seen, table))
     else:
         # One that was detached and attached again makes no difference to the digest.
-        if digest != before or not all(seen.snapshot.includes(x) for x in table.linked_by):
+        if digest != before or not all(seen.knows(x) for x in table.linked_by):
             yield from _partition_gaps(name, seen, before, table)
         if digest != before:
             yield from _column_gaps(name, seen, table, wanted)
@@ -190,7 +210,7 @@ def _oid(digest: str) -> str:
 
 def _named_by(seen: Seen, table: Sighted) -> int | None:
     """The transaction that gave a table its name, unless its schema may have been renamed."""
-    is_told = seen.snapshot.includes(table.schema_xid) and not seen.snapshot.includes(table.xid)
+    is_told = seen.knows(table.schema_xid) and not seen.knows(table.xid)
     return table.xid if is_told else None
 
 
@@ -199,8 +219,11 @@ def _partition_gaps(name: str, seen: Seen, before: str, table: Sighted) -> Itera
 
     One that was made as a partition was empty, and what came into it later is in the log.
     """
-    reason = f"partitions of {name} were attached, detached or dropped, and rows with them"
-    kept = [oid for oid, link in table.partitions.items() if seen.snapshot.includes(link.xid)]
+    reason = (
+        f"partitions of {name} were attached, detached or dropped, and rows with them, or have new "
+        "files (rewritten, VACUUM FULL, UNLOGGED for a while)"
+    )
+    kept = [oid for oid, link in table.partitions.items() if seen.knows(link.xid)]
     if table.sum_of(kept) != before.partition("+")[2]:
         yield Gap({name: None}, reason, None)
         return
@@ -213,7 +236,7 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
     gone = frozenset(wanted) - table.columns.keys()
     if gone:
         shown = ", ".join(sorted(gone))
-        reason = f"the table {name} has no column {shown} any more; change the view first"
+        reason = f"the table {name} has no column {shown} any more"
         yield Gap({name: gone}, reason, None)
     for xid, columns in _written(
         seen, {n: table.columns[n].written for n in wanted if n not in gone}
@@ -242,7 +265,7 @@ def _written(seen: Seen, xids: Mapping[str, int]) -> Sequence[tuple[int, frozens
     """The columns that were written since, by the transaction that did it."""
     found: dict[int, set[str]] = defaultdict(set)
     for column, xid in xids.items():
-        if not seen.snapshot.includes(xid):
+        if not seen.knows(xid):
             found[xid].add(column)
     return [(xid, frozenset(columns)) for xid, columns in sorted(found.items())]
 

@@ -133,7 +133,7 @@ class Tables:
         """Why tables that are there could not be used when they were last read."""
         return {
             name: "cannot be followed any more: "
-            + str(error).removeprefix(f"Source {self.access.source}: ")
+            + error.message.removeprefix(f"Source {self.access.source}: ").removesuffix(".")
             for name, error in self._unusable.items()
             if not isinstance(error, MissingTableError)
         }

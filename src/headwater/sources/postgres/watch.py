@@ -32,11 +32,18 @@ SELECT pg_catalog.pg_current_snapshot()::text,
            ON p.oid = t.relid AND (p.relkind NOT IN ('r', 'p') OR p.relpersistence <> 'p')),
        (SELECT r.xmin::text::int8 FROM pg_catalog.pg_publication_rel r
         WHERE r.prpubid = p.oid AND r.prrelid = c.oid),
-       p.puballtables OR {in_schema} OR EXISTS (
+       (SELECT pg_catalog.json_agg(w.xid) FROM (
+          SELECT r.xmin::text::int8 FROM pg_catalog.pg_publication_rel r
+          WHERE r.prpubid = p.oid AND r.prrelid <> c.oid AND r.prrelid IN (
+            SELECT a.relid FROM pg_catalog.pg_partition_ancestors(c.oid) a
+            UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_tree(c.oid) t)
+          UNION ALL {in_schema}) AS w(xid)),
+       p.puballtables OR EXISTS ({in_schema}) OR EXISTS (
          SELECT FROM pg_catalog.pg_partition_ancestors(c.oid) a
          JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = a.relid),
        EXISTS (SELECT FROM pg_catalog.pg_publication_rel r
-               WHERE r.prpubid = p.oid AND r.prrelid = c.oid AND ({narrowed})),
+               WHERE r.prpubid = p.oid AND ({narrowed}) AND (r.prrelid = c.oid OR r.prrelid IN (
+                 SELECT t.relid FROM pg_catalog.pg_partition_tree(c.oid) t))),
        (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(
             a.attname, a.attnum, a.atttypid::int8, a.atttypmod, a.xmin::text::int8,
             a.attgenerated <> '', {printed}))
@@ -44,8 +51,9 @@ SELECT pg_catalog.pg_current_snapshot()::text,
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
        n.xmin::text::int8,
        (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(i.inhrelid::int8, i.inhparent::int8,
-          i.xmin::text::int8, i.xmin = y.xmin
-            AND i.cmin::text::int8 - y.cmin::text::int8 BETWEEN 0 AND {born}))
+          i.xmin::text::int8, i.xmin = y.xmin AND NOT EXISTS (
+            SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = p.oid AND a.attnum > 0
+              AND NOT (a.xmin = y.xmin AND a.cmin = y.cmin)), p.relfilenode::int8))
         FROM pg_catalog.pg_partition_tree(c.oid) t
         JOIN pg_catalog.pg_inherits i ON i.inhrelid = t.relid AND t.relid <> c.oid
         JOIN pg_catalog.pg_class p ON p.oid = t.relid
@@ -59,8 +67,9 @@ SELECT pg_catalog.pg_current_snapshot()::text,
    WHERE p.pubname = %(publication)s AND n.nspname = w.schema
      AND c.relnamespace = n.oid AND c.relname = w.name)
 """
-_IN_SCHEMA = """c.relnamespace IN (SELECT s.pnnspid FROM pg_catalog.pg_publication_namespace s
-                                   WHERE s.pnpubid = p.oid)"""
+_IN_SCHEMA = """SELECT s.xmin::text::int8 FROM pg_catalog.pg_publication_namespace s
+                WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace"""
+_NO_SCHEMA = "SELECT NULL::int8 WHERE false"
 _NARROWED = "r.prqual IS NOT NULL OR r.prattrs IS NOT NULL"
 _COLUMNS = """
 SELECT attname FROM pg_catalog.pg_attribute
@@ -75,9 +84,8 @@ SELECT EXISTS (
       'AccessExclusiveLock'))
 """
 """Whether a transaction that has not ended may have altered one of some tables."""
-_BORN_COMMANDS = 3
-"""Between making a table's type and making it a partition, where one statement does both. To put
-rows into it in between takes statements of their own, which are counted too."""
+_TEXTS = (25, 1043)
+"""text and varchar: of one another the same values, in the same files."""
 _DOING = "look at the catalog"
 _LIMIT_S = 20
 _PAUSE_S = 0.01
@@ -164,9 +172,8 @@ class CatalogWatch:
         connection = self._connected()
         narrows = connection.pgconn.server_version >= 150000
         statement = _LOOK.format(
-            in_schema=_IN_SCHEMA if narrows else "false",
+            in_schema=_IN_SCHEMA if narrows else _NO_SCHEMA,
             narrowed=_NARROWED if narrows else "false",
-            born=_BORN_COMMANDS,
             printed=PRINTED,
         )
         with self._access.errors(_DOING):
@@ -197,14 +204,15 @@ class CatalogWatch:
 
 
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
-    _, oid, file, xid, is_logged, listed, is_included, is_narrowed, columns, *rest = found
-    schema_xid, partitions, is_parent = rest
+    _, oid, file, xid, is_logged, listed, published, is_included, *rest = found
+    is_narrowed, columns, schema_xid, partitions, is_parent = rest
     return Sighted(
         oid,
         file,
         _full(xid, snapshot),
         is_logged,
         None if listed is None else _full(listed, snapshot),
+        max((_full(each, snapshot) for each in published or ()), default=0),
         is_included,
         is_narrowed,
         {
@@ -213,7 +221,10 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
             if not is_generated
         },
         _full(schema_xid, snapshot),
-        {part: Link(_full(written, snapshot), born) for part, _, written, born in partitions or ()},
+        {
+            part: Link(_full(written, snapshot), born, file)
+            for part, _, written, born, file in partitions or ()
+        },
         is_parent,
     )
 
@@ -229,10 +240,12 @@ def _column(
 
 
 def _type_name(oid: int, modifier: int) -> str:
+    """What a column's values are, the same for types that differ in how long they may be."""
     try:
-        return str(own_meaning(oid, modifier).type)
+        kind = str(own_meaning(oid, modifier).type)
     except ValueError:
         return f"{oid} {modifier}"
+    return kind if oid in _TEXTS else f"{oid} {kind}"
 
 
 def _full(xid: int, snapshot: XidSnapshot) -> int:

@@ -455,7 +455,7 @@ class SqliteMonitor:
             self._broken(
                 name,
                 None if trouble.columns is None else _read_as(self._tables[name], trouble.columns),
-                f"{trouble.reason} {self._access.set_up}",
+                trouble.reason,
                 self._position,
                 None,
             )

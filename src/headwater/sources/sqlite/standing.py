@@ -187,9 +187,7 @@ def trouble_with(access: Access, connection: Connection, stored: StoredSetup) ->
     if not changed:
         return None
     said = ", ".join(f"column {column} was {what}" for column, what in changed.items())
-    gone = any(column not in now.declared for column in changed)
-    first = " Change the views that name what is not there any more first." if gone else ""
-    return Trouble(frozenset(changed), f"table {name}: {said}.{first}")
+    return Trouble(frozenset(changed), f"table {name}: {said}.")
 
 
 def follow(

@@ -307,12 +307,15 @@ class TriggerMonitor:
         it may have had another name meanwhile, and another column its name."""
         if known.seen is None or seen is None:
             return None
-        snapshots = {e.seen for e in entries if e.relation == seen["oid"] and e.note is None}
+        doubted = find_doubted(known.seen, seen, known.used)
+        changes = (e for e in entries if e.relation == seen["oid"] and e.note is None)
+        written = {(e.xid, e.seen) for e in changes} if doubted else ()
+        snapshots = [seen_by(xid, XidSnapshot.parse(text)) for xid, text in written]
+        # Parts of transactions have numbers too, which a snapshot says nothing of.
         columns = frozenset(
             name
-            for name, xid in find_doubted(known.seen, seen, known.used).items()
-            for text in snapshots
-            if not XidSnapshot.parse(text).includes(full_xid(xid, now.xmax))
+            for name, xid in doubted.items()
+            if any(full_xid(xid, now.xmax) >= snapshot.xmin for snapshot in snapshots)
         )
         if not columns:
             return None

@@ -38,7 +38,7 @@ pg_catalog.jsonb_build_object(
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
   'triggers', (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(
       t.oid::pg_catalog.int8, t.xmin::pg_catalog.text, t.tgenabled::pg_catalog.text,
-      p.proname, pg_catalog.md5(p.prosrc)) ORDER BY t.oid)
+      p.proname, pg_catalog.md5(p.prosrc), p.xmin::pg_catalog.text) ORDER BY t.oid)
     FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
     JOIN pg_catalog.pg_namespace s ON s.oid = p.pronamespace
     WHERE t.tgrelid = c.oid AND s.nspname = {schema}))
@@ -108,7 +108,8 @@ def find_gap(
         )
     if not before.get("is_logged", True) or _may_be_emptied(before, now):
         return Gap(None, f"the table {label} was UNLOGGED, or may have been, and lost its rows")
-    if _identities(before) != _identities(now) or not _same_bodies(before, now, bodies):
+    is_same = _same_bodies(before, now, bodies) and not _put_back(before, now)
+    if _identities(before) != _identities(now) or not is_same:
         return Gap(
             None,
             f"the triggers on {label} were switched off or replaced; changes may be missing",
@@ -119,8 +120,7 @@ def find_gap(
     names = ", ".join(sorted(changed))
     return Gap(
         changed,
-        f"of the table {label} these columns were altered or are gone: {names}; "
-        "change a view that names one which is gone first",
+        f"of the table {label} these columns were altered or are gone: {names}",
     )
 
 
@@ -168,6 +168,16 @@ def _identities(seen: Seen) -> list[Sequence[Any]]:
 def _same_bodies(before: Seen, now: Seen, bodies: Collection[str]) -> bool:
     """Whether functions are what they were, or were replaced by setup."""
     return bodies_of(now) <= bodies_of(before).union(bodies)
+
+
+def _put_back(before: Seen, now: Seen) -> bool:
+    """Whether a function was written anew and is the same: it was another meanwhile."""
+    were = {row[0]: row[4:] for row in _triggers(before)}
+    return any(
+        row[5:] and were[row[0]][1:] and (row[4] == were[row[0]][0]) and row[4:] != were[row[0]]
+        for row in _triggers(now)
+        if row[0] in were
+    )
 
 
 def _may_be_emptied(before: Seen, now: Seen) -> bool:
