@@ -200,7 +200,7 @@ def test_a_shrunk_counterexample_is_smaller_and_replays(tmp_path: Path) -> None:
 
 def test_an_exploration_that_was_cut_short_says_so() -> None:
     found = quick(
-        "lab", "explore", "recompute-visits-twice", "-a", "recompute", "--limit", "35"
+        "lab", "explore", "recompute-visits-twice", "-a", "recompute", "--limit", "40"
     ).out
     assert "at most complete, found in the first 3 schedules" in found
     assert "raise it with --limit" in found

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from random import Random
 
 from headwater.algebra.evaluate import evaluate_view
@@ -77,6 +78,8 @@ class MaintainedView:
     contents: Rows
     maintenance: Maintenance
     places: Mapping[str, Place]
+    committed: VersionVector
+    """What the last commit, or what was loaded, stands for."""
     inbox: deque[Delivery] = field(default_factory=deque)
     claims: list[Claim] = field(default_factory=list)
     claimed: Counter[str] = field(default_factory=Counter)
@@ -102,7 +105,12 @@ class Deployment:
         shape: Shape,
         algorithm: str | None = None,
         parameters: Mapping[str, str] | None = None,
+        restarts: int = 0,
     ) -> None:
+        self.restarts = restarts
+        self.killed: MaintainedView | None = None
+        """Whose maintainer does not outlive the step that it is at."""
+        self.markers = count(1)
         self.algorithm, self.parameters = algorithm, parameters
         scenario = generate(seed, shape)
         self.random = Random(seed)
@@ -115,14 +123,19 @@ class Deployment:
         view = as_stored(view, self.algorithm, keep_keys=True)
         choice = choose(view, level, self.algorithm, self.parameters)
         plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
-        places = {}
-        for source in view.sources:
-            order = self.sources[source].order
-            places[source] = Place(order, 1, relations=plan.relations(source))
-            order.add(places[source])
         start = {source: Reached(0, None) for source in view.sources}
         contents = evaluate_view(view, self.history.initial)
-        return MaintainedView(plan, contents, Maintenance(plan, start), places)
+        places = self._places(plan, start)
+        return MaintainedView(plan, contents, Maintenance(plan, start), places, start)
+
+    def _places(self, plan: Plan, vector: VersionVector) -> dict[str, Place]:
+        """Places in the orders of the sources, behind a vector."""
+        places = {}
+        for source, reached in vector.items():
+            order = self.sources[source].order
+            places[source] = Place(order, reached.number + 1, relations=plan.relations(source))
+            order.add(places[source])
+        return places
 
     # Steps
 
@@ -136,6 +149,9 @@ class Deployment:
             view.claim(view.maintenance.vector)
 
     def steps(self) -> Iterator[Step]:
+        if self.killed is not None:
+            yield partial(self.restart, self.killed)
+            return
         for source in self.sources.values():
             yield from source.steps(self.random)
         for view in self.views:
@@ -146,13 +162,15 @@ class Deployment:
                 yield partial(self.take, view)
             elif view.maintenance.due < math.inf:
                 yield partial(self.tick, view)
+            if self.restarts and self.random.random() < 0.05:
+                yield partial(self.restart, view)
 
     def work(self, view: MaintainedView, name: str) -> None:
         """One thing that a subscription does."""
         source, place = self.sources[name], view.places[name]
         match place.next():
             case Inquire(ask):
-                marker = f"{id(view)} {ask.label} {place.retries}"
+                marker = f"{next(self.markers)}"
                 place.replied(source.answer(ask, marker, view.plan.view.relations))
             case Deliver():
                 held = source.order.held([place.cursor])
@@ -168,6 +186,16 @@ class Deployment:
                 view.inbox.append(Delivery(name, answer, None))
                 place.answered()
 
+    def restart(self, view: MaintainedView) -> None:
+        """Whoever maintains a view is killed, and another goes on from its last commit."""
+        self.restarts -= 1
+        self.killed = None
+        for source, place in view.places.items():
+            self.sources[source].order.remove(place)
+        view.inbox.clear()
+        view.maintenance = Maintenance(view.plan, view.committed)
+        view.places = self._places(view.plan, view.committed)
+
     def take(self, view: MaintainedView) -> None:
         self.do(view, view.maintenance.tick(self.now, more=True))
         self.do(view, view.maintenance.take(view.inbox.popleft(), self.now))
@@ -182,11 +210,19 @@ class Deployment:
                     view.places[source].ask(effect)
                 case Commit():
                     view.contents = view.contents + effect.change(Bag(view.contents))
+                    view.committed = effect.vector
                     view.claim(effect.vector, effect.received)
                     view.maintenance.written(effect, self.now)
+                    if self.restarts and not view.maintenance.is_settled:
+                        self.killed = self.random.choice([None, view])
                 case Look():
                     found = effect.found(Bag(view.contents))
                     self.do(view, view.maintenance.looked_up(found, self.now))
+
+    @property
+    def end(self) -> Rows:
+        """The view when all has happened."""
+        return self.history.view_at(self.history.final)
 
     def certificates(self) -> list[Certificate]:
         return [certify(self.history, view.claims) for view in self.views]

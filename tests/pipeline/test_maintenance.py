@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape
 from headwater.sources.contract import Snapshot
@@ -37,8 +39,8 @@ def falls_short(
     wanted: Level = Level.CONVERGENT,
     parameters: Mapping[str, str] | None = None,
 ) -> str:
-    """What is wrong with a run, if something is."""
-    world = Deployment(seed, levels, shape, algorithm, parameters)
+    """What is wrong with a run, if something is; some are killed meanwhile."""
+    world = Deployment(seed, levels, shape, algorithm, parameters, restarts=seed % 4)
     world.run()
     found = zip(levels, world.certificates(), strict=True)
     return next((f"{seed}: {made}" for low, made in found if made.level < max(low, wanted)), "")
@@ -85,6 +87,26 @@ def test_partners_are_looked_up_in_the_view_with_what_is_still_to_be_committed()
     for seed in SEEDS:
         local = {"local": "on"}
         assert not falls_short(seed, shape, [Level.STRONG], "t-strobe", parameters=local)
+
+
+def pvm_is_wrong(seed: int, shape: Shape) -> bool:
+    """Whether it does not end with the view, when it is killed meanwhile."""
+    world = Deployment(seed, [Level.CONVERGENT], shape, "pvm", restarts=4)
+    world.run()
+    return world.views[0].contents != world.end
+
+
+@pytest.mark.parametrize("shape", ["three relations", "a self-join"])
+def test_pvm_ends_with_the_view_whatever_it_shows_meanwhile(shape: str) -> None:
+    assert not any(pvm_is_wrong(seed, ONE_SOURCE[shape]) for seed in SEEDS)
+
+
+def test_pvm_over_several_sources_is_wrong_after_a_kill_and_therefore_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unguarded = replace(ALGORITHMS["pvm"], lost_between_sources="")
+    monkeypatch.setitem(ALGORITHMS, "pvm", unguarded)
+    assert any(pvm_is_wrong(seed, SHAPES["three sources"]) for seed in range(100))
 
 
 def test_recomputing_over_several_sources_says_which_state_it_shows() -> None:

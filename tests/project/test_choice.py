@@ -128,7 +128,6 @@ def test_what_can_be_used() -> None:
             for name, needs in {
                 "copies": "all base relations may be copied to the warehouse",
                 "conventional": "nothing happens at the sources while a question is under way",
-                "pvm": "a transaction may be shown before earlier ones of its source",
             }.items()
         ),
         *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
@@ -145,6 +144,21 @@ def test_what_cannot_be_forced_is_refused_with_what_can(
 @pytest.mark.parametrize(("name", "level"), [("eca", Level.STRONG), ("lca", Level.COMPLETE)])
 def test_an_algorithm_for_one_source_may_be_used_there(name: str, level: Level) -> None:
     assert choose(ONE, level, name).algorithm == name
+
+
+def test_pvm_is_for_joins_over_one_source() -> None:
+    assert choose(ONE, Level.CONVERGENT, "pvm").parameters == {"p": "4", "batch": "1"}
+    with pytest.raises(InputError, match=r"pvm commits a transaction before earlier ones of other"):
+        choose(JOIN, Level.CONVERGENT, "pvm")
+    sums = parse_view("SELECT a, sum(b) AS b FROM x.r GROUP BY a", RELATIONS)
+    with pytest.raises(InputError, match=r"pvm shows counts below zero .* can use: recompute, eca"):
+        choose(sums, Level.CONVERGENT, "pvm")
+
+
+@pytest.mark.parametrize("parameters", [{"batch": "2"}, {"handle": "nested-sweep"}])
+def test_pvm_takes_each_transaction_by_itself(parameters: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=r"pvm would take a transaction that the view shows"):
+        choose(ONE, Level.CONVERGENT, "pvm", parameters)
 
 
 def test_recomputing_is_refused_where_it_would_mix_two_states_of_a_source() -> None:
@@ -187,10 +201,5 @@ def test_what_the_pipeline_comes_to_provide_decides_what_can_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headwater.project.choice.PROVIDES", frozenset({Need.EARLY}))
-    assert usable(Level.CONVERGENT, JOIN.sources) == [
-        "sweep",
-        "nested-sweep",
-        "posse",
-        "pvm",
-        "pvm-cc",
-    ]
+    can_use = usable(Level.CONVERGENT, ONE.sources)
+    assert can_use == ["eca", "lca", "sweep", "nested-sweep", "posse", "pvm", "pvm-cc"]

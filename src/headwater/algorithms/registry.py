@@ -82,8 +82,11 @@ class Algorithm:
     """Makes the nodes beside the sources, by source, for a protocol in which they take part."""
     channels: str = "fifo"
     """The channels that the lab gives it unless told otherwise."""
-    knows_its_states: Callable[[View], bool] = lambda view: True
-    """Whether each state of such a view is that of the transactions which it names."""
+    unsure: Callable[[View], str] = lambda view: ""
+    """Why the transactions that it names would not tell which state such a view shows; empty if
+    they do."""
+    lost_between_sources: str = ""
+    """Why they do not tell how to go on after a crash if there are several sources."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -180,6 +183,18 @@ def _strobe_options(*, order: str, local: str, batch: int) -> dict[str, Any]:
     return {"order": order, "local": local == "on", "batch": batch}
 
 
+def _mixes_states(view: View) -> str:
+    if asks_each_once(view):
+        return ""
+    return "would ask a source of the view twice for one state of it"
+
+
+def _counts_below_zero(view: View) -> str:
+    if view.top is not None or view.members:
+        return "shows counts below zero meanwhile, of which no more than a join can be computed"
+    return ""
+
+
 def _t_strobe(view: View, *, parts: str, **options: Any) -> Strobe:
     chosen = _strobe_options(**options)
     if parts == "held":
@@ -208,7 +223,7 @@ ALGORITHMS = {
             needs=frozenset({Need.REPLACE, Need.IDLE}),
             also_assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
-            knows_its_states=asks_each_once,
+            unsure=_mixes_states,
         ),
         Algorithm(
             "eca",
@@ -334,6 +349,9 @@ ALGORITHMS = {
             _promises("complete", *["convergent"] * 5),
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
+            unsure=_counts_below_zero,
+            lost_between_sources="commits a transaction before earlier ones of other sources, and "
+            "after a crash nobody knows which came first",
         ),
         Algorithm(
             "pvm-cc",

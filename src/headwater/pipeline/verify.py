@@ -112,6 +112,12 @@ def _verify(
         stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         state = table.at()
         vector = state.commit.vector
+        if state.commit.is_early:
+            raise HeadwaterError(
+                f"View {name} shows transactions before earlier ones at the moment, as its "
+                "algorithm may: there is nothing to compare it with.",
+                "Try again when less happens at its source.",
+            )
         for source, reached in vector.items():
             log = ChangeLog(warehouse.changes, source)
             stack.enter_context(log.pinned(held_back(reached.number)))

@@ -23,7 +23,9 @@ from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
-PROVIDES: frozenset[Need] = frozenset({Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.IDLE})
+PROVIDES: frozenset[Need] = frozenset(
+    {Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.EARLY, Need.IDLE}
+)
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
 """What a view has or has not, whoever maintains it. Managers refuse a view without its keys."""
@@ -58,12 +60,9 @@ def choose(
     """The algorithm for a view at this level; ForcedError if the one forced will not do."""
     run = run or RunSettings()
     chosen, settings = resolve(level, forced, parameters or {}, run, view.sources)
-    if not chosen.knows_its_states(view):
+    if unsure := chosen.unsure(view):
         raise ForcedError(
-            "algorithm",
-            f"{chosen.name} would ask a source of the view twice for one state of it, and could "
-            "not say which state that is.",
-            _can_use(level, view.sources),
+            "algorithm", f"{chosen.name} {unsure}.", _can_use(level, view.sources, view)
         )
     parts = [_why(level, forced, promised(chosen, settings, view.sources), settings)]
     if all(len(join.occurrences) == 1 for join in view.joins):
@@ -97,10 +96,19 @@ def resolve(
     chosen = _forced(forced, sources) if forced else _default(level)
     _check_parameters(chosen, parameters)
     _check_needs(chosen, parameters)
-    ours = {"batch": str(run.batch) if level < Level.COMPLETE else "1", "p": str(run.in_work)}
+    early = Need.EARLY in chosen.needs
+    batch = str(run.batch) if level < Level.COMPLETE and not early else "1"
+    ours = {"batch": batch, "p": str(run.in_work)}
     settings = {name: ours[name] for name in chosen.parameters if name in ours}
     settings.update(parameters)
     _check_promise(chosen, settings, level, sources)
+    if early and (name := _lowering(settings)):
+        raise ForcedError(
+            f"parameter {name}",
+            f"with {name} = {settings[name]} {chosen.name} would take a transaction that the view "
+            "shows already together with one that it does not, after a crash.",
+            f"Leave {name} out.",
+        )
     return chosen, settings
 
 
@@ -123,12 +131,15 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
     return [
         name
         for name, algorithm in ALGORITHMS.items()
-        if not _lacking(algorithm) and promised(algorithm, {}, sources) >= level
+        if not _lacking(algorithm)
+        and not (algorithm.lost_between_sources and len(sources) > 1)
+        and promised(algorithm, {}, sources) >= level
     ]
 
 
-def _can_use(level: Level, sources: Collection[str]) -> str:
-    return f"For {level} the view can use: {', '.join(usable(level, sources))}."
+def _can_use(level: Level, sources: Collection[str], view: View | None = None) -> str:
+    names = [n for n in usable(level, sources) if view is None or not ALGORITHMS[n].unsure(view)]
+    return f"For {level} the view can use: {', '.join(names)}."
 
 
 def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:
@@ -196,6 +207,9 @@ def _check_promise(
             f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at {', '.join(sources)}.",
             hint,
         )
+    if chosen.lost_between_sources and len(sources) > 1:
+        why = chosen.lost_between_sources
+        raise ForcedError("algorithm", f"{chosen.name} {why}.", hint)
     kept = promised(chosen, settings, sources)
     if kept >= level:
         return

@@ -17,6 +17,7 @@ from headwater.algebra.sql.view import parse_group, parse_view
 from headwater.algebra.tops import evaluate_top
 from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import Plan
 from headwater.project.choice import as_stored, choose, usable
@@ -104,7 +105,8 @@ def views(
 
 def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:
     level = random.choice([Level.CONVERGENT, made.level])
-    algorithm = random.choice(usable(level, made.view.sources))
+    known = [n for n in usable(level, made.view.sources) if not ALGORITHMS[n].unsure(made.view)]
+    algorithm = random.choice(known)
     return ViewAtLevel(made.name, as_stored(made.view, algorithm, True), level, algorithm)
 
 
