@@ -147,3 +147,9 @@ def test_what_has_become_of_a_group_is_told(tmp_path: Path) -> None:
     assert "was loaded as a group, and is a view now" in str(
         describe_difference(before, view.stored)
     )
+
+
+def test_a_view_called_as_the_table_of_changes_of_another_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, a=f"WITH CHANGES AS {A}", a_changes=f"AS {A}")
+    (told,) = refused(tmp_path)
+    assert told.startswith("a.sql:1:28: its table of changes is called a_changes, as another")

@@ -331,3 +331,15 @@ def test_a_definition_is_read_back(warehouse: Warehouse) -> None:
         definition.view.members
         == group_of({member.name: member.select for member in definition.members}).members
     )
+
+
+def test_a_group_that_is_dropped_leaves_alone_what_is_called_as_tables_of_changes_are(
+    warehouse: Warehouse,
+) -> None:
+    load(warehouse)
+    other = warehouse.path / "totals_changes"
+    other.mkdir()
+    (other / "mine.txt").write_text("kept")
+    warehouse.drop("book")
+    assert (other / "mine.txt").read_text() == "kept"
+    assert not (warehouse.path / "totals").exists()

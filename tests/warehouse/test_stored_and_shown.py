@@ -282,6 +282,27 @@ def test_the_table_of_changes_adds_up_to_every_published_version(
     assert {folder.name for folder in warehouse.drop("totals")} == {"totals", "totals_changes"}
 
 
+def test_the_table_of_changes_of_a_drop_that_was_killed_is_gone_with_the_next_load(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = topped.load(warehouse, "totals", START)
+    view.follow_changes(no_spark)
+    throw_away = Warehouse._throw_away
+
+    def killed(self: Warehouse, folder: Location) -> None:
+        if folder.name == "totals_changes":
+            raise KeyboardInterrupt
+        throw_away(self, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "_throw_away", killed)
+        with pytest.raises(KeyboardInterrupt):
+            warehouse.drop("totals")
+    view = topped.load(warehouse, "totals", CHANGES[0])
+    view.follow_changes(no_spark)
+    assert feed(view) == {1: view.rows()}
+
+
 @pytest.mark.parametrize("engine", ["memory", "spark"])
 def test_old_changes_are_added_up_and_later_ones_go_on(
     warehouse: Warehouse, spark: SparkSession, engine: str

@@ -76,6 +76,7 @@ class Project:
             before = len(problems)
             with problems.collecting(name):
                 _check_using(file, settings, known)
+                _check_table_of_changes(file, files)
             if name in endless:
                 continue
             with problems.collecting(name):
@@ -292,6 +293,16 @@ def _view_files(folder: Path, problems: Problems) -> tuple[dict[str, ViewFile], 
                     "Names of views differ, also without regard to case.",
                 )
     return {file.name: file for file in found.values()}, twice
+
+
+def _check_table_of_changes(file: ViewFile, files: Mapping[str, ViewFile]) -> None:
+    table = f"{file.name}_changes"
+    if file.changes and table.lower() in {name.lower() for name in files}:
+        raise file.error(
+            "WITH CHANGES",
+            f"its table of changes is called {table}, as another view is.",
+            "Give one of both views another name.",
+        )
 
 
 def _refused(files: Mapping[str, ViewFile], problems: Problems) -> dict[str, InputError]:

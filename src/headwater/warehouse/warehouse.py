@@ -326,7 +326,7 @@ class Warehouse:
         ours = log.exists() or self._is_ours(plain)
         feed = feed_folder(plain)
         found = (log, plain, stored) if ours else (stored,)
-        if ours and is_feed(feed):
+        if is_feed(feed):  # also where a drop was killed before it
             found = (*found, feed)
         return tuple(folder for folder in found if folder.exists())
 
@@ -336,7 +336,9 @@ class Warehouse:
         with suppress(HeadwaterError):  # what a damaged log does not tell is a leftover of theirs
             for member in self.group(name).members:
                 if not self.has_view(member.name):
-                    found += [member.plain.folder, feed_folder(member.plain.folder)]
+                    found.append(member.plain.folder)
+                    if is_feed(feed := feed_folder(member.plain.folder)):
+                        found.append(feed)
         return tuple(folder for folder in found if folder.exists())
 
     # Making tables
