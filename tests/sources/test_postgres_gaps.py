@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 import psycopg
@@ -243,6 +244,51 @@ def test_a_swap_is_a_gap_though_the_other_column_is_gone(
     while not gaps(logged):
         logged += monitor.read(0.2)
     assert [gap.columns for gap in gaps(logged)] == [{"pg.c": frozenset({"y"})}]
+    monitor.close()
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize(
+    ("before", "altering"),
+    [
+        ("INSERT INTO c VALUES (1, 'ok')", "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'"),
+        (
+            "SELECT pg_current_xact_id()",
+            "ALTER PUBLICATION p DROP TABLE c; {}; ALTER PUBLICATION p ADD TABLE ONLY c",
+        ),
+    ],
+)
+def test_a_gap_is_told_again_when_a_transaction_has_ended_that_was_open_meanwhile(
+    harness: PostgresHarness, before: str, altering: str, between: bool
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    writer.execute("CREATE TABLE c (id int PRIMARY KEY, of mood)")
+    source = harness.source(["b", "c"], publication="p", watch_s=0)
+    source.setup()
+    monitor = source.open_monitor(None)
+    with psycopg.connect(harness.dsn) as long:
+        long.execute(before.encode())
+        for statement in altering.split(";"):
+            if "{}" in statement:
+                long.execute("INSERT INTO c VALUES (1, 'ok')")
+            else:
+                writer.execute(statement)
+        writer.execute("INSERT INTO b VALUES (1, 'meanwhile')")
+        logged = read_all(monitor, "meanwhile")
+        assert [set(gap.columns or ()) for gap in gaps(logged)] == [{"pg.c"}]
+        if between:
+            monitor.close()
+            monitor = source.open_monitor(last_position(logged))
+    writer.execute("INSERT INTO b VALUES (2, 'end')")
+    logged = read_all(monitor)
+    logged += monitor.read(0.2)
+    (gap,) = gaps(logged)
+    assert set(gap.columns or ()) == {"pg.c"}
+    assert "open meanwhile has ended" in gap.reason
+    if before.startswith("INSERT"):
+        (of_it,) = [item for item in committed(logged) if "c" in contents(item)]
+        assert logged.index(gap) < logged.index(of_it)
     monitor.close()
 
 
@@ -538,6 +584,46 @@ def test_a_table_altered_by_a_commit_that_waits_for_a_standby_is_a_gap_before_it
         release.join()
         thread.join()
         monitor.close()
+        harness.close()
+    finally:
+        server.stop()
+
+
+def test_a_swap_of_names_behind_a_commit_that_waits_for_a_standby_is_a_gap() -> None:
+    server = PostgresServer(16)
+    try:
+        harness = PostgresHarness(server)
+        harness.create_table("a", MORE, ["id"])
+        harness.create_table("b", LINES, ["id"])
+        source = followed(harness, watch_s=600)
+        source.setup()
+        monitor = source.open_monitor(None)
+        harness.writer().execute("INSERT INTO b VALUES (1, 'first')")
+        position = last_position(read_all(monitor, "first"))
+        monitor.close()
+        server.reload(synchronous_standby_names="'nobody_there'")
+        waiting = threading.Thread(
+            target=harness.writer().execute, args=("INSERT INTO b VALUES (2, 'waits')",)
+        )
+        waiting.start()
+        with psycopg.connect(harness.dsn, autocommit=True) as other:
+            other.execute("SET synchronous_commit = local")
+            while not other.execute(
+                "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            ).fetchall():
+                time.sleep(0.01)
+            for statement in (*SWAP.split(";"), "INSERT INTO a VALUES (5, 'q', 50)"):
+                other.execute(statement.encode())
+            for statement in SWAP.split(";"):
+                other.execute(statement.encode())
+        monitor = source.open_monitor(position)
+        logged: list[Logged] = []
+        while not any("a" in contents(item) for item in committed(logged)) and not gaps(logged):
+            logged += monitor.read(0.2)
+        assert [gap.columns for gap in gaps(logged)] == [{"pg.a": frozenset({"id"})}]
+        monitor.close()
+        server.reload(synchronous_standby_names="''")
+        waiting.join()
         harness.close()
     finally:
         server.stop()

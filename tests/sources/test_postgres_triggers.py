@@ -358,6 +358,27 @@ def test_a_swap_around_a_change_in_one_transaction_is_a_gap_while_others_commit(
     monitor.close()
 
 
+def test_rows_of_a_transaction_that_was_open_when_labels_were_renamed_are_a_gap(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    writer.execute("CREATE TABLE c (id int PRIMARY KEY, of mood)")
+    source = harness.source(["b", "c"], watch_s=0)
+    source.setup()
+    monitor = source.open_monitor(None)
+    with psycopg.connect(harness.dsn) as long:
+        long.execute("INSERT INTO c VALUES (1, 'ok')")
+        writer.execute("ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'")
+        read_until(monitor, lambda logged: len(gaps(logged)) == 1)
+    (gap,) = gaps(read_until(monitor, lambda logged: len(gaps(logged)) == 1))
+    assert gap.columns == {"pg.c": frozenset({"of"})}
+    writer.execute("INSERT INTO c VALUES (2, 'fine')")
+    logged = read_until(monitor, lambda logged: len(committed(logged)) == 1)
+    assert not gaps(logged)
+    monitor.close()
+
+
 def test_a_new_default_of_a_used_column_changes_nothing_for_rows_behind_it(
     harness: PostgresHarness, monitor: Monitor
 ) -> None:

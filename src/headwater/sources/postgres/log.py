@@ -136,7 +136,7 @@ class Interpreter:
                 last = Last(commit_lsn, xid, committed_at)
                 self._verify(last)
                 seen = self.at.seen
-                if seen and seen.doubted and not seen.snapshot.includes(self._near_xid):
+                if seen and seen.doubted and commit_lsn > seen.doubted_upto:
                     self.at = replace(self.at, seen=replace(seen, doubted={}))
                 covered = self.at.covers(commit_lsn, self._near_xid)
                 self._open = _Open(self._near_xid, last, covered)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from headwater.algebra.values import Json
 from headwater.sources.contract import Position
@@ -53,6 +53,31 @@ class Last:
 
 
 @dataclass(frozen=True)
+class Held:
+    """A gap made by something that waits for no writer, and who was open then: what these have done
+    before it is in the log as it was before, or not at all, and comes when they commit."""
+
+    columns: Mapping[str, frozenset[str] | None] | None
+    reason: str
+    running: frozenset[int]
+
+    @property
+    def json(self) -> Json:
+        listed = None
+        if self.columns is not None:
+            listed = {n: None if of is None else sorted(of) for n, of in self.columns.items()}
+        return cast("Json", [listed, self.reason, sorted(self.running)])
+
+    @classmethod
+    def of(cls, told: Json) -> Held:
+        listed, reason, running = cast("tuple[dict[str, list[str] | None] | None, str, Any]", told)
+        columns = None
+        if listed is not None:
+            columns = {n: None if of is None else frozenset(of) for n, of in listed.items()}
+        return cls(columns, reason, frozenset(running))
+
+
+@dataclass(frozen=True)
 class Seen:
     """What the catalog said when it was last looked at: when, and a digest of each relation."""
 
@@ -64,6 +89,10 @@ class Seen:
     doubted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Columns that were written in the catalog and are as they were: they may have had another
     name when rows were changed that the log has not shown yet."""
+    doubted_upto: int = 0
+    """Behind this place in the log they are in doubt no more."""
+
+    held: tuple[Held, ...] = ()
 
     @cached_property
     def json(self) -> Position:
@@ -72,6 +101,9 @@ class Seen:
             found["recent"] = cast("Json", sorted(self.recent))
         if self.doubted:
             found["doubted"] = cast("Json", self.doubted)
+            found["doubted_upto"] = lsn_text(self.doubted_upto)
+        if self.held:
+            found["held"] = [held.json for held in self.held]
         return found
 
     def knows(self, xid: int) -> bool:
@@ -102,6 +134,8 @@ class LogPosition:
         snapshot, server, last = text("snapshot"), text("server"), text("last")
         catalog = text("catalog")
         tables = cast("Mapping[str, str]", position.get("tables", {}))
+        held = tuple(map(Held.of, cast("Sequence[Json]", position.get("held", ()))))
+        upto = parse_lsn(text("doubted_upto") or "0/0")
         recent = frozenset(cast("Sequence[int]", position.get("recent", ())))
         doubted = cast("Mapping[str, Sequence[str]]", position.get("doubted", {}))
         return cls(
@@ -110,7 +144,9 @@ class LogPosition:
             parse_lsn(text("until") or "0/0"),
             Server.parse(server) if server else None,
             Last.parse(last) if last else None,
-            Seen(XidSnapshot.parse(catalog), dict(tables), recent, doubted) if catalog else None,
+            Seen(XidSnapshot.parse(catalog), tables, recent, doubted, upto, held)
+            if catalog
+            else None,
             parse_lsn(text("told") or "0/0"),
         )
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headwater.sources.postgres.position import Seen
+from headwater.sources.postgres.position import Held, Seen
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table
 
@@ -104,6 +104,8 @@ class Sight:
     snapshot: XidSnapshot
     publication_xid: int
     tables: Mapping[str, Sighted]
+    lsn: int = 0
+    """Before this place in the log everything stands that it shows."""
 
     @property
     def recent(self) -> frozenset[int]:
@@ -120,6 +122,8 @@ class Gap:
     columns: Mapping[str, frozenset[str] | None] | None
     reason: str
     stamp: int | None
+    waits: bool = True
+    """Whether what made it waits until nobody who has changed the table is open any more."""
 
 
 def compare(
@@ -144,17 +148,39 @@ def compare(
     now = Seen(sight.snapshot, digests, sight.recent)
     if seen is None:
         return now, []
-    now = replace(now, doubted=_doubted(seen, sight, wanted))
+    doubted = _doubted(seen, sight, wanted)
+    upto = seen.doubted_upto if doubted == seen.doubted else sight.lsn
+    now = replace(now, doubted=doubted, doubted_upto=upto)
     if not seen.knows(sight.publication_xid):
         reason = "the publication was altered, and changes may have been left out meanwhile"
-        return now, [Gap(None, reason, sight.publication_xid)]
-    return now, [
-        gap
-        for name, problem in problems.items()
-        for gap in (
-            _lost(name, seen, problem) if problem else _gaps(name, seen, now, sight, wanted[name])
-        )
-    ]
+        gaps = [Gap(None, reason, sight.publication_xid, waits=False)]
+    else:
+        gaps = [
+            gap
+            for name, problem in problems.items()
+            for gap in (
+                _lost(name, seen, problem)
+                if problem
+                else _gaps(name, seen, now, sight, wanted[name])
+            )
+        ]
+    return replace(now, held=_held(seen, sight, gaps)), [*gaps, *_told_again(seen, sight)]
+
+
+def _held(seen: Seen, sight: Sight, gaps: Sequence[Gap]) -> tuple[Held, ...]:
+    """The gaps that have to be told again, with who is still open."""
+    running = sight.snapshot.running
+    before = (replace(held, running=held.running & running) for held in seen.held)
+    new = (Held(gap.columns, gap.reason, running) for gap in gaps if not gap.waits)
+    return tuple(held for held in (*before, *new) if held.running)
+
+
+def _told_again(seen: Seen, sight: Sight) -> Iterator[Gap]:
+    """What was told when transactions were open that have ended since."""
+    for held in seen.held:
+        if any(map(sight.snapshot.includes, held.running)):
+            reason = f"{held.reason}; a transaction that was open meanwhile has ended now"
+            yield Gap(held.columns, reason, None)
 
 
 def _doubted(
@@ -191,14 +217,14 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
     ]
     if before is None:
         reason = f"the table {name} was not followed before"
-        yield Gap({name: None}, reason, max(written, default=0))
+        yield Gap({name: None}, reason, max(written, default=0), waits=False)
     elif before == UNFOLLOWED:
         reason = f"the table {name} could not be followed for a while"
         back = [*written, *(x for x in [table.xid] if not seen.knows(x))]
-        yield Gap({name: None}, reason, max(back, default=None))
+        yield Gap({name: None}, reason, max(back, default=None), waits=False)
     elif written:
         reason = f"the table {name} was taken out of the publication, or altered in it"
-        yield Gap({name: None}, reason, max(written))
+        yield Gap({name: None}, reason, max(written), waits=False)
     elif _oid(before) not in ("", _oid(digest)):
         reason = f"another table is called {name} now"
         yield Gap({name: None}, reason, _named_by(seen, table))
@@ -255,7 +281,8 @@ def _column_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -
             f"the table {name} was altered: its column {shown} was made anew or rewritten, or its "
             "type was altered"
         )
-        yield Gap({name: columns}, reason, xid)
+        printed = not all(seen.knows(table.columns[n].printed_xid) for n in columns)
+        yield Gap({name: columns}, reason, xid, waits=not printed)
 
 
 def _printed_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) -> Iterator[Gap]:
@@ -267,7 +294,7 @@ def _printed_gaps(name: str, seen: Seen, table: Sighted, wanted: Sequence[str]) 
             f"the table {name}: labels or fields of the type of its column {shown} were renamed, "
             "and have their names again"
         )
-        yield Gap({name: columns}, reason, xid)
+        yield Gap({name: columns}, reason, xid, waits=False)
 
 
 def _written(seen: Seen, xids: Mapping[str, int]) -> Sequence[tuple[int, frozenset[str]]]:

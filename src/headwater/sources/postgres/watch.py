@@ -16,6 +16,7 @@ from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import PRINTED
 from headwater.sources.postgres.meanings import own_meaning
+from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.sight import Link, Sight, Sighted, SightedColumn
 from headwater.sources.postgres.snapshot import XidSnapshot, full_xid
 from headwater.sources.postgres.types import Table
@@ -72,7 +73,8 @@ SELECT pg_catalog.pg_current_snapshot()::text,
        AS w(relation, schema, name),
      pg_catalog.pg_namespace n, pg_catalog.pg_class c
    WHERE p.pubname = %(publication)s AND n.nspname = w.schema
-     AND c.relnamespace = n.oid AND c.relname = w.name)
+     AND c.relnamespace = n.oid AND c.relname = w.name),
+  pg_catalog.pg_current_wal_insert_lsn()::text
 """
 _IN_SCHEMA = """SELECT s.xmin::text::int8 FROM pg_catalog.pg_publication_namespace s
                 WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace"""
@@ -195,7 +197,7 @@ class CatalogWatch:
                 f"Source {self._access.source}: there is a table {min(appeared)} now; the log is "
                 "read anew."
             )
-        return Sight(snapshot, _full(row[1][0], snapshot), tables)
+        return Sight(snapshot, _full(row[1][0], snapshot), tables, parse_lsn(row[3]))
 
     def _may_alter(self, xid: int, sight: Sight) -> bool:
         oids = [table.oid for table in sight.tables.values()]

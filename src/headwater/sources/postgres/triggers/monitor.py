@@ -46,6 +46,7 @@ from headwater.sources.postgres.triggers.watch import (
     bodies_of,
     find_doubted,
     find_gap,
+    printed_by,
     read_seen,
 )
 from headwater.sources.postgres.types import Table, UnreadableError
@@ -264,6 +265,8 @@ class TriggerMonitor:
             gap = None
             if seen != known.seen:
                 gap = _both(self._gap(known, seen), self._doubt(known, seen, now, entries))
+            elif seen is not None:
+                gap = _printed_otherwise(known, seen, now, entries)
             if gap is not None:
                 gaps[self._full_name(known)] = gap
             if seen != known.seen:
@@ -416,6 +419,26 @@ class TriggerMonitor:
             self._next_clean = time.monotonic() + _CLEAN_S
             if self._acknowledged is upto:
                 self._acknowledged = None
+
+
+def _printed_otherwise(
+    known: Watched, seen: Seen, now: XidSnapshot, entries: Sequence[LogEntry]
+) -> Gap | None:
+    """A gap if rows were logged by somebody who was open when labels or fields got other names."""
+    writers = printed_by(seen, known.used)
+    changes = (e for e in entries if e.relation == seen["oid"]) if writers else ()
+    snapshots = [XidSnapshot.parse(text) for text in {entry.seen for entry in changes}]
+    columns = frozenset(
+        name
+        for name, xids in writers.items()
+        for xid in xids
+        if not all(snapshot.includes(full_xid(xid, now.xmax)) for snapshot in snapshots)
+    )
+    if not columns:
+        return None
+    names = ", ".join(sorted(columns))
+    reason = f"{known.table.label} was changed before the type of its column {names} was altered"
+    return Gap(columns, reason)
 
 
 def _both(gap: Gap | None, doubt: Gap | None) -> Gap | None:

@@ -135,6 +135,14 @@ def find_doubted(before: Seen, now: Seen, used: Collection[str]) -> dict[str, in
     }
 
 
+def printed_by(seen: Seen, used: Collection[str]) -> dict[str, list[int]]:
+    """Of columns whose values are printed with labels or names of fields: who wrote these."""
+    columns = (seen["columns"] or {}).items()
+    return {
+        name: row[4][1] or [] for name, row in columns if name in used and len(row) > 4 and row[4]
+    }
+
+
 def columns_of(seen: Seen, table: Table) -> dict[str, TableColumn]:
     """The columns that can be read, as the catalog described them."""
     found = {}
