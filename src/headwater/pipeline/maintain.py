@@ -21,8 +21,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeAlias
 
+from headwater.algebra.rows import Rows
+from headwater.algebra.values import width
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
@@ -44,6 +47,7 @@ _AT_ONCE = 256
 _LONGEST_TURN_S = 0.2
 _SHORTEST_WAIT_S = 0.001
 _RECENT = 1000
+_SAMPLED = 20
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Counters:
     commits: int = 0
     rows: int = 0
     questions: int = 0
+    answer_bytes: int = 0
+    """What the answers to its questions held, about."""
     committed_at: float = 0.0
     freshness_s: list[float] = field(default_factory=list)
     """From reading a transaction at the source to its commit, of the last ones that were read
@@ -338,7 +344,8 @@ class Maintainer:
                 self.counters.transactions += 1
                 if delivery.read_at and transaction.updates:
                     self._watch("delivery", time.monotonic() - delivery.read_at)
-            case AnswerArrived(label=label):
+            case AnswerArrived(label=label, results=results):
+                self.counters.answer_bytes += sum(map(about_bytes, results))
                 self._watch("probe", time.monotonic() - self._asked.pop(label))
 
     def _ask(self, ask: Ask) -> None:
@@ -386,3 +393,11 @@ class Maintainer:
         for received in commit.received:
             if received.read_at > self._following_since:
                 self.counters.note_freshness(now - received.read_at)
+
+
+def about_bytes(rows: Rows) -> int:
+    """How many bytes rows have, by the first few of them; unknown, and so none, on Spark."""
+    if isinstance(rows, Frame) or not rows:
+        return 0
+    sample = list(islice(rows, _SAMPLED))
+    return sum(sum(map(width, row)) for row in sample) * len(rows) // len(sample)
