@@ -61,12 +61,8 @@ _ONE = dict.fromkeys(TABLES, "shop")
 _THREE = {"customers": "crm", "orders": "shop", "lines": "stock"}
 WORKLOADS = (
     Workload("one", "one source", _ONE, {"insert": 2, "delete": 1, "update": 1}),
-    Workload(
-        "inserts", "three sources, inserts", _THREE, {"insert": 18, "delete": 1, "update": 1}
-    ),
-    Workload(
-        "deletes", "three sources, deletes", _THREE, {"insert": 1, "delete": 18, "update": 1}
-    ),
+    Workload("inserts", "three sources, inserts", _THREE, {"insert": 18, "delete": 1, "update": 1}),
+    Workload("deletes", "three sources, deletes", _THREE, {"insert": 1, "delete": 18, "update": 1}),
     Workload(
         "bursts",
         "three sources, bursts",
