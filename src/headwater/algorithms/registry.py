@@ -87,6 +87,8 @@ class Algorithm:
     they do."""
     lost_between_sources: str = ""
     """Why they do not tell how to go on after a crash if there are several sources."""
+    waits: bool = False
+    """Whether it shows nothing while a question is unanswered."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -233,6 +235,7 @@ ALGORITHMS = {
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
             parameters={"batch": _WAITING},
+            waits=True,
         ),
         Algorithm(
             "eca-key",
@@ -242,6 +245,7 @@ ALGORITHMS = {
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=_BY_KEY | {Need.ONE_SOURCE},
             parameters={"batch": _WAITING},
+            waits=True,
         ),
         Algorithm(
             "eca-local",
@@ -250,6 +254,7 @@ ALGORITHMS = {
             EcaLocal,
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.BY_KEY}),
+            waits=True,
         ),
         Algorithm(
             "lca",
@@ -268,6 +273,7 @@ ALGORITHMS = {
             needs=_BY_KEY,
             parameters=_STROBE_PARAMETERS,
             joins_global=False,
+            waits=True,
         ),
         Algorithm(
             "t-strobe",
@@ -284,6 +290,7 @@ ALGORITHMS = {
                     _one_of("local", "held"),
                 ),
             },
+            waits=True,
             joins_global=False,
         ),
         Algorithm(
@@ -295,6 +302,7 @@ ALGORITHMS = {
             needs=_BY_KEY,
             also_assumes=("sites report their own parts, or reports are numbered",),
             parameters=_STROBE_PARAMETERS,
+            waits=True,
         ),
         Algorithm(
             "c-strobe",

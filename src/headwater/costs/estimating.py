@@ -13,7 +13,7 @@ from headwater.costs.skeleton import skeleton
 from headwater.costs.statistics import KINDS, Statistics
 from headwater.costs.trial import Estimate, Happening, Trial
 
-_FEWEST, _MOST = 12, 36
+_FEWEST, _MOST = 20, 40
 """So many transactions make a trial."""
 _MOST_TOGETHER = 24
 _APART_S = 0.0005
@@ -39,6 +39,14 @@ class Estimator:
         made_up = MadeUp(self._bare, self.view, self.statistics)
         trial = Trial(manager, self._bare, made_up, self.statistics, self.each_state)
         return trial.run(self._happenings(made_up))
+
+    def busy(self, estimate: Estimate | None) -> float:
+        """The share of time in which a question is under way, about."""
+        assert estimate is not None
+        sources = [self.statistics.source(name) for name in self.view.sources]
+        rate = sum(source.transactions for source in sources)
+        question_s = max(source.question_s for source in sources)
+        return rate * question_s * estimate.messages / 2
 
     def _happenings(self, made_up: MadeUp) -> list[Happening]:
         sources = [self.statistics.source(name) for name in self.view.sources]

@@ -196,6 +196,8 @@ class MadeUp:
 def _known(term: Term) -> Iterator[tuple[dict[str, Value], int, int]]:
     """The rows that travel along, joined with each other, with their counts and their scale."""
     found: list[tuple[dict[str, Value], int, int]] = [({}, 1, 1)]
+    if not term.bound:
+        found = [({}, ONE, ONE)]
     for factor in term.bound:
         names = factor.rows.schema.names
         grown = []
