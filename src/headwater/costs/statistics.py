@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.values import Json, Type
 
 KINDS = ("inserts", "deletes", "updates")
 FORMAT = 1
-_HALF_LIFE_S = 3600.0
-"""What was observed so long ago counts half."""
+MEMORY_S = 3600.0
+"""What is new counts as if no more than so long had been observed before."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class RelationStatistics:
     deletes: float = 0.25
     updates: float = 0.25
     """Rows a second; only how they compare matters where nothing was observed."""
+    observed_s: float = 0.0
+    """For how long that was observed."""
 
     def different(self, relation: Relation, column: str) -> float:
         """How many values a column has; half as many as rows where nobody knows."""
@@ -51,6 +53,7 @@ class SourceStatistics:
     """A second."""
     together: float = 1.0
     """How many of them come at once."""
+    observed_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,8 @@ class Statistics:
         return self.sources.get(name, _UNKNOWN_SOURCE)
 
     def is_observed(self, sources: tuple[str, ...]) -> bool:
-        """Whether something was measured at each of these sources."""
-        return all(source in self.sources for source in sources)
+        """Whether each of these sources was watched for a while."""
+        return all(self.source(source).observed_s > 0 for source in sources)
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -131,7 +134,6 @@ class Statistics:
 
 _UNKNOWN_RELATION = RelationStatistics()
 _UNKNOWN_SOURCE = SourceStatistics()
-Numbers: TypeAlias = Mapping[str, float]
 
 
 def column_bytes(relation: Relation, column: str, statistics: RelationStatistics) -> float:
@@ -145,22 +147,59 @@ def _width(kind: Type) -> float:
     return {"bool": 1.0, "text": 16.0, "bytes": 32.0, "decimal": 16.0}.get(kind.name, 8.0)
 
 
-def blended(old: float, new: float, elapsed_s: float) -> float:
-    """An average that forgets: what was known counts half after each half-life."""
-    kept = 0.5 ** (elapsed_s / _HALF_LIFE_S)
-    return float(old * kept + new * (1 - kept))
+def averaged(old: float, new: float, observed_s: float, elapsed_s: float) -> float:
+    """An average over time that forgets: the longer ago, the less it counts."""
+    share = elapsed_s / (elapsed_s + min(observed_s, MEMORY_S))
+    return float(old * (1 - share) + new * share)
 
 
-def changed_rates(
-    known: RelationStatistics, counted: Numbers, elapsed_s: float, first: bool
-) -> RelationStatistics:
-    """With what was counted of each kind of change over a while; the first count replaces what was
-    only assumed."""
-    rates = {kind: counted.get(kind, 0.0) / elapsed_s for kind in KINDS}
-    if not first:
-        rates = {kind: blended(getattr(known, kind), rates[kind], elapsed_s) for kind in KINDS}
+@dataclass(frozen=True)
+class Counted:
+    """What was counted of a relation or of a source over a while."""
+
+    elapsed_s: float
+    changes: Mapping[str, float] = field(default_factory=dict)
+    """Rows, by kind of change."""
+    transactions: int = 0
+    bursts: int = 0
+    """How often some of them came at once, or one alone."""
+    question_s: float | None = None
+    """What a question took, typically."""
+
+
+def with_changes(known: RelationStatistics, counted: Counted) -> RelationStatistics:
+    """With what was counted; the first count takes the place of what was only assumed."""
+
+    def rate(kind: str) -> float:
+        now = counted.changes.get(kind, 0.0) / counted.elapsed_s
+        return averaged(getattr(known, kind), now, known.observed_s, counted.elapsed_s)
+
     return replace(
-        known, inserts=rates["inserts"], deletes=rates["deletes"], updates=rates["updates"]
+        known,
+        inserts=rate("inserts"),
+        deletes=rate("deletes"),
+        updates=rate("updates"),
+        observed_s=known.observed_s + counted.elapsed_s,
+    )
+
+
+def with_questions(known: SourceStatistics, counted: Counted) -> SourceStatistics:
+    """The same of a source."""
+
+    def average(old: float, new: float) -> float:
+        return averaged(old, new, known.observed_s, counted.elapsed_s)
+
+    together, question_s = known.together, known.question_s
+    if counted.bursts:
+        together = average(together, counted.transactions / counted.bursts)
+    if counted.question_s is not None:
+        question_s = average(question_s, counted.question_s)
+    return replace(
+        known,
+        question_s=question_s,
+        transactions=average(known.transactions, counted.transactions / counted.elapsed_s),
+        together=together,
+        observed_s=known.observed_s + counted.elapsed_s,
     )
 
 

@@ -31,9 +31,10 @@ from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
+from headwater.pipeline.observed import Observed
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask
+from headwater.protocol.effects import Add, Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
@@ -100,6 +101,7 @@ class Maintainer:
         self.plan = plan
         self.table: ViewTable | None = None
         self.counters = Counters()
+        self.observed = Observed()
         self._obtain = obtain
         self._feeds = {source: feeds[source] for source in plan.view.sources}
         self._engine = engine
@@ -323,7 +325,9 @@ class Maintainer:
         self._watch_arrival(delivery)
         began = time.monotonic()
         wanted = maintenance.take(delivery, began)
-        self._watch("join", time.monotonic() - began)
+        took = time.monotonic() - began
+        self._watch("join", took)
+        self.observed.events_s.append(took)
         self._do_all(maintenance, wanted)
 
     def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
@@ -335,7 +339,9 @@ class Maintainer:
                     self._write_all(maintenance, [effect])
                 case Look():
                     assert self._stored is not None
+                    began = time.monotonic()
                     found = effect.found(self._stored)
+                    self.observed.look_ups_s.append(time.monotonic() - began)
                     self._do_all(maintenance, maintenance.looked_up(found, time.monotonic()))
 
     def _watch_arrival(self, delivery: Delivery) -> None:
@@ -343,10 +349,15 @@ class Maintainer:
             case TransactionArrived(transaction):
                 self.counters.transactions += 1
                 if delivery.read_at and transaction.updates:
-                    self._watch("delivery", time.monotonic() - delivery.read_at)
+                    waited = time.monotonic() - delivery.read_at
+                    self._watch("delivery", waited)
+                    self.observed.deliveries_s.append(waited)
+                    self.observed.arrived(delivery.source, transaction, delivery.read_at)
             case AnswerArrived(label=label, results=results):
                 self.counters.answer_bytes += sum(map(about_bytes, results))
-                self._watch("probe", time.monotonic() - self._asked.pop(label))
+                took = time.monotonic() - self._asked.pop(label)
+                self._watch("probe", took)
+                self.observed.answered(delivery.source, took)
 
     def _ask(self, ask: Ask) -> None:
         self.counters.questions += 1
@@ -369,7 +380,10 @@ class Maintainer:
         assert self._stored is not None
         began = time.monotonic()
         change = self._engine.settle(commit.change(self._stored))
-        self._watch("join", time.monotonic() - began)
+        took = time.monotonic() - began
+        self._watch("join", took)
+        if not all(isinstance(action, Add) for action in commit.actions):
+            self.observed.look_ups_s.append(took)
         began = time.monotonic()
         for source, number in commit.needed.items():
             self._feeds[source].wait_durable(number)
@@ -384,6 +398,7 @@ class Maintainer:
         )
         self._watch("change log", durable - began)
         self._watch("commit", time.monotonic() - durable)
+        self.observed.commits_s.append(time.monotonic() - began)
         return len(change)
 
     def _count(self, commit: Commit, rows: int, now: float) -> None:

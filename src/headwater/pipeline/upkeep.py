@@ -15,6 +15,7 @@ from datetime import timedelta
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.frames.engine import Engine
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.gathering import Gatherer
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.upkeep_policy import Activity, UpkeepPolicy, ViewTask, WarehouseTask
 from headwater.warehouse.folding import Unfolded
@@ -38,7 +39,9 @@ class Upkeep:
         retention_s: float,
         changes_s: float,
         is_replaced: Callable[[], bool],
+        gatherer: Gatherer,
     ) -> None:
+        self._gatherer = gatherer
         self._warehouse = warehouse
         self._views = views
         self._feeds = feeds
@@ -84,6 +87,7 @@ class Upkeep:
     def _look(self) -> None:
         for view in self._views():
             self._look_at(view)
+        self._gatherer.look()
         for task in self._policy.for_warehouse(time.monotonic()):
             match task:
                 case WarehouseTask.RELEASE:

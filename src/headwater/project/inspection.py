@@ -188,6 +188,13 @@ def _cautions(source: Source, project: Project) -> Iterator[str]:
         )
 
 
+def _as_it_goes_on(project: Project, definition: DefinedView) -> tuple[DefinedView, str | None]:
+    from headwater.project.loaded import as_it_goes_on
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    return as_it_goes_on(definition, Warehouse(project.warehouse))
+
+
 def _since_loaded(project: Project, name: str, definition: DefinedView) -> str | None:
     """Why a view no longer fits the table that it was loaded into."""
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
@@ -296,7 +303,8 @@ def _view(
     with _noting(found.problems):
         relations = [relation for source in found.sources for relation in source.relations]
         definition = project.definition(name, relations, sources)
-        choice = project.choose(definition)
+        definition, running = _as_it_goes_on(project, definition)
+        choice = project.choose(definition, running)
         view = definition.view
         alone = [each.view for each in definition.members] or [view]
         told = tuple(

@@ -18,6 +18,7 @@ from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.check.levels import Level
+from headwater.costs.statistics import Statistics
 from headwater.errors import EngineError, InputError, UnsupportedViewError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.groups import check_groups, units_of
@@ -212,14 +213,22 @@ class Project:
         if reasons:
             raise one_of(reasons)
 
-    def choose(self, definition: DefinedView) -> Choice:
-        """The algorithm for a view, and why."""
+    def choose(self, definition: DefinedView, running: str | None = None) -> Choice:
+        """The algorithm for a view, and why; `running` is the one that it had last."""
         file, run = definition.file, self.settings.run
         view, keys = definition.view, file.keep_keys
+        forced = file.algorithm, file.parameters
         try:
-            return choose(view, file.level, file.algorithm, file.parameters, run, keys)
+            return choose(view, file.level, *forced, run, keys, self.statistics, running)
         except (ForcedError, UnsupportedViewError) as error:
             raise _misused(file, error) from None
+
+    @property
+    def statistics(self) -> Statistics:
+        """What was measured so far."""
+        from headwater.project.measured import read_statistics  # would slow down all commands
+
+        return read_statistics(self.warehouse / "_headwater")
 
     def publish_every(self, unit: str) -> float:
         """Seconds between two renewals of plain tables."""

@@ -26,7 +26,7 @@ from headwater.algebra.sql.view import parse_group, parse_view, tables_of, unfol
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
-from headwater.project.choice import as_stored
+from headwater.project.choice import as_loaded, as_stored
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
 from headwater.warehouse.definition import StoredDefinition
@@ -110,7 +110,8 @@ class ViewFile:
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
         stored = as_stored(view, self.algorithm, self.keep_keys)
-        return DefinedView(self, replace(stored, sql=unfolded(self.select, self.others)))
+        sql = unfolded(self.select, self.others)
+        return DefinedView(self, replace(stored, sql=sql), replace(view, sql=sql))
 
     def _view(self, relations: Iterable[Relation]) -> View:
         return parse_view(self._padded, tuple(relations), self.name, self.others)
@@ -150,6 +151,8 @@ class DefinedView:
 
     file: ViewFile
     view: View
+    plain: View
+    """The view with nothing stored that its SELECT does not need."""
     members: tuple[DefinedView, ...] = ()
     """The views of a group, each as it would be by itself."""
 
@@ -165,8 +168,16 @@ class DefinedView:
         found = tuple(members)
         listed = [(view.name, view.view.sql, relations) for view, relations in found]
         file = found[0][0].file
-        view = as_stored(parse_group(listed, name), file.algorithm, file.keep_keys)
-        return cls(file, view, tuple(each for each, _ in found))
+        plain = parse_group(listed, name)
+        view = as_stored(plain, file.algorithm, file.keep_keys)
+        return cls(file, view, plain, tuple(each for each, _ in found))
+
+    def as_loaded(self, kept: str) -> DefinedView:
+        """The view with what is stored for it since it was loaded (see `View.kept`), unless USING
+        asks for something else: another algorithm is chosen without a reload."""
+        if self.file.algorithm is not None or kept == self.view.kept:
+            return self
+        return replace(self, view=as_loaded(self.plain, kept))
 
     @property
     def stored(self) -> StoredDefinition:
