@@ -46,11 +46,19 @@ def explain(
 
 
 def _print(found: Explanation) -> None:
+    from headwater.project.cost_lines import COST_COLUMNS
+
     out = console()
     out.print(f"{found.name}, by {found.algorithm}: {found.reason}", markup=False)
     if found.over_views:
         names = ", ".join(found.over_views)
         out.print(f"Reads the views {names}, unfolded to the tables below.", markup=False)
+    if found.costs:
+        print_table(
+            "What a transaction would cost by each algorithm",
+            list(COST_COLUMNS),
+            (line.cells for line in found.costs),
+        )
     print_table(
         "When a table changes, these are looked up",
         ["table", "rows, about", "looked up"],

@@ -36,11 +36,6 @@ class Candidate:
     waits: bool = False
     """Whether it shows nothing while a question is unanswered."""
 
-    @property
-    def title(self) -> str:
-        told = ", ".join(f"{name} = {text}" for name, text in self.parameters.items())
-        return f"{self.algorithm} ({told})" if told else self.algorithm
-
 
 @dataclass(frozen=True)
 class Weighed:

@@ -18,6 +18,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
+from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.differences import describe_difference
 from headwater.project.java import check_java
 from headwater.project.leftovers import Leftovers, leftovers, unusable_for_leftovers
@@ -69,6 +70,8 @@ class ViewFound:
     """What is stored of it, if that is not what it shows."""
     stored: str = ""
     """The same in a sentence."""
+    costs: tuple[CostLine, ...] = ()
+    """What each algorithm would cost; none where nothing is asked."""
 
     @property
     def file(self) -> ViewFile:
@@ -195,6 +198,17 @@ def _as_it_goes_on(project: Project, definition: DefinedView) -> tuple[DefinedVi
     return as_it_goes_on(definition, Warehouse(project.warehouse))
 
 
+def _reload_would(project: Project, filed: DefinedView, goes_on: DefinedView) -> Iterator[str]:
+    """What a reload would bring, where a view is not stored as its file has it."""
+    if filed.view.kept != goes_on.view.kept:
+        now, then = project.choose(goes_on), project.choose(filed)
+        words = "with hidden keys" if goes_on.view.kept else "without the keys of KEEP KEYS"
+        yield (
+            f"View {filed.name} goes on as it was loaded, {words}, by {now.algorithm}; after "
+            f"headwater reload {filed.name} it would be maintained by {then.algorithm}."
+        )
+
+
 def _since_loaded(project: Project, name: str, definition: DefinedView) -> str | None:
     """Why a view no longer fits the table that it was loaded into."""
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
@@ -302,8 +316,8 @@ def _view(
     views = []
     with _noting(found.problems):
         relations = [relation for source in found.sources for relation in source.relations]
-        definition = project.definition(name, relations, sources)
-        definition, running = _as_it_goes_on(project, definition)
+        filed = project.definition(name, relations, sources)
+        definition, running = _as_it_goes_on(project, filed)
         choice = project.choose(definition, running)
         view = definition.view
         alone = [each.view for each in definition.members] or [view]
@@ -314,7 +328,17 @@ def _view(
         )
         parts, stored = stored_parts(view), describe_parts(view)
         found.views.append(
-            ViewFound(name, files, needed, choice.algorithm, choice.reason, told, parts, stored)
+            ViewFound(
+                name,
+                files,
+                needed,
+                choice.algorithm,
+                choice.reason,
+                (*told, *_reload_would(project, filed, definition)),
+                parts,
+                stored,
+                cost_lines(choice, project.statistics.spent.get(name, {})),
+            )
         )
         views.append(view)
         if difference := _since_loaded(project, name, definition):

@@ -30,6 +30,7 @@ SELECT = """SELECT c.id AS customer, c.name, o.id AS order_id, o.amount, l.id AS
 FROM {customers}.customers c JOIN {orders}.orders o ON o.customer = c.id
 JOIN {lines}.lines l ON l.order_id = o.id"""
 CUSTOMERS, ORDERS, LINES = 300, 1500, 6000
+_SETTINGS = {"max_connections": "500", "max_wal_senders": "100", "max_replication_slots": "100"}
 SPARE = 100
 """So many customers, and so many orders, are not there yet though others refer to them."""
 
@@ -89,7 +90,7 @@ class Templates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.server = PostgresServer()
+        self.server = PostgresServer(settings=_SETTINGS)
         self._names = (f"run{number}" for number in count(1))
         self._fill_postgres("one", list(TABLES))
         self._fill_postgres("shop", ["orders"])
