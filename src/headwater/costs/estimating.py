@@ -34,33 +34,45 @@ class Estimator:
         return skeleton(self.view)
 
     def estimate(self, algorithm: Algorithm, settings: Mapping[str, str]) -> Estimate:
-        """Raises as the algorithm does that cannot maintain the view."""
-        manager = make_manager(algorithm, self._bare, settings)
-        made_up = MadeUp(self._bare, self.view, self.statistics)
-        trial = Trial(manager, self._bare, made_up, self.statistics, self.each_state)
-        return trial.run(self._happenings(made_up))
-
-    def busy(self, estimate: Estimate | None) -> float:
-        """The share of time in which a question is under way, about."""
-        assert estimate is not None
-        sources = [self.statistics.source(name) for name in self.view.sources]
-        rate = sum(source.transactions for source in sources)
-        question_s = max(source.question_s for source in sources)
-        return rate * question_s * estimate.messages / 2
-
-    def _happenings(self, made_up: MadeUp) -> list[Happening]:
+        """What a transaction costs as they come; raises as the algorithm does that cannot maintain
+        the view."""
         sources = [self.statistics.source(name) for name in self.view.sources]
         together = min(_MOST_TOGETHER, max(1, round(max(s.together for s in sources))))
         rate = max(1e-6, sum(s.transactions for s in sources))
         number = min(_MOST, max(_FEWEST, 2 * together))
+        return self._tried(algorithm, settings, number, together, together / rate)
+
+    def backlog_s(self, algorithm: Algorithm, settings: Mapping[str, str]) -> float:
+        """How long a transaction takes if many are there at once."""
+        return self._tried(algorithm, settings, _MOST_TOGETHER, _MOST_TOGETHER, 0.0).time_s
+
+    def _tried(
+        self,
+        algorithm: Algorithm,
+        settings: Mapping[str, str],
+        number: int,
+        together: int,
+        apart_s: float,
+    ) -> Estimate:
+        manager = make_manager(algorithm, self._bare, settings)
+        made_up = MadeUp(self._bare, self.view, self.statistics)
+        trial = Trial(manager, self._bare, made_up, self.statistics, self.each_state)
         relations = {relation.name: relation for relation in self._bare.relations}
-        return [
+        happenings = [
             Happening(
-                (at // together) * (together / rate) + (at % together) * _APART_S,
+                (at // together) * apart_s + (at % together) * _APART_S,
                 made_up.transaction(at, relations[name], kind),
             )
             for at, (name, kind) in enumerate(self._changes(number))
         ]
+        return trial.run(happenings)
+
+    def busy(self, estimate: Estimate) -> float:
+        """The share of time in which a question is under way, about."""
+        sources = [self.statistics.source(name) for name in self.view.sources]
+        rate = sum(source.transactions for source in sources)
+        question_s = max(source.question_s for source in sources)
+        return rate * question_s * estimate.messages / 2
 
     def _changes(self, number: int) -> list[tuple[str, str]]:
         """Changes of each kind and relation in proportion to their rates, evenly mixed."""

@@ -81,9 +81,9 @@ class Spent:
     """So many were counted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statistics:
-    """All that is known; what is not is at its default."""
+    """All that is known; what is not is at its default. Compared by identity, being large."""
 
     relations: Mapping[str, RelationStatistics] = field(default_factory=dict)
     sources: Mapping[str, SourceStatistics] = field(default_factory=dict)

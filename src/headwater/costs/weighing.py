@@ -2,10 +2,11 @@
 
 Time counts first: among those that are nearly as quick as the quickest the one that moves the
 fewest bytes is taken. What runs already stays unless another one is clearly better, so that the
-choice does not swing with every measurement.
+choice does not swing with every measurement. Until something was measured the default is taken.
 
-Choices: an algorithm that shows nothing while a question is unanswered is not taken before it is
-known how often the sources change, nor where they hardly ever pause.
+Choices: an algorithm that shows nothing while a question is unanswered is not taken where the
+sources hardly ever pause. One that would take much longer than the default to work off a backlog is
+not taken at all: there is one after every stop.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from dataclasses import dataclass, field
 
 from headwater.costs.trial import Estimate
 
-NEARLY = 1.1
+NEARLY = 1.15
 """So many times the least time is nearly as quick."""
 CLEARLY = 1.15
 """What runs already stays while it is no dearer than so many times the best."""
-CLEARLY_UNMEASURED = 1.25
-"""The same for the default while nothing was measured, by time alone."""
+BACKLOG = 2.0
+"""So many times as long as the default one may take to work off a backlog."""
 BUSIEST = 0.5
 """The share of time with questions under way up to which one may wait for none to be."""
+
+UNMEASURED = "the default, since nothing was measured yet"
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,6 @@ class Candidate:
     parameters: Mapping[str, str] = field(default_factory=dict)
     estimate: Estimate | None = None
     out: str = ""
-    waits: bool = False
-    """Whether it shows nothing while a question is unanswered."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,17 @@ class Weighed:
 def weigh(
     candidates: Sequence[Candidate], default: str, running: str | None, measured: bool
 ) -> Weighed:
-    """Decide; `candidates` has the default, which can always be taken."""
+    """Decide; the default can always be taken."""
     able = _best_of_each([each for each in candidates if not each.out])
+    out = tuple(each for each in candidates if each.out)
+    if default not in {each.algorithm for each in able}:
+        return Weighed(Candidate(default), out, "the default, since it cannot be estimated")
     best = _best(able)
     kept = next((c for c in able if c.algorithm == running), None)
     kept = kept or next(each for each in able if each.algorithm == default)
-    taken = kept if _stays(kept, best, measured) else best
+    taken = kept if not measured or _stays(kept, best) else best
     ordered = sorted(able, key=lambda each: _of(each).time_s)
-    out = [each for each in candidates if each.out]
-    return Weighed(taken, (*ordered, *out), _why(taken, best, ordered, running, measured))
+    return Weighed(taken, (*ordered, *out), _why(taken, best, ordered, measured))
 
 
 def _of(candidate: Candidate) -> Estimate:
@@ -78,28 +81,20 @@ def _best(able: Sequence[Candidate]) -> Candidate:
     return min(near, key=lambda each: (_of(each).bytes, _of(each).time_s))
 
 
-def _stays(kept: Candidate, best: Candidate, measured: bool) -> bool:
-    if not measured:
-        return _of(kept).time_s <= CLEARLY_UNMEASURED * _of(best).time_s
+def _stays(kept: Candidate, best: Candidate) -> bool:
     return (
         _of(kept).time_s <= CLEARLY * _of(best).time_s
         and _of(kept).bytes <= CLEARLY * _of(best).bytes
     )
 
 
-def _why(
-    taken: Candidate,
-    best: Candidate,
-    ordered: Sequence[Candidate],
-    running: str | None,
-    measured: bool,
-) -> str:
+def _why(taken: Candidate, best: Candidate, ordered: Sequence[Candidate], measured: bool) -> str:
+    if not measured:
+        return UNMEASURED
     if len(ordered) == 1:
         return "nothing else keeps the level here"
-    if taken != best and not measured:
-        return "nothing was measured yet, and no other is estimated to be much quicker"
     if taken != best:
-        return f"it runs already, and {best.algorithm} would not be clearly better"
+        return f"{best.algorithm} would not be clearly better, by estimate"
     quickest = ordered[0]
     if taken.algorithm == quickest.algorithm:
         return f"the quickest of {len(ordered)} that keep the level, by estimate"

@@ -5,7 +5,7 @@ algorithm promises for the scenario `single-source-local`, or `source-local` if 
 sources.
 
 What each would cost is estimated from statistics (see `costs`). Until something was measured the
-default is taken unless another is much quicker by estimate.
+default is taken.
 
 Choices: the default is `sweep` with batches for every level up to strong, since asking for less
 would not make it cheaper, and `pvm-cc` for complete, since it keeps several transactions in work
@@ -16,7 +16,8 @@ its file (`USING`, `KEEP KEYS`), or is what the view was loaded with.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from headwater.algebra.views import View
@@ -24,7 +25,7 @@ from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
 from headwater.check.levels import Level, parse_level
 from headwater.costs.estimating import Estimator
 from headwater.costs.statistics import Statistics
-from headwater.costs.weighing import BUSIEST, Candidate, Weighed, weigh
+from headwater.costs.weighing import BACKLOG, BUSIEST, UNMEASURED, Candidate, Weighed, weigh
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
@@ -49,8 +50,6 @@ class Choice:
     parameters: Mapping[str, str]
     manager: ViewManager[Any]
     reason: str
-    candidates: tuple[Candidate, ...] = ()
-    """What was weighed, with estimates; none for a view that asks nothing whatever maintains it."""
 
 
 class ForcedError(InputError):
@@ -81,61 +80,94 @@ def choose(
         raise ForcedError(
             "algorithm", f"{chosen.name} {unsure}.", _can_use(level, view.sources, view)
         )
-    asks = any(len(join.occurrences) > 1 for join in view.joins)
-    weighed = None
-    if asks:
-        weighed = _weighed(view, level, run, statistics or Statistics(), running)
-        if not forced:
-            chosen, settings = ALGORITHMS[weighed.taken.algorithm], dict(weighed.taken.parameters)
+    by_cost = ""
+    if not _asks(view):
+        by_cost = "no join, so no source is asked anything"
+    elif not forced and statistics and statistics.is_observed(view.sources):
+        weighed = _weighed(view, level, run, statistics, running)
+        chosen, settings = ALGORITHMS[weighed.taken.algorithm], dict(weighed.taken.parameters)
+        by_cost = weighed.why
+    elif not forced:
+        by_cost = UNMEASURED
     parts = [_why(level, forced, chosen, promised(chosen, settings, view.sources), settings)]
-    if weighed and not forced:
-        parts.append(weighed.why)
-    if not asks:
-        parts.append("no join, so no source is asked anything")
+    parts += [by_cost] if by_cost else []
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
     manager = make_manager(chosen, view, settings)
-    candidates = weighed.candidates if weighed else ()
-    return Choice(chosen.name, settings, manager, "; ".join(parts) + ".", candidates)
+    return Choice(chosen.name, settings, manager, "; ".join(parts) + ".")
+
+
+def costs(
+    view: View,
+    level: Level,
+    run: RunSettings | None = None,
+    statistics: Statistics | None = None,
+    running: str | None = None,
+) -> tuple[Candidate, ...]:
+    """What each algorithm would cost a view, those that may be chosen first; nothing for a view
+    that asks nothing whatever maintains it."""
+    if not _asks(view):
+        return ()
+    run, statistics = run or RunSettings(), statistics or Statistics()
+    return _weighed(view, level, run, statistics, running).candidates
+
+
+def _asks(view: View) -> bool:
+    return any(len(join.occurrences) > 1 for join in view.joins)
 
 
 def _weighed(
     view: View, level: Level, run: RunSettings, statistics: Statistics, running: str | None
 ) -> Weighed:
     """Every algorithm, with what it would cost for the view or why it is out."""
+    alike = replace(view, name="view", sql="")  # views that differ in nothing else cost the same
+    return _weighed_alike(alike, level, run, statistics, running)
+
+
+@lru_cache(maxsize=256)
+def _weighed_alike(
+    view: View, level: Level, run: RunSettings, statistics: Statistics, running: str | None
+) -> Weighed:
     estimator = Estimator(view, statistics, level >= Level.COMPLETE)
-    measured = statistics.is_observed(view.sources)
-    candidates = [
-        candidate
-        for chosen in ALGORITHMS.values()
-        for candidate in _tried(chosen, view, level, run, estimator, measured)
-    ]
-    return weigh(candidates, _default(level).name, running, measured)
+    default, measured = _default(level), statistics.is_observed(view.sources)
+    ours = {name: _ours(each, level, run) for name, each in ALGORITHMS.items()}
+    limit_s = BACKLOG * _backlog_s(estimator, default, ours[default.name])
+    candidates = []
+    for name, chosen in ALGORITHMS.items():
+        if out := _out(chosen, ours[name], view, level):
+            candidates.append(Candidate(name, out=out))
+        elif _backlog_s(estimator, chosen, ours[name]) > limit_s:
+            out = f"would take much longer than {default.name} to work off a backlog"
+            candidates.append(Candidate(name, out=out))
+        else:
+            candidates += _tried(chosen, ours[name], estimator, measured)
+    return weigh(candidates, default.name, running, measured)
+
+
+def _backlog_s(estimator: Estimator, chosen: Algorithm, settings: Mapping[str, str]) -> float:
+    try:
+        return estimator.backlog_s(chosen, settings)
+    except Exception:  # told where what it costs is estimated
+        return 0.0
 
 
 def _tried(
-    chosen: Algorithm,
-    view: View,
-    level: Level,
-    run: RunSettings,
-    estimator: Estimator,
-    measured: bool,
+    chosen: Algorithm, settings: Mapping[str, str], estimator: Estimator, measured: bool
 ) -> list[Candidate]:
-    settings = _ours(chosen, level, run)
-    if out := _out(chosen, settings, view, level):
-        return [Candidate(chosen.name, out=out)]
-    if chosen.waits and not measured:
-        why = "shows nothing while a question is unanswered, and how often that is, is not known"
-        return [Candidate(chosen.name, out=why)]
+    """One algorithm with all parameters that are worth a try, once something was measured."""
     found = []
     for more in variants(chosen) if measured else [{}]:
         tried = {**settings, **more}
-        estimate = estimator.estimate(chosen, tried)
-        found.append(Candidate(chosen.name, tried, estimate, waits=chosen.waits))
-    if chosen.waits and min(estimator.busy(each.estimate) for each in found) > BUSIEST:
-        why = "shows nothing while a question is unanswered, and the sources hardly pause"
-        return [Candidate(chosen.name, out=why)]
-    return found
+        try:
+            estimate = estimator.estimate(chosen, tried)
+        except Exception as error:  # what it costs is no reason to stop a view
+            return [Candidate(chosen.name, out=f"cannot be estimated ({type(error).__name__})")]
+        if not chosen.waits or estimator.busy(estimate) <= BUSIEST:
+            found.append(Candidate(chosen.name, tried, estimate))
+    if found:
+        return found
+    out = "shows nothing while a question is unanswered, and the sources hardly pause"
+    return [Candidate(chosen.name, out=out)]
 
 
 def variants(chosen: Algorithm) -> list[dict[str, str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.algebra.values import Json
 from headwater.costs.statistics import Spent
 from headwater.costs.weighing import Candidate
-from headwater.project.choice import Choice
+from headwater.project.choice import Choice, costs
+from headwater.project.project import Project
+from headwater.project.view_files import DefinedView
 
 COST_COLUMNS = ("algorithm", "messages", "bytes", "time", "measured", "")
 """Of a table of such lines; figures are for one transaction."""
@@ -51,11 +53,16 @@ class CostLine:
         }
 
 
-def cost_lines(choice: Choice, spent: Mapping[str, Spent]) -> tuple[CostLine, ...]:
-    """A line for each candidate, those that may be chosen first."""
+def cost_lines(
+    project: Project, definition: DefinedView, choice: Choice, running: str | None
+) -> tuple[CostLine, ...]:
+    """A line for each algorithm, those that may be chosen first."""
+    statistics = project.statistics
+    spent = statistics.spent.get(definition.name, {})
+    run, level = project.settings.run, definition.file.level
     return tuple(
         CostLine(each, each.algorithm == choice.algorithm, spent.get(each.algorithm))
-        for each in choice.candidates
+        for each in costs(definition.view, level, run, statistics, running)
     )
 
 

@@ -161,7 +161,7 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
             for told in told_of_pairs(each.view)
         ),
         _now(project.warehouse, unit),
-        cost_lines(choice, project.statistics.spent.get(unit, {})),
+        cost_lines(project, definition, choice, running),
     )
 
 

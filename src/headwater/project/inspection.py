@@ -337,7 +337,7 @@ def _view(
                 (*told, *_reload_would(project, filed, definition)),
                 parts,
                 stored,
-                cost_lines(choice, project.statistics.spent.get(name, {})),
+                cost_lines(project, definition, choice, running),
             )
         )
         views.append(view)
