@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from statistics import median
 
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.bench.algorithms.measure import Maintained, Measured
@@ -57,6 +58,16 @@ class Comparison:
         chosen = figure(self.found[CHOSEN])
         least = min(chosen, self.best(figure)[1])
         return 1.0 if chosen == least else chosen / least if least else float("inf")
+
+    @property
+    def noise(self) -> float:
+        """How much the two halves of a run differ, typically: the measure's own error."""
+        ratios = []
+        for measured in self.found.values():
+            half = measured.transactions // 2
+            a, b = median(measured.freshness_s[:half]), median(measured.freshness_s[half:])
+            ratios.append(max(a, b) / min(a, b))
+        return median(ratios)
 
 
 def entries(workload: Workload, level: Level) -> list[Entry]:
