@@ -89,6 +89,8 @@ class Algorithm:
     """Why they do not tell how to go on after a crash if there are several sources."""
     waits: bool = False
     """Whether it shows nothing while a question is unanswered."""
+    slows_down: bool = False
+    """Whether an event costs it more the more transactions wait."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -255,6 +257,7 @@ ALGORITHMS = {
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.BY_KEY}),
             waits=True,
+            slows_down=True,
         ),
         Algorithm(
             "lca",
@@ -263,6 +266,7 @@ ALGORITHMS = {
             Lca,
             _promises(*["complete"] * 3, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
+            slows_down=True,
         ),
         Algorithm(
             "strobe",
@@ -313,6 +317,7 @@ ALGORITHMS = {
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
             joins_global=False,
+            slows_down=True,
         ),
         Algorithm(
             "c-t-strobe",
@@ -322,6 +327,7 @@ ALGORITHMS = {
             _promises(*["complete"] * 6),
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
+            slows_down=True,
         ),
         Algorithm(
             "sweep",

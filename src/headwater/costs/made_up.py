@@ -44,7 +44,7 @@ class MadeUp:
         self._view, self._statistics = view, statistics
         self._original = {relation.name: relation for relation in original.relations}
         self._values = count(1)
-        self._owed = 0.0
+        self._owed = 0.5
 
     # What happens
 

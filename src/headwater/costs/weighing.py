@@ -5,8 +5,7 @@ fewest bytes is taken. What runs already stays unless another one is clearly bet
 choice does not swing with every measurement. Until something was measured the default is taken.
 
 Choices: an algorithm that shows nothing while a question is unanswered is not taken where the
-sources hardly ever pause. One that would take much longer than the default to work off a backlog is
-not taken at all: there is one after every stop.
+sources hardly ever pause.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ NEARLY = 1.15
 """So many times the least time is nearly as quick."""
 CLEARLY = 1.15
 """What runs already stays while it is no dearer than so many times the best."""
-BACKLOG = 2.0
-"""So many times as long as the default one may take to work off a backlog."""
 BUSIEST = 0.5
 """The share of time with questions under way up to which one may wait for none to be."""
 

@@ -25,7 +25,7 @@ from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
 from headwater.check.levels import Level, parse_level
 from headwater.costs.estimating import Estimator
 from headwater.costs.statistics import Statistics
-from headwater.costs.weighing import BACKLOG, BUSIEST, UNMEASURED, Candidate, Weighed, weigh
+from headwater.costs.weighing import BUSIEST, UNMEASURED, Candidate, Weighed, weigh
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
@@ -130,25 +130,14 @@ def _weighed_alike(
 ) -> Weighed:
     estimator = Estimator(view, statistics, level >= Level.COMPLETE)
     default, measured = _default(level), statistics.is_observed(view.sources)
-    ours = {name: _ours(each, level, run) for name, each in ALGORITHMS.items()}
-    limit_s = BACKLOG * _backlog_s(estimator, default, ours[default.name])
     candidates = []
     for name, chosen in ALGORITHMS.items():
-        if out := _out(chosen, ours[name], view, level):
-            candidates.append(Candidate(name, out=out))
-        elif _backlog_s(estimator, chosen, ours[name]) > limit_s:
-            out = f"would take much longer than {default.name} to work off a backlog"
+        settings = _ours(chosen, level, run)
+        if out := _out(chosen, settings, view, level):
             candidates.append(Candidate(name, out=out))
         else:
-            candidates += _tried(chosen, ours[name], estimator, measured)
+            candidates += _tried(chosen, settings, estimator, measured)
     return weigh(candidates, default.name, running, measured)
-
-
-def _backlog_s(estimator: Estimator, chosen: Algorithm, settings: Mapping[str, str]) -> float:
-    try:
-        return estimator.backlog_s(chosen, settings)
-    except Exception:  # told where what it costs is estimated
-        return 0.0
 
 
 def _tried(
@@ -201,6 +190,8 @@ def _out(chosen: Algorithm, settings: Mapping[str, str], view: View, level: Leve
         return unsure
     if Need.BY_KEY in chosen.needs and view.compact is not None:
         return "needs rows, and sums are stored" + _by_keeping_keys(view)
+    if chosen.slows_down:
+        return "an event costs it more the more transactions wait, as after every stop"
     try:
         make_manager(chosen, view, settings)
     except UnsupportedViewError:

@@ -47,7 +47,7 @@ class Workload:
     """How often rows are inserted, deleted and updated, as weights."""
     together: int = 1
     """How many transactions happen before anybody waits for the view."""
-    rounds: int = 24
+    rounds: int = 30
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ WORKLOADS = (
         _THREE,
         {"insert": 2, "delete": 1, "update": 1},
         together=25,
-        rounds=4,
+        rounds=6,
     ),
 )
 _WEIGHTS = {"customers": 1, "orders": 3, "lines": 6}
