@@ -129,7 +129,7 @@ class Runner:
             self.project.settings.warehouse.retention,
             self.project.settings.warehouse.changes_retention,
             lambda: self.lease.lost,
-            self._gatherer,
+            self._gatherer.look,
         )
         self._upkeep.start()
 

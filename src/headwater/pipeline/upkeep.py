@@ -15,7 +15,6 @@ from datetime import timedelta
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.frames.engine import Engine
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.gathering import Gatherer
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.upkeep_policy import Activity, UpkeepPolicy, ViewTask, WarehouseTask
 from headwater.warehouse.folding import Unfolded
@@ -27,7 +26,10 @@ _CLEANED = "Old versions could not be deleted: "
 
 
 class Upkeep:
-    """The thread; `troubles` has for each view what could not be done for it."""
+    """The thread; `troubles` has for each view what could not be done for it.
+
+    It calls `gather` from time to time, too, which gathers statistics.
+    """
 
     def __init__(
         self,
@@ -39,9 +41,9 @@ class Upkeep:
         retention_s: float,
         changes_s: float,
         is_replaced: Callable[[], bool],
-        gatherer: Gatherer,
+        gather: Callable[[], None] = lambda: None,
     ) -> None:
-        self._gatherer = gatherer
+        self._gather = gather
         self._warehouse = warehouse
         self._views = views
         self._feeds = feeds
@@ -87,7 +89,7 @@ class Upkeep:
     def _look(self) -> None:
         for view in self._views():
             self._look_at(view)
-        self._gatherer.look()
+        self._gather()
         for task in self._policy.for_warehouse(time.monotonic()):
             match task:
                 case WarehouseTask.RELEASE:
