@@ -331,6 +331,9 @@ def algorithms_bench(
     level: Annotated[str, typer.Option(help="The level that is asked for.")] = "strong",
     seen: Annotated[str, typer.Option(help="Seeds on which the chooser may measure.")] = "0:3",
     seeds: Annotated[str, typer.Option(help="Seeds that are compared.")] = "10:13",
+    distance: Annotated[
+        float, typer.Option(help="Milliseconds that each question takes longer.", min=0)
+    ] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -340,4 +343,4 @@ def algorithms_bench(
     """
     from headwater.bench.algorithms.command import algorithms
 
-    algorithms(workload, level, seen, seeds, plot, as_json)
+    algorithms(workload, level, seen, seeds, distance, plot, as_json)

@@ -29,6 +29,7 @@ def algorithms(
     level: str,
     seen: str,
     seeds: str,
+    distance_ms: float,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -44,7 +45,9 @@ def algorithms(
         templates = Templates(Path(folder))
         try:
             for workload in workloads:
-                done = compare(templates, workload, wanted, calibrating, measuring, _say)
+                done = compare(
+                    templates, workload, wanted, calibrating, measuring, distance_ms / 1000, _say
+                )
                 found.append(done)
                 _show(done, as_json)
         finally:

@@ -92,15 +92,16 @@ def compare(
     level: Level,
     seen: Sequence[int],
     seeds: Sequence[int],
+    distance_s: float,
     say: Say,
 ) -> Comparison:
     """Let the chooser measure on the seeds that it may see, then compare on the others."""
-    known = _calibrated(templates, workload, level, seen, say)
+    known = _calibrated(templates, workload, level, seen, distance_s, say)
     comparison = Comparison(workload, level, list(seeds))
     for seed in seeds:
         listed = entries(workload, level)
         Random(seed).shuffle(listed)
-        with _all_at_work(templates, workload, listed, seed, known) as at_work:
+        with _all_at_work(templates, workload, listed, seed, known, distance_s) as at_work:
             say(f"{workload.title}, seed {seed}: {at_work[CHOSEN].choice} is chosen")
             comparison.choices.append(at_work[CHOSEN].choice)
             _take_turns(list(at_work.values()), workload.rounds)
@@ -113,12 +114,18 @@ def compare(
 
 
 def _calibrated(
-    templates: Templates, workload: Workload, level: Level, seeds: Sequence[int], say: Say
+    templates: Templates,
+    workload: Workload,
+    level: Level,
+    seeds: Sequence[int],
+    distance_s: float,
+    say: Say,
 ) -> bytes | None:
     """The statistics of a warehouse that was restarted after each of these seeds."""
     known = None
     for seed in seeds:
-        maintained = Maintained(templates, workload, f"WITH {_word(level)}", seed, known)
+        header = f"WITH {_word(level)}"
+        maintained = Maintained(templates, workload, header, seed, known, distance_s)
         say(f"{workload.title}, calibrating on seed {seed}: {maintained.choice}")
         try:
             _take_turns([maintained], workload.rounds)
@@ -134,12 +141,13 @@ def _all_at_work(
     listed: Sequence[Entry],
     seed: int,
     known: bytes | None,
+    distance_s: float,
 ) -> Iterator[dict[str, Maintained]]:
     with ExitStack() as stack:
         found = {}
         for entry in listed:
             given = known if entry.name == CHOSEN else None
-            maintained = Maintained(templates, workload, entry.header, seed, given)
+            maintained = Maintained(templates, workload, entry.header, seed, given, distance_s)
             stack.callback(maintained.stop)
             found[entry.name] = maintained
         yield found

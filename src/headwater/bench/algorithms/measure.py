@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from headwater.algebra.terms import Query
 from headwater.bench.algorithms.workload import Change, Changes, Templates, Workload
 from headwater.errors import HeadwaterError
 from headwater.frames.session import spark_session
+from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintain import Maintainer
 from headwater.pipeline.runner import Runner
 from headwater.project.measured import FILE as STATISTICS
 from headwater.project.project import Project
+from headwater.sources.contract import Reply
 
 _LIMIT_S = 300.0
 _LOOK_S = 0.005
@@ -79,8 +82,10 @@ class Maintained:
         header: str,
         seed: int,
         known: bytes | None = None,
+        distance_s: float = 0.0,
     ) -> None:
-        """With the statistics of another warehouse, if any are given."""
+        """With the statistics of another warehouse, if any are given. Each question takes
+        `distance_s` longer, as if the sources were that far away."""
         self._folder = Path(tempfile.mkdtemp(prefix="headwater-bench-"))
         self._databases = templates.copies(workload, self._folder)
         (self._folder / "views").mkdir()
@@ -104,6 +109,9 @@ class Maintained:
         self._runner = Runner(Project.open(self._folder), spark_session, self._watch)
         self._runner.start()
         self._maintainer = self._loaded()
+        if distance_s:
+            for feed in self._runner.feeds.values():
+                _move_away(feed, distance_s)
 
     def _watch(self, view: str, step: str, seconds: float) -> None:
         if step == "commit":
@@ -190,6 +198,17 @@ class Maintained:
                 raise self._maintainer.failure
             _check(deadline)
         return found
+
+
+def _move_away(feed: Feed, distance_s: float) -> None:
+    connections = feed.channel.connections
+    ask = connections.ask
+
+    def ask_far_away(queries: Sequence[Query]) -> Reply:
+        time.sleep(distance_s)
+        return ask(queries)
+
+    setattr(connections, "ask", ask_far_away)  # noqa: B010  # a method, which types protect
 
 
 def _check(deadline: float) -> None:
