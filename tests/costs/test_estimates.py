@@ -176,6 +176,25 @@ def test_who_waits_for_silence_waits_where_there_is_none() -> None:
     assert under(0.1) < under(1000.0)
 
 
+def test_asking_by_key_first_moves_less_where_others_have_many_partners() -> None:
+    star = parse_view(
+        "SELECT r1.k AS k1, r2.k AS k2, r3.k AS k3 FROM s1.r1 JOIN s2.r2 ON r1.a = r2.k "
+        "JOIN s3.r3 ON r3.k = r2.a",
+        TABLES,
+    )
+    rates = {"inserts": 0.0, "deletes": 0.0, "updates": 0.0}
+    statistics = Statistics(
+        {
+            "s1.r1": RelationStatistics(1e5, distinct={"a": 1e3}, **rates),
+            "s2.r2": RelationStatistics(1e3, **{**rates, "updates": 1.0}),
+            "s3.r3": RelationStatistics(1e3, **rates),
+        }
+    )
+    usual, least = (estimate("sweep", statistics, star, order=o) for o in ("nearest", "least"))
+    assert least.messages == usual.messages
+    assert least.bytes < usual.bytes
+
+
 def test_an_estimate_is_always_the_same() -> None:
     assert estimate("posse", Statistics()) == estimate("posse", Statistics())
 

@@ -125,7 +125,12 @@ def test_what_can_be_used() -> None:
             {"handle": "nested-sweep"},
             "with handle = nested-sweep pvm-cc is strong, and complete was asked for.",
         ),
-        (Level.STRONG, "sweep", {"p": "3"}, "sweep has no parameter p. Its parameters: batch."),
+        (
+            Level.STRONG,
+            "sweep",
+            {"p": "3"},
+            "sweep has no parameter p. Its parameters: batch, order.",
+        ),
         (Level.STRONG, "sweep", {"batch": "0"}, "batch = 0: '0' is not a whole number from 1 on."),
         *(
             (

@@ -39,7 +39,7 @@ from headwater.algorithms.recompute import Recompute, asks_each_once
 from headwater.algorithms.rings import RingWarehouse, ring_nodes
 from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.strobe import Strobe
-from headwater.algorithms.sweep import sweep
+from headwater.algorithms.sweep import sweep, sweep_least
 from headwater.errors import InputError
 from headwater.protocol.managers import Need, Node, ViewManager
 
@@ -141,6 +141,12 @@ _GATHER = Parameter(
     "on",
     _one_of("on", "off"),
 )
+_SWEEPS: dict[str, Strategy] = {"nearest": sweep, "least": sweep_least}
+_PROBES = Parameter(
+    "which relation a sweep asks first; least: one that is joined by its key",
+    "nearest",
+    _one_of(*_SWEEPS),
+)
 _PVM_PARAMETERS = {
     "p": Parameter("how many updates are in work at once", 4, _at_least_one),
     "handle": Parameter(
@@ -151,14 +157,23 @@ _PVM_PARAMETERS = {
     "policy": _POLICY,
     "depth": _DEPTH,
     "batch": _BATCH,
+    "order": _PROBES,
 }
 
 
 def _pvm(
-    view: View, in_order: bool, *, p: int, handle: str, policy: str, depth: int, batch: int
+    view: View,
+    in_order: bool,
+    *,
+    p: int,
+    handle: str,
+    policy: str,
+    depth: int,
+    batch: int,
+    order: str,
 ) -> Pvm:
     strategies: dict[str, Strategy] = {
-        "sweep": sweep,
+        "sweep": _SWEEPS[order],
         "nested-sweep": nested_sweep,
         "posse": Posse(policy),
     }
@@ -333,9 +348,9 @@ ALGORITHMS = {
             "sweep",
             "PVM, sections 2 and 3, Figure 14 with one process (SWEEP)",
             "probes one source after the other and compensates each answer locally",
-            lambda view, batch: Pvm(view, p=1, batch=batch),
+            lambda view, batch, order: Pvm(view, p=1, strategy=_SWEEPS[order], batch=batch),
             _promises(*["complete"] * 6),
-            parameters={"batch": _BATCH},
+            parameters={"batch": _BATCH, "order": _PROBES},
         ),
         Algorithm(
             "nested-sweep",

@@ -32,8 +32,13 @@ class Estimator:
     """Whether every state is to be shown."""
 
     @cached_property
+    def _narrow(self) -> View:
+        """Over relations with the columns that the view uses, as it is maintained."""
+        return self.view.narrowed()
+
+    @cached_property
     def _bare(self) -> View:
-        return skeleton(self.view)
+        return skeleton(self._narrow)
 
     def estimate(self, algorithm: Algorithm, settings: Mapping[str, str]) -> Estimate:
         """What a transaction costs as they come; raises as the algorithm does that cannot maintain
@@ -71,7 +76,7 @@ class Estimator:
     ) -> Estimate:
         """What these changes cost, each a relation and a kind, so many together at a time."""
         manager = make_manager(algorithm, self._bare, settings)
-        made_up = MadeUp(self._bare, self.view, self.statistics)
+        made_up = MadeUp(self._bare, self._narrow, self.statistics)
         trial = Trial(manager, self._bare, made_up, self.statistics, self.each_state)
         relations = {relation.name: relation for relation in self._bare.relations}
         happenings = [

@@ -165,7 +165,7 @@ def variants(chosen: Algorithm) -> list[dict[str, str]]:
     if "local" in chosen.parameters:
         found.append({"local": "on"})
     if "order" in chosen.parameters:
-        found += [{**each, "order": "least"} for each in list(found)]
+        found += [{**each, "order": "least"} for each in found]
     if "handle" in chosen.parameters:
         found.append({"handle": "posse", "policy": "adjacent"})
     elif "policy" in chosen.parameters:
