@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.bench.algorithms.comparing import CHOSEN, Comparison, compare, entries
+from headwater.bench.algorithms.comparing import CHOSEN, Comparison, Entry, compare, entries
 from headwater.bench.algorithms.measure import Measured
 from headwater.bench.algorithms.workload import WORKLOADS, Changes, Templates, Workload
 from headwater.check.levels import Level
@@ -29,11 +29,13 @@ def test_every_algorithm_that_runs_is_an_entry_and_the_chosen_one() -> None:
 
 def test_the_chosen_one_is_compared_with_the_best_that_keeps_the_level() -> None:
     found = Comparison(WORKLOADS[0], Level.STRONG)
-    for name, seconds, keeps in (("a", 1.0, True), ("b", 0.1, False), (CHOSEN, 1.5, True)):
+    measured = {"sweep": 1.0, "lca": 0.5, "strobe": 0.1, CHOSEN: 1.5}
+    for name, seconds in measured.items():
         found.found[name] = Measured(name, (seconds,), 1, 100)
-        found.keeps[name] = keeps
-    assert found.best(lambda m: m.median_ms)[0] == "a"
-    assert found.ratio(lambda m: m.median_ms) == 1.5
+        found.entries[name] = Entry(name, "", keeps=name != "strobe")
+    assert found.best(lambda m: m.median_ms)[0] == "lca"
+    assert found.ratio(lambda m: m.median_ms) == 3.0
+    assert found.ratio(lambda m: m.median_ms, choosable=True) == 1.5
     assert found.ratio(lambda m: m.bytes) == 1.0
 
 
