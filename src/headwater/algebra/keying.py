@@ -16,11 +16,13 @@ from headwater.algebra.tops import (
     Distinct,
     Exploded,
     First,
+    Found,
     Grouped,
     Less,
     Part,
     Product,
     Project,
+    Recursive,
     Restrict,
     Select,
     Summed,
@@ -122,7 +124,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             for function in functions:
                 common &= set(function.partition)
             return below.only([name for name in top.input.schema.names if name in common])
-        case First() | Constant():
+        case First() | Constant() | Found() | Recursive():
             return _Keyed(frozenset(), {})
         case UnionAll(inputs=inputs):
             return _of_sum(

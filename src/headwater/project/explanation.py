@@ -20,11 +20,13 @@ from headwater.algebra.tops import (
     Distinct,
     Exploded,
     First,
+    Found,
     Grouped,
     Less,
     Part,
     Product,
     Project,
+    Recursive,
     Restrict,
     Select,
     Top,
@@ -268,6 +270,13 @@ def _lines(top: Top, stored: Mapping[int | None, Meanings]) -> tuple[dict[str, E
         case UnionAll():
             own = dict(below[0][0])
             text = "all rows of"
+        case Recursive(name=name, distinct=distinct, most_steps=most):
+            own = dict(below[0][0])
+            each = "each row once, " if distinct else ""
+            text = (
+                f"{name}, step by step, {each}at most {most:,} steps: the first of these, then "
+                "the second until it finds nothing"
+            )
         case _:
             text = _words(top, meanings)
     for name, kind in zip(top.schema.names, top.schema.types, strict=True):
@@ -300,6 +309,8 @@ def _words(top: Top, meanings: Meanings) -> str:
             return f"{names} over {' and '.join(parted)}"
         case Exploded(column=column):
             return f"a row for each element of {shown([column])}"
+        case Found(name=name):
+            return f"what the last step of {name} has found"
         case Constant(rows=rows):
             return f"{len(rows)} rows that the query names"
     return type(top).__name__

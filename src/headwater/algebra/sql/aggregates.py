@@ -37,6 +37,8 @@ _BY_NODE: dict[type, str] = {
     exp.PercentileCont: "percentile_cont",
     exp.PercentileDisc: "percentile_disc",
     exp.Quantile: "percentile_cont",
+    exp.ApproxQuantile: "approx_percentile",
+    exp.ApproxDistinct: "count",
     exp.Median: "median",
     exp.Mode: "mode",
     exp.GroupConcat: "string_agg",
@@ -45,7 +47,9 @@ _BY_NODE: dict[type, str] = {
 }
 _BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
 _TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
-_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg", "array_agg"})
+_DISTINCT = frozenset(
+    "count sum avg min max any_value string_agg array_agg approx_percentile".split()
+)
 
 
 def is_aggregate(node: Any) -> bool:
@@ -114,6 +118,8 @@ def _typed(
     inner = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
     if isinstance(inner, exp.Order):
         inner, order = inner.this, inner.expressions
+    if isinstance(node, exp.ApproxDistinct) and not isinstance(inner, exp.Distinct):
+        inner = exp.Distinct(expressions=[inner])
     distinct = isinstance(inner, exp.Distinct)
     if distinct and name not in _DISTINCT:
         raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
@@ -126,13 +132,14 @@ def _typed(
         nodes += node.expressions
     if name == "count" and len(nodes) == 1 and _is_always(nodes[0]) and not distinct:
         return aggregate("count(*)", condition=condition)
+    _check_accuracy(node.args.get("accuracy"))
     arguments = [t.expression(part) for part in nodes]
     if name == "string_agg":
         separator = node.args.get("separator")
         arguments.append(t.expression(separator) if separator else Literal("", TEXT))
-    if isinstance(node, exp.Quantile):
+    if isinstance(node, exp.Quantile | exp.ApproxQuantile):
         arguments.append(t.expression(node.args["quantile"]))
-    if name.startswith("percentile"):
+    if "percentile" in name:
         arguments = [folded(part) if isinstance(part, Call) else part for part in arguments]
     if name == "count" and len(arguments) > 1:
         return Aggregate("count", tuple(arguments), INT, distinct, condition)
@@ -143,6 +150,12 @@ def _typed(
         condition=condition,
         order=[_sorting(part, t) for part in order] if name != "mode" else (),
     )
+
+
+def _check_accuracy(node: exp.Expr | None) -> None:
+    """How exact an approximation has to be: one that is exact is exact enough."""
+    if node is not None and not (isinstance(node, exp.Literal) and float(node.name) > 0):
+        raise RefusalError("the accuracy is no number above zero.", "Leave it out.")
 
 
 def _sorting(part: exp.Ordered, t: Translator) -> Sorting:

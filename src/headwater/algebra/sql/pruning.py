@@ -1,7 +1,7 @@
 """Only the columns that a top needs: the others are not stored.
 
-Goes from the root down. DISTINCT, EXCEPT, LIMIT and windows look at all columns of their input,
-so those stay below them.
+Goes from the root down. DISTINCT, EXCEPT, LIMIT, windows and recursions look at all columns of
+their input, so those stay below them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from headwater.algebra.tops import (
     Distinct,
     Exploded,
     First,
+    Found,
     Grouped,
     Less,
     Part,
     Product,
     Project,
+    Recursive,
     Restrict,
     Select,
     Summed,
@@ -65,8 +67,10 @@ def _pruned(top: Top, needed: frozenset[str]) -> Top:
             schema = top.schema.only([top.schema.names[at] for at in kept])
             outputs = tuple(join.outputs[at] for at in kept)
             return Leaf(schema.names, schema, join=replace(join, outputs=outputs, schema=schema))
-        case Part() | Constant():
+        case Part() | Constant() | Found():
             return top
+        case Recursive(start=start, step=step):
+            return replace(top, start=pruned(start), step=pruned(step))
         case Select(condition=condition):
             return Select(pruned(top.input, needed | columns_of(condition)), condition)
         case Project(outputs=outputs, schema=schema):

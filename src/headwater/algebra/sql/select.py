@@ -93,11 +93,17 @@ def check_clauses(node: exp.Select, text: SqlText) -> None:
     if refused:
         place, label = min(refused)
         raise text.error_at(place, f"{label} is not supported.", "Leave it out.")
-    if not node.args.get("from_"):
+    if not node.args.get("from_") and not _is_one_row(node):
         place = text.tokens[0].start if text.tokens else 0
         raise text.error_at(
             place, "the query has no FROM.", "Name the relations that the view reads."
         )
+
+
+def _is_one_row(node: exp.Select) -> bool:
+    """Whether a SELECT without FROM is a row of constants."""
+    others = any(value for part, value in node.args.items() if part != "expressions")
+    return not others and not any(node.find(kind) for kind in (exp.Column, exp.Star))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 from sqlglot import exp
 
 from headwater.algebra.expressions import ColumnRef, Expression, columns_of
-from headwater.algebra.schema import Relation
+from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.constants import is_range, read_range, read_values
 from headwater.algebra.sql.exploding import Made, made_of, with_made
 from headwater.algebra.sql.expressions import Translator
@@ -29,6 +29,7 @@ from headwater.algebra.sql.plans import select as select_rows
 from headwater.algebra.sql.query import Environment, Reading, named, read_beside, read_query
 from headwater.algebra.sql.subqueries import RowsInReach, is_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
+from headwater.algebra.tops import Constant
 from headwater.algebra.typing_rules import call
 from headwater.algebra.views import Occurrence
 from headwater.errors import SqlError
@@ -93,6 +94,8 @@ class FromReader:
 
     def read(self, select: exp.Select) -> Source:
         """Tables that commas divide are joined last, so ON sees only what JOIN connects."""
+        if not select.args.get("from_"):
+            return Source(Constant(((),), Schema(())), Scope(outer=self.around.outer))
         groups = [self._item(select.args["from_"].this)]
         for clause in select.args.get("joins") or ():
             self._check_join(clause)

@@ -93,6 +93,13 @@ class StandardSpark(Spark):
             argument = self._parse_select_or_expression(alias=alias)
             return self._parse_limit(self._parse_order(argument))
 
+        def _parse_table_alias(self, alias_tokens: Any = None) -> Any:
+            """With how many steps a recursion may take, which only Spark has behind its name."""
+            alias = super()._parse_table_alias(alias_tokens)
+            if alias is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                alias.set("most_steps", self._parse_number() or self.raise_error("Expected number"))
+            return alias
+
         def _may_be_lambda(self) -> bool:
             depth = 0
             for at in range(self._index - 1, 0, -1):
@@ -113,8 +120,15 @@ class StandardSpark(Spark):
             },
             exp.ArrayAgg: lambda generator, node: f"ARRAY_AGG({generator.sql(node, 'this')})",
             exp.Unnest: lambda generator, node: _written_unnest(generator, node),
+            exp.TableAlias: lambda generator, node: _written_alias(generator, node),
             **{kind: _json_writer(operator) for operator, kind in JSON_OPERATORS.items()},
         }
+
+
+def _written_alias(generator: Any, node: exp.TableAlias) -> str:
+    most = node.args.get("most_steps")
+    limit = f" MAX RECURSION LEVEL {most.name}" if most is not None else ""
+    return f"{generator.tablealias_sql(node)}{limit}"
 
 
 def _written_unnest(generator: Any, node: exp.Unnest) -> str:

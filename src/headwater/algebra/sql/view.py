@@ -141,8 +141,9 @@ def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[Ta
             yield found
     clause = node.args.get("with_")
     for query in clause.expressions if clause else ():
-        yield from _tables(query.this, text, known)
-        known |= {query.alias.lower()}
+        own = {query.alias.lower()}
+        yield from _tables(query.this, text, known | own if clause.args.get("recursive") else known)
+        known |= own
     for part in node.iter_expressions():
         if part is not clause:
             yield from _tables(part, text, known)
@@ -163,6 +164,8 @@ def unfolded(sql: str, views: Mapping[str, str]) -> str:
         for name in dict.fromkeys(named)
     ]
     own = tree.args.get("with_")
+    if own and own.args.get("recursive"):  # a view may have the name of a table that it reads
+        tree, own = exp.select("*").from_(exp.Subquery(this=tree)), None
     tree.set("with_", exp.With(expressions=[*queries, *(own.expressions if own else ())]))
     return tree.sql(DIALECT, comments=False)
 
