@@ -468,16 +468,23 @@ def others() -> str:
 
 def others_refused() -> str:
     """Why views of other systems are refused."""
-    from tests.algebra.other_views import OTHER_VIEWS
+    from tests.algebra.other_views import NO_FUNCTION_OF_SOURCES, OTHER_VIEWS
+
+    def share(number: int) -> str:
+        return f"{number} of {len(OTHER_VIEWS)} ({100 * number / len(OTHER_VIEWS):.1f}%)"
 
     refused = [view for view in OTHER_VIEWS if view.refused]
     reasons = Counter(view.refused for view in refused)
-    share = f"{100 * len(refused) / len(OTHER_VIEWS):.1f}%"
-    rows = []
-    for reason, count in reasons.most_common():
-        systems = dict.fromkeys(view.system for view in refused if view.refused == reason)
-        rows.append([reason, str(count), ", ".join(systems)])
-    rows.append(["**all**", f"{len(refused)} of {len(OTHER_VIEWS)} ({share})", ""])
+    rows, never = [], [view for view in refused if view.refused in NO_FUNCTION_OF_SOURCES]
+    for is_never in (True, False):
+        for reason, count in reasons.most_common():
+            if (reason in NO_FUNCTION_OF_SOURCES) is is_never:
+                systems = dict.fromkeys(view.system for view in refused if view.refused == reason)
+                rows.append([reason, str(count), ", ".join(systems)])
+        words = "no function of what the sources have" if is_never else "something else"
+        number = len(never) if is_never else len(refused) - len(never)
+        rows.append([f"**{words}**", share(number), ""])
+    rows.append(["**all**", share(len(refused)), ""])
     return table(["refused here because it is or has", "views", "from"], rows)
 
 

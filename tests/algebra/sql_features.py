@@ -101,6 +101,13 @@ FEATURES = (
     ),
     _feature(
         "Groups",
+        "approximate aggregates, which are exact here",
+        "SELECT t, APPROX_PERCENTILE(a, 0.3) AS p, APPROX_COUNT_DISTINCT(b) AS n FROM r GROUP BY t",
+        "SELECT APPROX_PERCENTILE(c, ARRAY(0, 0.5, 1.0), 100) AS p FROM u",
+        "SELECT a, APPROX_PERCENTILE(b, 0.5) OVER (PARTITION BY t) AS p FROM r",
+    ),
+    _feature(
+        "Groups",
         "ROLLUP, CUBE, GROUPING SETS, GROUPING",
         "SELECT t, b, COUNT(*) AS n FROM r GROUP BY GROUPING SETS ((t, b), (t))",
         "SELECT t, b, GROUPING(b) AS g, COUNT(*) AS n FROM r WHERE a IS NOT NULL "
@@ -236,6 +243,25 @@ FEATURES = (
         "(SELECT MAX(s) FROM x)",
         "SELECT DISTINCT k FROM (SELECT b AS k FROM r UNION ALL SELECT c FROM s) x",
         "SELECT x.n, y.m FROM (SELECT COUNT(*) AS n FROM r) x, (SELECT COUNT(*) AS m FROM s) y",
+        "SELECT x.a, y.a AS c FROM (WITH k AS (SELECT a FROM r WHERE b > 0) SELECT a FROM k) x, "
+        "(WITH k AS (SELECT c AS a FROM s), r AS (SELECT a FROM k WHERE a > 0) SELECT a FROM r) y",
+    ),
+    _feature(
+        "Subqueries",
+        "WITH RECURSIVE",
+        "WITH RECURSIVE p AS (SELECT a, c FROM s UNION SELECT p.a, s.c FROM p JOIN s ON p.c = s.a) "
+        "SELECT a, c FROM p",
+        "WITH RECURSIVE x(n) AS (SELECT a FROM r UNION ALL SELECT n + 1 FROM x WHERE n < 3) "
+        "SELECT n, COUNT(*) AS m FROM x GROUP BY n",
+        "WITH RECURSIVE x(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM x WHERE n < 4) "
+        "SELECT n, b FROM x LEFT JOIN r ON a = n",
+        "WITH RECURSIVE p(a, c, n) AS (SELECT a, c, 1 FROM s UNION ALL SELECT p.a, s.c, n + 1 "
+        "FROM p JOIN s ON p.c = s.a WHERE n < 3) SELECT a, c, n FROM p",
+        "WITH RECURSIVE p(a, n) AS (SELECT a, 0 FROM r WHERE b > 0 UNION SELECT d, n + 1 FROM p "
+        "LEFT JOIN u ON p.a = u.c WHERE n < 3), q AS (SELECT MAX(n) AS m FROM p) "
+        "SELECT p.a, n FROM p, q WHERE n = m",
+        "SELECT r.a FROM r WHERE b IN (WITH RECURSIVE p AS (SELECT c FROM s UNION (SELECT DISTINCT "
+        "u.d FROM u JOIN (SELECT c + 0 AS k FROM p) x ON u.c = x.k)) SELECT c FROM p)",
     ),
     _feature(
         "Subqueries",
@@ -245,6 +271,7 @@ FEATURES = (
         "SELECT n, COUNT(a) AS m FROM (VALUES (0), (1), (NULL)) AS v(n) LEFT JOIN r ON b = n "
         "GROUP BY n",
         "SELECT a FROM r UNION SELECT k FROM (VALUES (7), (1)) AS x(k)",
+        "SELECT a, n FROM r, (SELECT 1 AS n) AS x UNION ALL SELECT 7, 8",
     ),
     _feature(
         "First rows",

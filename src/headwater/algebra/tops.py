@@ -233,7 +233,7 @@ class Found:
 @cached_hash
 @dataclass(frozen=True)
 class Recursive:
-    """What is there at the start, and what each step makes of what the last one found: WITH RECURSIVE.
+    """WITH RECURSIVE: what is there at the start, and what each step makes of what the last found.
 
     If `distinct` (UNION), a step finds only rows that no step before it has found, each once.
     """

@@ -51,6 +51,9 @@ def _print(found: Explanation) -> None:
     if found.over_views:
         names = ", ".join(found.over_views)
         out.print(f"Reads the views {names}, unfolded to the tables below.", markup=False)
+    if found.functions:
+        names = ", ".join(found.functions)
+        out.print(f"Calls the functions {names}, unfolded to what they return.", markup=False)
     print_table(
         "When a table changes, these are looked up",
         ["table", "rows, about", "looked up"],

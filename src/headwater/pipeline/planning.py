@@ -48,4 +48,4 @@ def is_as_loaded(project: Project, warehouse: Warehouse, view: str) -> bool:
         stored = warehouse.view(view).definition.selects
     except HeadwaterError:
         return True  # its table is damaged: that is told where it is brought up
-    return stored == tuple(normalised(file.select) for file in project.files_of(view))
+    return stored == tuple(normalised(file.whole) for file in project.files_of(view))

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from headwater.algebra.expressions import ColumnRef, Expression, show_expression, substituted
 from headwater.algebra.order import Order
-from headwater.algebra.sql.view import tables_of
 from headwater.algebra.tops import (
     Constant,
     Distinct,
@@ -78,6 +77,8 @@ class Explanation:
     reason: str
     over_views: tuple[str, ...]
     """The views of the project that it reads, which are unfolded to tables."""
+    functions: tuple[str, ...]
+    """The functions of the project that it calls, which are unfolded to what they return."""
     parts: tuple[StoredPart, ...]
     tables: Mapping[str, int | None]
     """The tables that it reads, with about how many rows they have, where that is known."""
@@ -104,6 +105,7 @@ class Explanation:
             "algorithm": self.algorithm,
             "reason": self.reason,
             "over_views": list(self.over_views),
+            "functions": list(self.functions),
             "tables": dict(self.tables),
             "stored": [part.to_json() for part in self.parts],
             "lookups": [
@@ -138,11 +140,8 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
         str(files[0].level),
         choice.algorithm,
         choice.reason,
-        tuple(
-            dict.fromkeys(
-                table.name for file in files for table in tables_of(file.select) if not table.source
-            )
-        ),
+        tuple(dict.fromkeys(name for file in files for name in file.read_views)),
+        tuple(dict.fromkeys(name for file in files for name in file.called)),
         stored_parts(view),
         _sizes(view, sources),
         tuple(lookups(view)),

@@ -20,9 +20,16 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.functions import NONE, Functions
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import line_and_column
-from headwater.algebra.sql.view import parse_group, parse_view, tables_of, unfolded
+from headwater.algebra.sql.view import (
+    functions_of,
+    parse_group,
+    parse_view,
+    tables_of,
+    unfolded,
+)
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
@@ -67,6 +74,8 @@ class ViewFile:
     """Whether it has a table of its changes: WITH CHANGES."""
     others: Mapping[str, str] = field(default_factory=dict)
     """The SELECTs of the views that it reads, by their names; each reads tables only."""
+    functions: Functions = NONE
+    """The functions of the project, which it may call."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where in the file the name and each clause stand."""
 
@@ -74,20 +83,38 @@ class ViewFile:
     def select(self) -> str:
         return self.text[self.offset :].strip().rstrip(";").rstrip()
 
+    @property
+    def whole(self) -> str:
+        """The SELECT by itself, with the views that it reads and the functions that it calls."""
+        return unfolded(self.select, self.others, self.functions)
+
     def tables(self) -> tuple[TableName, ...]:
         """The tables that the SELECT reads; its syntax is checked, its names are not.
 
         A view that it reads stands for the tables of that view, in the place where it is named.
         """
         found: list[TableName] = []
-        for table in self._placed(lambda: tables_of(self._padded)):
+        for table in self._placed(lambda: tables_of(self._padded, self.functions)):
             other = self._other(table)
             if other is None:
                 found.append(table)
             else:
                 line, column = table.line, table.column
-                found += [replace(t, line=line, column=column) for t in tables_of(other)]
+                found += [
+                    replace(t, line=line, column=column, function="") for t in tables_of(other)
+                ]
         return tuple(found)
+
+    @property
+    def read_views(self) -> tuple[str, ...]:
+        """The views of the project that it reads, by itself or by functions that it calls."""
+        named = tables_of(self._padded, self.functions)
+        return tuple(dict.fromkeys(t.name for t in named if self._other(t) is not None))
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The functions of the project that it calls."""
+        return functions_of(self.select, self.functions)
 
     def _other(self, table: TableName) -> str | None:
         """The SELECT of the view that a name means."""
@@ -110,10 +137,11 @@ class ViewFile:
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
         stored = as_stored(view, self.algorithm, self.keep_keys)
-        return DefinedView(self, replace(stored, sql=unfolded(self.select, self.others)))
+        return DefinedView(self, replace(stored, sql=self.whole))
 
     def _view(self, relations: Iterable[Relation]) -> View:
-        return parse_view(self._padded, tuple(relations), self.name, self.others)
+        known, functions = tuple(relations), self.functions
+        return parse_view(self._padded, known, self.name, self.others, functions=functions)
 
     @property
     def _padded(self) -> str:
@@ -181,13 +209,17 @@ def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -
 
 def read_view_file(path: Path) -> ViewFile:
     """The file's header; InputError says what is wrong in it, and where."""
+    return _Header(path, file_text(path)).read()
+
+
+def file_text(path: Path) -> str:
+    """What a file says; InputError if it cannot be read."""
     try:
-        text = as_text(read_plain(path, _MOST_BYTES))
+        return as_text(read_plain(path, _MOST_BYTES))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.", "See to the file.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text.", "Save it as UTF-8.") from None
-    return _Header(path, text).read()
 
 
 # The header

@@ -48,7 +48,17 @@ _BY_NODE: dict[type, str] = {
 _BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
 _TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
 _DISTINCT = frozenset(
-    "count sum avg min max any_value string_agg array_agg approx_percentile".split()
+    [
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "any_value",
+        "string_agg",
+        "array_agg",
+        "approx_percentile",
+    ]
 )
 
 

@@ -27,9 +27,9 @@ _ONCE = "Read it once in the FROM of the second part, and do the rest behind the
 
 def reads_of(node: exp.Expr, name: str) -> Iterator[exp.Table]:
     """Where a query reads a table of this name, in small letters, that no WITH in it names."""
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-        if node.name.lower() == name and not node.args.get("db"):
-            yield node
+    is_table = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+    if is_table and node.name.lower() == name and not node.args.get("db"):
+        yield node
     clause = node.args.get("with_")
     for query in clause.expressions if clause else ():
         if query.alias.lower() == name and clause.args.get("recursive"):

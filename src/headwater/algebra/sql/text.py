@@ -111,7 +111,9 @@ class StandardSpark(Spark):
             return False
 
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
-        # A query is written as it was read, and not without clauses that Spark does not have.
+        # A query is written as it was read, and not without clauses that Spark does not have; each
+        # WITH stays where its names mean something.
+        EXPRESSIONS_WITHOUT_NESTED_CTES = set()  # noqa: RUF012
         TRANSFORMS = {  # noqa: RUF012
             **{
                 kind: write
@@ -256,9 +258,9 @@ class SqlText:
         parts, at = [], 0
         for token in self.tokens:
             if token.token_type is not TokenType.HINT:
-                parts += [_blank(self.sql[at : token.start]), self.sql[token.start : token.end + 1]]
+                parts += [blank(self.sql[at : token.start]), self.sql[token.start : token.end + 1]]
                 at = token.end + 1
-        return "".join([*parts, _blank(self.sql[at:])])
+        return "".join([*parts, blank(self.sql[at:])])
 
     def first_of(self, words: Collection[str]) -> int:
         """Where the first of some words stands behind FROM, or else anywhere; or the start."""
@@ -326,8 +328,7 @@ class SqlText:
                 break
         if (start, end) == (self.tokens[0].start, len(self.sql)):
             return self
-        blank = _blank(self.sql)
-        return SqlText(blank[:start] + self.sql[start:end] + blank[end:])
+        return SqlText(only(self.sql, start, end))
 
     def words(self) -> Iterator[tuple[Token, str]]:
         """The tokens outside parentheses and brackets, each with its first word in capitals."""
@@ -465,7 +466,13 @@ def _in_order(node: exp.Expr) -> list[Any]:
     return [parts.pop(name) for name in first if name in parts] + list(parts.values())
 
 
-def _blank(text: str) -> str:
+def only(sql: str, start: int, end: int) -> str:
+    """A part of a text in its place, with all else blank."""
+    return blank(sql[:start]) + sql[start:end] + blank(sql[end:])
+
+
+def blank(text: str) -> str:
+    """Blanks in the place of a text."""
     return _VISIBLE.sub(" ", text)
 
 
