@@ -7,7 +7,7 @@ NaN and the infinities are counted apart. Only the result is checked for its ran
 
 Choices: where Spark's answer depends on the order of rows (ANY_VALUE, MODE), it is the least one.
 Averages of integers and variances are rounded once from the exact value, where Spark adds floats.
-APPROX_PERCENTILE is exact, which is within any accuracy that is asked for: it gives what Spark's gives
+APPROX_PERCENTILE is exact, which is within any accuracy that is asked for: Spark gives the same
 while its sample holds all values.
 """
 

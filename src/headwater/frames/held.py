@@ -126,8 +126,8 @@ class Held:
     def number(self) -> int:
         """How many rows there are, each as often as it counts."""
         if self.settle() <= SMALL:
-            return compute.sum(self.table()[COUNT]).as_py() or 0
-        return self._run(lambda: self.data.agg(F.sum(COUNT)).collect())[0][0]
+            return int(compute.sum(self.table()[COUNT]).as_py() or 0)
+        return int(self._run(lambda: self.data.agg(F.sum(COUNT)).collect())[0][0])
 
     # Materialising
 

@@ -27,11 +27,10 @@ _ONCE = "Read it once in the FROM of the second part, and do the rest behind the
 
 def reads_of(node: exp.Expr, name: str) -> Iterator[exp.Table]:
     """Where a query reads a table of this name, in small letters, that no WITH in it names."""
-    is_table = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
-    if is_table and node.name.lower() == name and not node.args.get("db"):
+    if isinstance(node, exp.Table) and node.name.lower() == name and not node.args.get("db"):
         yield node
-    clause = node.args.get("with_")
-    for query in clause.expressions if clause else ():
+    clause = node.args.get("with_") or exp.With(expressions=[])
+    for query in clause.expressions:
         if query.alias.lower() == name and clause.args.get("recursive"):
             return
         yield from reads_of(query.this, name)

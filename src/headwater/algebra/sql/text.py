@@ -113,7 +113,7 @@ class StandardSpark(Spark):
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
         # A query is written as it was read, and not without clauses that Spark does not have; each
         # WITH stays where its names mean something.
-        EXPRESSIONS_WITHOUT_NESTED_CTES = set()  # noqa: RUF012
+        EXPRESSIONS_WITHOUT_NESTED_CTES: set[type[exp.Expr]] = set()  # noqa: RUF012
         TRANSFORMS = {  # noqa: RUF012
             **{
                 kind: write

@@ -168,8 +168,8 @@ def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[Ta
         found = table_name(node, text)
         if found.source or found.name.lower() not in known:
             yield found
-    clause = node.args.get("with_")
-    for query in clause.expressions if clause else ():
+    clause = node.args.get("with_") or exp.With(expressions=[])
+    for query in clause.expressions:
         own = {query.alias.lower()}
         yield from _tables(query.this, text, known | own if clause.args.get("recursive") else known)
         known |= own
