@@ -17,7 +17,8 @@ from tests.pipeline.small import Small
 HEAD = "CREATE MATERIALIZED VIEW"
 VIEWS = {
     "below": f"{HEAD} below WITH COMPLETE CONSISTENCY AS WITH RECURSIVE p AS (SELECT id AS a, "
-    "amount AS b FROM shop.orders UNION SELECT p.a, o.amount FROM p JOIN shop.orders o ON p.b = o.id) "
+    "amount AS b FROM shop.orders UNION SELECT p.a, o.amount FROM p JOIN shop.orders o "
+    "ON p.b = o.id) "
     "SELECT a, b, name FROM p LEFT JOIN crm.customers c ON c.id = p.b",
     "paths": f"{HEAD} paths AS WITH RECURSIVE p MAX RECURSION LEVEL 5 AS (SELECT id AS a, amount "
     "AS b FROM shop.orders UNION ALL SELECT p.a, o.amount FROM p JOIN shop.orders o ON p.b = o.id) "

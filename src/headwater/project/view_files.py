@@ -103,6 +103,9 @@ class ViewFile:
                 found += [
                     replace(t, line=line, column=column, function="") for t in tables_of(other)
                 ]
+        if not found:
+            message, hint = "the query reads no table.", "A view shows what its sources have."
+            raise error_at(self.path, self.text, self.offset, message, hint)
         return tuple(found)
 
     @property

@@ -70,6 +70,12 @@ class Function:
     def gives_rows(self) -> bool:
         return self.columns is not None
 
+    def check_gives_rows(self) -> None:
+        """RefusalError if it does not, and is called where rows are wanted."""
+        if not self.gives_rows:
+            message = f"{self.name} gives one value, and no rows."
+            raise RefusalError(message, f"Write SELECT {self.name}(...).")
+
     def body(self) -> exp.Expr:
         """What it returns; a tree of one's own each time."""
         found: exp.Expr = self.text.parse().expression.this

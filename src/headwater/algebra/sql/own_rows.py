@@ -28,9 +28,7 @@ def rows_of(call: exp.Expr, around: Environment, text: SqlText) -> Reading:
     known = own_call(call)
     assert known is not None
     function, functions = known
-    if not function.gives_rows:
-        message = f"{function.name} gives one value, and no rows."
-        raise RefusalError(message, f"Write SELECT {function.name}(...).")
+    function.check_gives_rows()
     if call.find(exp.Column):
         message = f"an argument of {function.name} names a column: it takes constants."
         raise RefusalError(message, f"Compare a column that {function.name} gives with it.")

@@ -115,12 +115,13 @@ def _reading(
         raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
 
 
-def _placed(text: SqlText, make: Callable[[], _T]) -> _T:
-    """What is made, or the refusal of the whole query."""
+def _placed(text: SqlText, make: Callable[[], _T], about: exp.Expr | None = None) -> _T:
+    """What is made, or the refusal of the whole query, or of a part of it."""
     try:
         return make()
     except RefusalError as error:
-        raise text.error_at(text.first_of(error.about), str(error), error.hint) from None
+        place = text.first_of(error.about) if about is None else text.start(about)
+        raise text.error_at(place, str(error), error.hint) from None
 
 
 def _parsed(sql: str, functions: Functions = NONE) -> tuple[SqlText, exp.Expr, Functions]:
@@ -142,6 +143,8 @@ def tables_of(sql: str, functions: Functions = NONE) -> tuple[TableName, ...]:
     _check_selects(tree, text)
     found = list(_tables(tree, text, frozenset()))
     for call in known.calls_in(tree):
+        if isinstance(call.parent, exp.Table):
+            _placed(text, known.by_name[call.name.upper()].check_gives_rows, call)
         line, column = line_and_column(text.sql, text.start(call))
         for function in known.used_by(call).values():
             if function.gives_rows:
