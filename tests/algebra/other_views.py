@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.sql.functions import Functions, script
+from headwater.algebra.sql.function_statements import script
+from headwater.algebra.sql.functions import Functions
 from headwater.algebra.values import parse_type
 
 DRAWN = {"pg_ivm": 74, "RisingWave": 381, "Materialize": 389, "Feldera": 169, "ReadySet": 847}

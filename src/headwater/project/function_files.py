@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.algebra.sql.functions import (
-    Function,
-    Functions,
-    read_function,
-    statements,
-    telling_of,
-)
+from headwater.algebra.sql.function_statements import read_function, statements
+from headwater.algebra.sql.functions import Function, Functions, telling_of
 from headwater.algebra.sql.text import line_and_column
 from headwater.errors import InputError
 from headwater.project.settings import Problems

@@ -17,7 +17,8 @@ from headwater.algebra.labels import labelled
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.constants import is_range
 from headwater.algebra.sql.exploding import made_of
-from headwater.algebra.sql.functions import NONE, Functions, own_call, script
+from headwater.algebra.sql.function_statements import script
+from headwater.algebra.sql.functions import NONE, Functions, own_call
 from headwater.algebra.sql.layout import laid_out, laid_out_together
 from headwater.algebra.sql.plans import Plan, Sum, leaves_of, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
