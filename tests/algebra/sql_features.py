@@ -260,6 +260,9 @@ FEATURES = (
         "WITH RECURSIVE p(a, n) AS (SELECT a, 0 FROM r WHERE b > 0 UNION SELECT d, n + 1 FROM p "
         "LEFT JOIN u ON p.a = u.c WHERE n < 3), q AS (SELECT MAX(n) AS m FROM p) "
         "SELECT p.a, n FROM p, q WHERE n = m",
+        "WITH RECURSIVE p(a, n) AS (SELECT a, 0 FROM r UNION SELECT g.a, n + 1 FROM p JOIN "
+        "(SELECT c AS a, COUNT(*) AS k FROM s GROUP BY c) g ON g.k > p.a WHERE n < 2 AND NOT "
+        "EXISTS (SELECT 1 FROM u WHERE u.c = p.a AND u.d = p.n)) SELECT a, n FROM p",
         "SELECT r.a FROM r WHERE b IN (WITH RECURSIVE p AS (SELECT c FROM s UNION (SELECT DISTINCT "
         "u.d FROM u JOIN (SELECT c + 0 AS k FROM p) x ON u.c = x.k)) SELECT c FROM p)",
     ),

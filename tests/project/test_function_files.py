@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.algebra.evaluate import evaluate_shown
+from headwater.algebra.evaluate import evaluate_shown, evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.tops import evaluate_top
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import InputError
 from headwater.project.differences import describe_difference
@@ -97,6 +98,28 @@ def test_a_function_reads_views_and_a_view_over_views_calls_functions(tmp_path: 
     assert opened.view_files["names"].read_views == ("sums",)
 
 
+def test_members_of_a_group_call_functions_and_recursive_ones_too(tmp_path: Path) -> None:
+    steps = (
+        "CREATE OR REPLACE FUNCTION steps(most INT) RETURNS TABLE (n INT) RETURN WITH RECURSIVE "
+        "x(n) AS (SELECT price FROM orders UNION SELECT n + 1 FROM x WHERE n < most) "
+        "SELECT n FROM x"
+    )
+    (tmp_path / "views").mkdir()
+    for name, select in {
+        "a": "SELECT n FROM steps(7)",
+        "b": "SELECT half(id) AS h FROM orders",
+    }.items():
+        text = f"CREATE MATERIALIZED VIEW {name} IN GROUP g AS {select}"
+        (tmp_path / "views" / f"{name}.sql").write_text(text)
+    half = "CREATE FUNCTION half(x INT) RETURNS INT RETURN x DIV 2"
+    definition = project(tmp_path, {"f": steps, "g": half}).definition("g", [ORDERS])
+    for view in (definition.view, definition.stored.view):
+        stored = evaluate_view(view, {"shop.orders": ROWS})
+        first, second = (evaluate_top(member.top, stored) for member in view.members)
+        assert set(first) == {(n,) for n in range(1, 8)}
+        assert dict(second.items()) == {(0,): 1, (1,): 2}
+
+
 MISTAKES = {
     "CREATE FUNCTION f(x INT) RETURNS INT\nRETURN x + y": "f.sql:2:12: there is no column y in f",
     "CREATE FUNCTION f(x INT) RETURNS DATE RETURN x": "f.sql:1:46: CAST from int to date",
@@ -139,7 +162,8 @@ CALLS = {
     "SELECT * FROM taxed(1)": "v.sql:1:45: taxed gives one value, and no rows",
     "SELECT dear(1) AS d FROM orders": "v.sql:1:38: dear gives rows",
     "SELECT o.id FROM orders o, dear(o.price)": "an argument of dear names a column",
-    "SELECT * FROM nowhere(1)": "NOWHERE",
+    "SELECT * FROM nowhere(1)": r"no function NOWHERE that gives rows. .*functions/\*.sql",
+    "CREATE FUNCTION f() RETURNS INT RETURN 1; SELECT f() AS f FROM orders": "view is no function",
     "SELECT * FROM wrong()": r"g.sql:1:53: there is no column nam in orders",
 }
 

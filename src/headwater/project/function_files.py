@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.algebra.sql.function_statements import read_function, statements
-from headwater.algebra.sql.functions import Function, Functions, telling_of
+from headwater.algebra.sql.functions import NONE, Function, Functions, telling_of
 from headwater.algebra.sql.text import line_and_column
 from headwater.errors import InputError
 from headwater.project.settings import Problems
@@ -22,7 +22,7 @@ def read_functions(folder: Path, problems: Problems) -> Functions:
             for statement in _statements(path):
                 with problems.collecting():
                     _take_in(read_function(statement, str(path)), found)
-    functions, mistakes = Functions(found).checked()
+    functions, mistakes = Functions(found).checked() if found else (NONE, [])
     problems.extend(mistakes)
     return functions
 

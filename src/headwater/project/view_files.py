@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.function_statements import script
 from headwater.algebra.sql.functions import NONE, Functions
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import line_and_column
@@ -94,6 +95,7 @@ class ViewFile:
         A view that it reads stands for the tables of that view, in the place where it is named.
         """
         found: list[TableName] = []
+        self._check_is_one_query()
         for table in self._placed(lambda: tables_of(self._padded, self.functions)):
             other = self._other(table)
             if other is None:
@@ -107,6 +109,11 @@ class ViewFile:
             message, hint = "the query reads no table.", "A view shows what its sources have."
             raise error_at(self.path, self.text, self.offset, message, hint)
         return tuple(found)
+
+    def _check_is_one_query(self) -> None:
+        if self._placed(lambda: script(self._padded))[0]:
+            message, hint = "a view is no function.", "Functions stand in functions/*.sql."
+            raise error_at(self.path, self.text, self.offset, message, hint)
 
     @property
     def read_views(self) -> tuple[str, ...]:

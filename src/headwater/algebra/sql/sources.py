@@ -83,6 +83,9 @@ def _refuse(node: exp.Expr, text: SqlText) -> NoReturn:
     if isinstance(node, exp.Lateral):
         place = text.before(node, "LATERAL")
         raise text.error_at(place, "LATERAL is not supported.", "Write it as a join.")
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+        message = f"there is no function {node.this.name.upper()} that gives rows."
+        raise text.error(node, message, "Your own functions stand in functions/*.sql.")
     raise text.error(node, f"{node.sql('spark')} in FROM is not supported.", _ONLY)
 
 
