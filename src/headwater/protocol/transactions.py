@@ -72,8 +72,11 @@ class Transaction:
     numbers: tuple[int, ...] = ()
     """Its number, from 1 on, among the transactions of each of `sources`; () if not told."""
     tags: tuple[Tag, ...] = ()
-    """Of which global transactions it is a part, where it is not told which sources they span;
-    several, where a source reports several transactions as one."""
+    """Of which global transactions it is a part, where it is not told which sources they span.
+
+    They are several where a source reports several transactions as one. What of these cancels out
+    is then an update that changes nothing: it still belongs to each of them.
+    """
 
     @property
     def is_whole(self) -> bool:

@@ -221,7 +221,7 @@ class Database:
         updates = [Update(name, _narrowed(name, delta, columns)) for name, delta in deltas.items()]
         where = (self.name,)
         tags = tuple(tag for stamp in stamps for tag in self.transactions[stamp - 1].tags)
-        kept = tuple(update for update in updates if update.delta)
+        kept = tuple(update for update in updates if update.delta or tags)
         return Transaction(f"{stamps[-1:]}", kept, where, where, tags=tags)
 
     def acknowledge(self, position: Position) -> None:

@@ -8,6 +8,7 @@ committed with it; levels hold from load to load.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -192,8 +193,12 @@ class Judge:
         used = {relation.name for relation in self._views[name].view.relations}
         shown: dict[str, list[str]] = {}
         lacking: set[str] = set()
+        again: set[str] = set()
         for source, database in self._databases.items():
             inside = set(self._stamps(source, numbers[source]))
+            ids = Counter(tag.id for t in database.transactions for tag in t.tags)
+            ids.update(tag.id for tag in database.owed)
+            again |= {name for name, count in ids.items() if count > 1}
             lacking |= {tag.id for tag in database.owed}
             for stamp in database.line:
                 transaction = database.transactions[stamp - 1]
@@ -204,11 +209,8 @@ class Judge:
                         shown.setdefault(tag.id, []).append(source)
                     else:
                         lacking.add(tag.id)
-        return {
-            found: parts
-            for found, parts in shown.items()
-            if found in lacking and len(set(parts)) == len(parts)  # else its id was used again
-        }
+        divided = (shown.keys() & lacking) - again  # an id that was used again names nothing
+        return {name: shown[name] for name in divided}
 
     def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.

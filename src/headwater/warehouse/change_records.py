@@ -36,6 +36,7 @@ _START = struct.Struct("<8sI")
 _MARK = b"\xa9hw\n"
 _FRAME = struct.Struct("<4sIIQ")
 _HEADER = struct.Struct("<I")
+_NOTHING = Rows.empty(Schema.of(()))
 SEGMENT_START = _START.pack(_MAGIC, FORMAT)
 Position: TypeAlias = dict[str, Json]
 
@@ -163,7 +164,9 @@ def _payload(record: Record) -> bytes:
             if record.others:
                 header["others"] = record.others
             if record.transaction.tags:
+                touched = {update.relation for update in record.transaction.updates}
                 header["tags"] = [[t.id, t.parts, t.mistake] for t in record.transaction.tags]
+                header["touched"] = sorted(touched - deltas.keys())
         case Break():
             header |= {
                 "number": record.number,
@@ -321,6 +324,7 @@ def _change(source: str, header: Mapping[str, Any], body: bytes | None) -> Chang
         rows = Rows.empty(schema) if body is None else _rows(body[at : at + size], schema)
         updates.append(Update(name, rows))
         at += size
+    updates += [Update(name, _NOTHING) for name in header.get("touched", ())]
     return Change(
         header["number"],
         Transaction(header["id"], tuple(updates), (source,), (source,), (), _tags(header)),

@@ -207,6 +207,7 @@ class _Change(_Position):
     relations: list[_Changed]
     others: list[_Stamp] = []
     tags: list[_Tag] = []
+    touched: _Texts = []
 
 
 POSITION: TypeAdapter[Any] = TypeAdapter(_Position)
