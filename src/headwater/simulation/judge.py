@@ -193,12 +193,14 @@ class Judge:
         used = {relation.name for relation in self._views[name].view.relations}
         shown: dict[str, list[str]] = {}
         lacking: set[str] = set()
-        again: set[str] = set()
+        unknown: set[str] = set()
         for source, database in self._databases.items():
             inside = set(self._stamps(source, numbers[source]))
             ids = Counter(tag.id for t in database.transactions for tag in t.tags)
             ids.update(tag.id for tag in database.owed)
-            again |= {name for name, count in ids.items() if count > 1}
+            unknown |= {name for name, count in ids.items() if count > 1}
+            unlogged = (s for before in database.before for s in before)
+            unknown |= {tag.id for s in unlogged for tag in database.transactions[s - 1].tags}
             lacking |= {tag.id for tag in database.owed}
             for stamp in database.line:
                 transaction = database.transactions[stamp - 1]
@@ -209,7 +211,8 @@ class Judge:
                         shown.setdefault(tag.id, []).append(source)
                     else:
                         lacking.add(tag.id)
-        divided = (shown.keys() & lacking) - again  # an id that was used again names nothing
+        # An id that was used again names nothing, and what came before a log is not in it.
+        divided = (shown.keys() & lacking) - unknown
         return {name: shown[name] for name in divided}
 
     def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
