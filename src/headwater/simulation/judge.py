@@ -190,7 +190,7 @@ class Judge:
         """The transactions across databases of which a view shows a part, and not all."""
         if not self._views[name].plan().shows_global_whole:
             return {}
-        used = {relation.name for relation in self._views[name].view.relations}
+        used = {r.name: r.schema for r in self._views[name].plan().view.relations}
         shown: dict[str, list[str]] = {}
         lacking: set[str] = set()
         unknown: set[str] = set()
@@ -204,7 +204,8 @@ class Judge:
             lacking |= {tag.id for tag in database.owed}
             for stamp in database.line:
                 transaction = database.transactions[stamp - 1]
-                if not used & transaction.deltas.keys():
+                deltas = transaction.deltas.items()
+                if not any(r in used and delta.only(used[r]) for r, delta in deltas):
                     continue
                 for tag in transaction.tags:
                     if stamp in inside:
