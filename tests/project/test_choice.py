@@ -60,7 +60,7 @@ def test_the_reason_says_what_a_view_does_not_need() -> None:
 def test_using_forces_an_algorithm(name: str) -> None:
     choice = choose(JOIN, Level.STRONG, name, run=RunSettings(batch=5))
     assert (choice.algorithm, choice.parameters["batch"]) == (name, "5")
-    assert choice.reason == "USING names it; it is strong."
+    assert choice.reason == ("USING names it; it is strong; transactions across databases: whole.")
 
 
 def test_parameters_of_using_go_before_the_settings() -> None:

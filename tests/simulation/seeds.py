@@ -49,6 +49,11 @@ SEEDS = {
     "tail not looked up": 209,
     "base not looked up": 9,
     "halves of transactions committed": 94,
+    "parts taken by themselves": 10,
+    "answers overtake held parts": 153,
+    "parts forgotten at a crash": 10,
+    "loads that divide": 43,
+    "parts reflected one by one": 10,
 }
 
 

@@ -224,6 +224,7 @@ ALGORITHMS = {
             also_assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
             unsure=_mixes_states,
+            joins_global=False,
         ),
         Algorithm(
             "eca",

@@ -129,7 +129,7 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
     Exits with 0 if all is well, 1 if something is wrong, 3 if no runner is at work.
     """
-    from headwater.pipeline.status import describe_folder, troubles
+    from headwater.pipeline.status import describe_folder, troubles, waiting_parts
 
     found = describe_folder(project)
     wrong = troubles(found)
@@ -137,6 +137,9 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_json({**found, "troubles": wrong})
     else:
         _print_status(found, wrong)
+        for waiting in waiting_parts(found):
+            console().print()
+            console().print(f"○ {waiting}")
     if wrong or not found["runner"]:
         raise typer.Exit(1 if wrong else 3)
 

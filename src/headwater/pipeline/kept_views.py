@@ -24,6 +24,7 @@ from headwater.frames.engine import Engine
 from headwater.frames.trial import ConstantError
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
+from headwater.pipeline.joining import LateParts
 from headwater.pipeline.life import (
     Do,
     Dropped,
@@ -330,6 +331,12 @@ class KeptViews:
         """Whether a view goes on behind a gap by itself; one that shows every state does not."""
         return self.project.settings.run.gaps == "reload" and not plan.shows_each_state
 
+    @property
+    def _late(self) -> LateParts:
+        """What happens to parts of global transactions whose others do not come."""
+        across = self.project.settings.across
+        return LateParts(across.wait, across.late)
+
     # Bringing up
 
     def _plan(self, view: KeptView) -> Plan:
@@ -362,6 +369,8 @@ class KeptViews:
             self._clock,
             self.project.settings.run.backlog,
             lambda step, seconds: self._watch(view.name, step, seconds),
+            self._followed.parts,
+            self._late,
         )
         view.maintainer.start(self._loads if loads else self._workers)
 
@@ -382,6 +391,16 @@ class KeptViews:
         with self._jobs.of_view(view.name) as session:
             spark = replace(self._engine, start=session).for_small
             try:
-                return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)
+                return load_view(
+                    plan,
+                    feeds,
+                    self._warehouse,
+                    spark,
+                    self._lease,
+                    wake,
+                    report,
+                    self._followed.parts,
+                    self._late,
+                )
             except ConstantError as error:
                 raise placed(self.project.files_of(view.name), error) from None

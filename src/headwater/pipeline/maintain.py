@@ -7,7 +7,8 @@ is to be committed becomes a commit of the view's table, together with the versi
 crash maintenance goes on from there.
 
 Nothing more is taken from a source when too many transactions wait, except while it owes an
-answer, because the answer comes behind what it reflects.
+answer, because the answer comes behind what it reflects, or a part of a global transaction of which
+another is held.
 
 Whoever holds `_owned` owns the view's state: the worker whose turn it is, or for a moment
 somebody who asks how far the view has come.
@@ -27,6 +28,8 @@ from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.joining import LateParts
+from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
@@ -44,6 +47,7 @@ _AT_ONCE = 256
 _LONGEST_TURN_S = 0.2
 _SHORTEST_WAIT_S = 0.001
 _RECENT = 1000
+_LATE = LateParts()
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class Maintainer:
         clock: Clock,
         backlog: int = 10_000,
         watch: Callable[[str, float], None] | None = None,
+        parts: KnownParts | None = None,
+        late: LateParts = _LATE,
     ) -> None:
         self.plan = plan
         self.table: ViewTable | None = None
@@ -99,6 +105,12 @@ class Maintainer:
         self._engine = engine
         self._runner = runner
         self._backlog = backlog
+        self._parts = parts
+        self._late = late
+        self.holding: Sequence[str] = ()
+        """The global transactions of which a part is held, for want of others."""
+        self.released: Sequence[tuple[str, str]] = ()
+        """Those of which a part was taken by itself: the id, and the part."""
         self._watch = watch or (lambda step, seconds: None)
         self._turn = Turn(self._work, workers, clock)
         self._owned = threading.Lock()
@@ -203,6 +215,8 @@ class Maintainer:
                     maintenance.move_on(source, passed)
             noted = maintenance.noted({source: end for source, (end, _) in durable.items()})
         self._vector, self._visible = maintenance.vector, maintenance.visible
+        self.holding = maintenance.joining.holding
+        self.released = tuple(maintenance.joining.released)
         if self._writer is not None and noted is not None:
             self._note = VectorNote.of(self._writer.latest, noted)
 
@@ -246,7 +260,9 @@ class Maintainer:
                 self._writer = self.table.writer(self._runner)
                 self._stored = StoredRows(self.table, self._engine.for_small)
                 vector = self._writer.latest.vector
-                self._maintenance = Maintenance(self.plan, vector, self._engine.settle)
+                self._maintenance = Maintenance(
+                    self.plan, vector, self._engine.settle, self._parts, self._late
+                )
                 self._vector = self._visible = vector
                 self._subscribe(vector)
         if self._stopping and not self._ended.is_set():
@@ -281,7 +297,8 @@ class Maintainer:
         while not self._stopping:
             if not self._inbox:
                 self._pull(maintenance)
-            self._do_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
+            more = bool(self._inbox)
+            self._do_all(maintenance, maintenance.tick(time.monotonic(), more, self._read_since))
             if not self._inbox:
                 break
             self._take(maintenance, self._prepared(self._inbox.popleft()))
@@ -299,7 +316,8 @@ class Maintainer:
         """Take what the channels have next: only what concerns the view."""
         for source, subscription in self._subscriptions.items():
             room = self._backlog - maintenance.waiting - len(self._inbox)
-            if room > 0 or maintenance.owes(source):
+            is_awaited = maintenance.owes(source) or maintenance.joining.awaits(source)
+            if room > 0 or is_awaited:
                 self._inbox.extend(subscription.take(_AT_ONCE))
 
     def _prepared(self, delivery: Delivery) -> Delivery:
@@ -316,9 +334,13 @@ class Maintainer:
     def _take(self, maintenance: Maintenance, delivery: Delivery) -> None:
         self._watch_arrival(delivery)
         began = time.monotonic()
-        wanted = maintenance.take(delivery, began)
+        wanted = maintenance.take(delivery, began, self._read_since)
         self._watch("join", time.monotonic() - began)
         self._do_all(maintenance, wanted)
+
+    @property
+    def _read_since(self) -> dict[str, float]:
+        return {source: feed.channel.read_since for source, feed in self._feeds.items()}
 
     def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
         for effect in wanted:
@@ -374,6 +396,7 @@ class Maintainer:
             algorithm=self.plan.algorithm,
             level=self.plan.level,
             kind=commit.kind if change else "vector",
+            split=commit.split,
         )
         self._watch("change log", durable - began)
         self._watch("commit", time.monotonic() - durable)

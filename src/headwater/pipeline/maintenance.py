@@ -8,7 +8,7 @@ A transaction is known to the manager by its source and its number there: what a
 need not be unique. Unless every state is to be shown, what is ready while more has arrived
 is committed together. What is committed is an action list; what it comes to is found when it is
 written, by looking up the rows that it touches (see `protocol.action_lists`). A commit never shows
-a part of a transaction.
+a part of a transaction, and of a global one only where that is told (see `joining`).
 
 What does not concern the view is not delivered. Its vector moves on over it, without a commit:
 how far a view has come that nothing concerns is noted elsewhere (see `warehouse.notes`). What
@@ -18,6 +18,7 @@ it has taken in and what did not change it is committed when it has been quiet f
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -26,8 +27,11 @@ from typing import Any, assert_never
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
+from headwater.pipeline.global_parts import GlobalParts
+from headwater.pipeline.joining import Joining, LateParts, PassedOn, Whereabouts, identity
 from headwater.pipeline.reflected import Reflected, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
 from headwater.protocol.action_lists import StoredView, change_by, seen_behind
@@ -44,7 +48,7 @@ from headwater.protocol.effects import (
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import ViewManager
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Transaction, Update, joined
 from headwater.sources.contract import Broken, Lift, Position
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.commits import Kind
@@ -58,6 +62,9 @@ _MOST_TOGETHER = 1000
 _LONGEST_TOGETHER_S = 0.2
 IDLE_S = 0.05
 """After how long without anything a manager that wants to know is told that nothing goes on."""
+_LATE = LateParts()
+_ALWAYS: Mapping[str, float] = {}
+"""Every source has been read all the time."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,11 @@ class Plan:
     def shows_each_state(self) -> bool:
         return parse_level(self.level) >= Level.COMPLETE
 
+    @property
+    def shows_global_whole(self) -> bool:
+        """Whether global transactions are taken in as a whole, and not each part by itself."""
+        return len(self.view.sources) > 1 and ALGORITHMS[self.algorithm].joins_global
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -91,15 +103,12 @@ class Arrival:
     number: int
     position: Position | None
     read_at: float
+    split: tuple[str, ...] = ()
+    """The global transactions of which it is a part that is taken in without the others."""
 
     @property
     def id(self) -> str:
         return identity(self.source, self.number)
-
-
-def identity(source: str, number: int) -> str:
-    """What a transaction is called towards the manager: no two of all sources are alike."""
-    return f"{source}:{number}"
 
 
 def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lift) -> Transaction:
@@ -135,6 +144,11 @@ def _needed(vector: VersionVector) -> dict[str, int]:
     """Up to which numbers the change logs have to hold everything before a vector is written
     down: else a crash would leave a view that has come further than its log."""
     return {source: max([reached.number, *reached.also]) for source, reached in vector.items()}
+
+
+def _is_look(effects: Sequence[Ask | Commit | Look]) -> bool:
+    """Whether nothing else is to be done to the view before something was looked up."""
+    return bool(effects) and isinstance(effects[-1], Look)
 
 
 def _does_something(action: Action) -> bool:
@@ -176,6 +190,11 @@ class Commit:
             numbers.setdefault(received.source, []).append(received.number)
         return {source: ranges(found) for source, found in numbers.items()}
 
+    @property
+    def split(self) -> tuple[str, ...]:
+        """The global transactions of which it takes in a part without the others."""
+        return tuple(sorted({name for received in self.received for name in received.split}))
+
 
 @dataclass(frozen=True)
 class Look:
@@ -206,7 +225,8 @@ class _Pending:
 class Maintenance:
     """One view, from the vector that its table has.
 
-    `settle` brings a relation to where the table is written from, and merges its counts.
+    `settle` brings a relation to where the table is written from, and merges its counts. `known`
+    tells where the parts of global transactions are.
     """
 
     def __init__(
@@ -214,6 +234,8 @@ class Maintenance:
         plan: Plan,
         vector: VersionVector,
         settle: Callable[[Rows], Rows] = lambda rows: rows,
+        known: Whereabouts | None = None,
+        late: LateParts = _LATE,
     ) -> None:
         self.visible = vector
         """What a reader of the view sees is the view at this vector."""
@@ -221,7 +243,10 @@ class Maintenance:
         self._settle = settle
         self._reflected = Reflected(vector)
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
-        self._known: dict[str, Arrival] = {}
+        whole = plan.shows_global_whole
+        self.joining = Joining(plan.view, vector, known or GlobalParts(), late, whole)
+        self._ready: deque[PassedOn] = deque()
+        self._known: dict[str, Sequence[Arrival]] = {}
         self._pending = _Pending()
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
@@ -249,7 +274,7 @@ class Maintenance:
     @property
     def waiting(self) -> int:
         """How many transactions were received and are not reflected yet."""
-        return len(self._known)
+        return len(self._known) + len(self._ready) + len(self.joining)
 
     def owes(self, source: str) -> bool:
         """Whether an answer of a source is waited for."""
@@ -270,30 +295,62 @@ class Maintenance:
         if not self._pending.actions:
             self.visible = self.vector
 
-    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit | Look]:
-        """One delivery; what is to be asked, written and looked up because of it, in this order."""
-        if delivery.broken is not None:
-            self._pass(delivery, delivery.broken)
-            return ()
-        event = delivery.event
-        match event:
-            case TransactionArrived(transaction):
-                received = Arrival(
-                    delivery.source, delivery.number, delivery.position, delivery.read_at
-                )
-                self._known[received.id] = received
-                self._reflected.receive(received.source, received.number, received.position)
-                if not transaction.updates:
-                    self._reflect(transaction.id, concerns=False)
-                    return ()
-            case AnswerArrived(source):
-                self._owed[source] -= 1
-            case _:
-                raise AssertionError(f"no view is delivered {event}")
-        self._heard_at = now
-        return self.looked_up(event, now)
+    def take(
+        self, delivery: Delivery, now: float, read_since: Mapping[str, float] = _ALWAYS
+    ) -> Sequence[Ask | Commit | Look]:
+        """One delivery; what is to be asked, written and looked up because of it, in this order.
+
+        Each source is being read since a time, or is not (infinity).
+        """
+        if isinstance(delivery.event, AnswerArrived):
+            self._owed[delivery.source] -= 1
+        else:
+            self._reflected.receive(delivery.source, delivery.number, delivery.position)
+        self.joining.receive(delivery)
+        self._ready.extend(self.joining.passed(now, read_since))
+        return self._go_on(now)
 
     def looked_up(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
+        """Hand an event over for which rows were looked up, and what has come behind it."""
+        found = self._offer(event, now)
+        return found if _is_look(found) else [*found, *self._go_on(now)]
+
+    def _go_on(self, now: float) -> list[Ask | Commit | Look]:
+        """Hand over what was passed on, up to what is to see something of the view first."""
+        found: list[Ask | Commit | Look] = []
+        while self._ready and not _is_look(found):
+            found += self._take_in(self._ready.popleft(), now)
+        return found
+
+    def _take_in(self, passed: PassedOn, now: float) -> Sequence[Ask | Commit | Look]:
+        first = passed.deliveries[0]
+        if first.broken is not None:
+            self._pass(first, first.broken)
+            return ()
+        event = first.event
+        if isinstance(event, TransactionArrived):
+            event = self._arrive(passed)
+            if not event.transaction.updates:
+                self._reflect(event.transaction.id, concerns=False)
+                return ()
+        else:
+            assert isinstance(event, AnswerArrived), f"no view is delivered {event}"
+        self._heard_at = now
+        return self._offer(event, now)
+
+    def _arrive(self, passed: PassedOn) -> TransactionArrived:
+        """A transaction on its way through the manager, the parts of a global one together."""
+        arrivals = [
+            Arrival(d.source, d.number, d.position, d.read_at, passed.split)
+            for d in passed.deliveries
+        ]
+        events = [d.event for d in passed.deliveries]
+        parts = [e.transaction for e in events if isinstance(e, TransactionArrived)]
+        whole = parts[0] if len(parts) == 1 else joined(parts)
+        self._known[whole.id] = arrivals
+        return TransactionArrived(whole)
+
+    def _offer(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
         """Hand an event over, unless the manager wants to see (more) of the view before."""
         if isinstance(event, TransactionArrived):
             wanted = self._plan.manager.looks_up(self._state, event)
@@ -322,7 +379,6 @@ class Maintenance:
         """Pass a gap in a source's log, if it is none of this view's."""
         if concerns(broken, self._plan.view):
             raise GapError(self._plan.view.name, broken)
-        self._reflected.receive(delivery.source, delivery.number, delivery.position)
         self._reflected.reflect(delivery.source, delivery.number, concerns=False)
 
     def _apply(self, apply: Apply, now: float) -> Sequence[Commit]:
@@ -350,7 +406,7 @@ class Maintenance:
 
     def _is_in(self, transactions: Sequence[str]) -> bool:
         """Whether the view showed these before it was stopped: an algorithm may commit early."""
-        received = [self._known[name] for name in transactions]
+        received = [arrival for name in transactions for arrival in self._known[name]]
         early = {self._reflected.was_early(one.source, one.number) for one in received}
         if len(early) == 2:
             name = self._plan.view.name
@@ -361,16 +417,21 @@ class Maintenance:
         return early == {True}
 
     def _reflect(self, name: str, concerns: bool = True) -> None:
-        received = self._known.pop(name)
-        self._reflected.reflect(received.source, received.number, concerns)
-        if concerns:
-            self._pending.received.append(received)
+        for received in self._known.pop(name):
+            self._reflected.reflect(received.source, received.number, concerns)
+            if concerns:
+                self._pending.received.append(received)
 
     # Time
 
-    def tick(self, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(
+        self, now: float, more: bool, read_since: Mapping[str, float] = _ALWAYS
+    ) -> Sequence[Ask | Commit | Look]:
         """What is to be asked and written now; `more` says whether something else has arrived."""
-        found: list[Ask | Commit] = []
+        self._ready.extend(self.joining.passed(now, read_since))
+        found = self._go_on(now)
+        if _is_look(found):
+            return found
         if not more and self._wants_idle and now >= self._heard_at + IDLE_S:
             found += self._hand_over(Idled(), now)
         if self._is_due(now) and (not more or self._has_waited(now)):
@@ -398,6 +459,7 @@ class Maintenance:
     def due(self) -> float:
         """Until when it may be left alone if nothing arrives."""
         idle = self._heard_at + IDLE_S if self._wants_idle else math.inf
+        idle = min(idle, self.joining.due)
         if self._pending.actions and not self._pending.is_half:
             return min(idle, self._due_at())
         return min(idle, self._written_at + UNCHANGED_S if self._pending.received else math.inf)

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import THRESHOLD, Engine
-from headwater.pipeline.describe import describe_feed, describe_view, note_progress, write_status
+from headwater.pipeline.describe import (
+    describe_across,
+    describe_feed,
+    describe_view,
+    note_progress,
+    write_status,
+)
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.life import with_way_out
@@ -244,10 +250,13 @@ class Runner:
                 for name, view in self.views.items()
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
+            "global": describe_across(self._followed.parts, self.views.values()),
         }
 
     def _note(self) -> None:
         note_progress(self.warehouse, self.lease, self.views.values())
+        needed = {name: feed.channel.needed for name, feed in self.feeds.items()}
+        self._followed.parts.forget(needed)
 
     def _write_status(self) -> None:
         described = self._describe()

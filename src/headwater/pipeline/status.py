@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from headwater.errors import HeadwaterError
 from headwater.pipeline.growth import retained
@@ -43,14 +43,38 @@ class _ViewTold(_Told):
     committed_at: float | None = None
 
 
+class _WaitingTold(_Told):
+    id: str
+    parts: int
+    there: dict[str, int]
+    since: float
+    views: list[str]
+
+
+class _MistakeTold(_Told):
+    what: str
+    since: float
+
+
+class _AcrossTold(_Told):
+    waiting: list[_WaitingTold] = []
+    mistakes: list[_MistakeTold] = []
+
+
 class _StatusTold(_Told):
+    model_config = ConfigDict(strict=True, populate_by_name=True)
+
     trouble: str | None = None
+    across: _AcrossTold = Field(default=_AcrossTold(), alias="global")
     views: dict[str, _ViewTold] = {}
     sources: dict[str, _SourceTold] = {}
 
 
 _LIVE: TypeAdapter[Any] = TypeAdapter(_StatusTold)
 """What of a runner's status is read again here."""
+
+
+_TELL_MISTAKES_S = 3600.0
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
@@ -96,6 +120,7 @@ def describe(project: Project) -> dict[str, Any]:
         "last_run": [] if runner else _told_last(last),
         "views": views,
         "sources": sources,
+        "global": {"waiting": [], "mistakes": [], **(live.get("global") or {})},
     }
 
 
@@ -228,7 +253,24 @@ def troubles(found: Mapping[str, Any]) -> list[str]:
     told += [each["trouble"] for each in kept if each["trouble"]]
     told += [f"{name}{_since(view)}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
+    recent = time.time() - _TELL_MISTAKES_S
+    told += [each["what"] for each in found["global"]["mistakes"] if each["since"] > recent]
     return list(dict.fromkeys([*told, *found["last_run"]]))
+
+
+def waiting_parts(found: Mapping[str, Any]) -> list[str]:
+    """Which transactions across databases are not whole yet, and who waits; a sentence each."""
+    return [
+        f"Of the transaction across databases {each['id']!r} {len(each['there'])} of "
+        f"{each['parts']} parts are there ({_listed(each['there'])}) since "
+        f"{time.strftime('%F %T', time.localtime(each['since']))}; for the others wait: "
+        f"{', '.join(each['views'])}."
+        for each in found["global"]["waiting"]
+    ]
+
+
+def _listed(there: Mapping[str, int]) -> str:
+    return ", ".join(f"transaction {number} of {source}" for source, number in there.items())
 
 
 def _since(view: Mapping[str, Any]) -> str:

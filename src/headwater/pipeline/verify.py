@@ -29,10 +29,10 @@ from headwater.frames import small
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.comparing import compare, compare_group
+from headwater.pipeline.cutting import changes_of
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import in_memory_first, of_view, reader
 from headwater.pipeline.loading import held_back
-from headwater.pipeline.maintenance import narrowed
 from headwater.project.differences import describe_difference
 from headwater.project.gaps import concerns
 from headwater.project.needs import narrowed_sources
@@ -177,10 +177,7 @@ def corrections(
     """
 
     def used(change: Change) -> Iterator[tuple[str, Rows]]:
-        place = f"transaction {change.number} of {log.source}"
-        for relation, delta in change.transaction.deltas.items():
-            if relation in schemas:
-                yield relation, narrowed(delta, schemas[relation], name, relation, place)
+        return changes_of(change, name, log.source, schemas)
 
     back: list[Change] = []
     forth: list[Change] = []

@@ -67,11 +67,18 @@ def choose(
     parts = [_why(level, forced, promised(chosen, settings, view.sources), settings)]
     if all(len(join.occurrences) == 1 for join in view.joins):
         parts.append("no join, so no source is asked anything")
+    if len(view.sources) > 1:
+        parts.append(f"transactions across databases: {global_promise(chosen)}")
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
     return Choice(
         chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
     )
+
+
+def global_promise(chosen: Algorithm) -> str:
+    """How a view shows global transactions whose parts are tagged."""
+    return "whole" if chosen.joins_global else f"as parts, {chosen.promises['global']}"
 
 
 def as_stored(view: View, forced: str | None, keep_keys: bool) -> View:

@@ -128,12 +128,32 @@ class RunSettings(_Section):
     ] = "reload"
 
 
+class GlobalSettings(_Section):
+    """How transactions across databases are shown."""
+
+    wait: Annotated[
+        Duration,
+        Field(
+            description="How long a part of a global transaction waits for the others before a "
+            "view, which stands still for that."
+        ),
+    ] = "60 seconds"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+    late: Annotated[
+        Literal["release", "stop"],
+        Field(
+            description="What happens then: the part is shown by itself, and the view says so; or "
+            "the view stops."
+        ),
+    ] = "release"
+
+
 class Settings(_Section):
     """All of `headwater.toml`."""
 
     warehouse: WarehouseSettings = WarehouseSettings()
     spark: SparkSettings = SparkSettings()
     run: RunSettings = RunSettings()
+    across: Annotated[GlobalSettings, Field(alias="global")] = GlobalSettings()
     sources: dict[str, SourceSettings] = {}
 
 
@@ -141,6 +161,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "warehouse": WarehouseSettings,
     "spark": SparkSettings,
     "run": RunSettings,
+    "global": GlobalSettings,
 }
 Document = Mapping[str, Any]
 

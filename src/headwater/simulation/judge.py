@@ -8,6 +8,7 @@ committed with it; levels hold from load to load.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -59,6 +60,8 @@ class _Shown:
     claims: list[Claim] = field(default_factory=list)
     states: dict[int, Mapping[str, Rows]] = field(default_factory=dict)
     """What each commit has shown, in each plain table."""
+    split: set[str] = field(default_factory=set)
+    """The transactions across databases of which it has said that it shows a part alone."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class Judge:
             if commit.kind == "load":
                 self._certify(name)
                 contents, states = table.at(commit.number).signed_rows(), shown.states
-                shown = _Shown(contents=contents, start=commit.vector, states=states)
+                split = shown.split
+                shown = _Shown(contents=contents, start=commit.vector, states=states, split=split)
                 self._shown[name] = shown
             elif shown.contents is not None:
                 shown.contents = shown.contents + delta
@@ -161,6 +165,13 @@ class Judge:
             f"{name}: commit {commit.number} ({commit.kind}) at {_shown(commit.vector)} shows "
             f"{shown.contents}, and the view there is {stored}",
         )
+        shown.split |= set(commit.split)
+        for found, parts in self._divided(name, numbers).items():
+            demand(
+                found in shown.split,
+                f"{name}: commit {commit.number} at {_shown(commit.vector)} shows of {found} the "
+                f"part of {parts} alone, and does not say so",
+            )
         before = shown.vector or commit.vector
         demand(
             all(at.number >= before[source].number for source, at in commit.vector.items()),
@@ -174,6 +185,36 @@ class Judge:
             shown.claims.append(Claim(self._views[name].judged.shown(expected), taken))
         shown.number, shown.vector = commit.number, commit.vector
         shown.states[commit.number] = self._views[name].shown(expected)
+
+    def _divided(self, name: str, numbers: Mapping[str, int]) -> dict[str, list[str]]:
+        """The transactions across databases of which a view shows a part, and not all."""
+        if not self._views[name].plan().shows_global_whole:
+            return {}
+        used = {r.name: r.schema for r in self._views[name].plan().view.relations}
+        shown: dict[str, list[str]] = {}
+        lacking: set[str] = set()
+        unknown: set[str] = set()
+        for source, database in self._databases.items():
+            inside = set(self._stamps(source, numbers[source]))
+            ids = Counter(tag.id for t in database.transactions for tag in t.tags)
+            ids.update(tag.id for tag in database.owed)
+            unknown |= {name for name, count in ids.items() if count > 1}
+            unlogged = (s for before in database.before for s in before)
+            unknown |= {tag.id for s in unlogged for tag in database.transactions[s - 1].tags}
+            lacking |= {tag.id for tag in database.owed}
+            for stamp in database.line:
+                transaction = database.transactions[stamp - 1]
+                deltas = transaction.deltas.items()
+                if not any(r in used and delta.only(used[r]) for r, delta in deltas):
+                    continue
+                for tag in transaction.tags:
+                    if stamp in inside:
+                        shown.setdefault(tag.id, []).append(source)
+                    else:
+                        lacking.add(tag.id)
+        # An id that was used again names nothing, and what came before a log is not in it.
+        divided = (shown.keys() & lacking) - unknown
+        return {name: shown[name] for name in divided}
 
     def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
@@ -294,7 +335,8 @@ class Judge:
             {source: self._transactions(source, shown) for source in shown.start},
         )
         found = certify(history, shown.claims)
-        least = min(view.level, Level.COMPLETE)
+        across = any(t.tags for database in self._databases.values() for t in database.transactions)
+        least = min(view.level, Level.STRONG if across else Level.COMPLETE)
         demand(found.level >= least, f"{name} is {found.level} and not {least}: {found.broken}")
 
     def _transactions(self, source: str, shown: _Shown) -> tuple[Transaction, ...]:

@@ -52,7 +52,7 @@ class Maintainer:
             source: self._readings[source].place(at.number, plan.relations(source))
             for source, at in vector.items()
         }
-        self._maintenance = Maintenance(plan, vector)
+        self._maintenance = Maintenance(plan, vector, known=process.parts, late=self._world.late)
 
     def close(self) -> None:
         """Receive nothing more."""
@@ -156,6 +156,7 @@ class Maintainer:
                 algorithm=self.plan.algorithm,
                 level=self.plan.level,
                 kind=commit.kind if change else "vector",
+                split=commit.split,
             )
             self.commits += 1
             self._maintenance.written(commit, self._world.disk.now)

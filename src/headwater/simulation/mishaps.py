@@ -109,6 +109,12 @@ class Settings:
         """Whether views are by any algorithm that may be: in two of ten deployments."""
         return self.seed % 10 in (4, 9)
 
+    @property
+    def across(self) -> bool | None:
+        """Whether there are transactions across both databases, in one of eleven deployments: None
+        if not, False if parts of them may never come."""
+        return self.seed % 22 == 10 if self.seed % 11 == 10 else None
+
     @classmethod
     def of(cls, seed: int) -> Settings:
         random = Random(seed)

@@ -43,7 +43,7 @@ class Committed:
 
     `stamp` is what snapshots know it by. The transaction's id is unique in its source and the
     same when it is read again. Only relations that were asked for are in it; one that
-    touches none of them is not reported.
+    touches none of them is not reported, unless it is tagged as a part of a global one.
 
     Where a source cannot tell several transactions apart it reports them as one, and `others`
     has further stamps in it: an answer whose snapshot holds some of them and not others lies
@@ -250,6 +250,12 @@ class Capture(Protocol):
         """Remove the log of a warehouse that is no more."""
         ...
 
+    @property
+    def tagging(self) -> str:
+        """The statement by which an application says, inside a transaction, that it is a part of a
+        global one."""
+        ...
+
     def setup_statements(self) -> Sequence[str]:
         """What `setup` would still run, for a person to read or to run; empty after a setup."""
         ...
@@ -366,6 +372,10 @@ class Source:
     @property
     def limits(self) -> str:
         return self._capture.limits
+
+    @property
+    def tagging(self) -> str:
+        return self._capture.tagging
 
     def lacking(self) -> Sequence[SourceError]:
         return self._capture.lacking()

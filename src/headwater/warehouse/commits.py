@@ -61,6 +61,8 @@ class ViewCommit:
     version: int = -1
     timestamp: int = 0
     """Milliseconds since 1970; 0 when it is no longer known."""
+    split: tuple[str, ...] = ()
+    """The global transactions of which it has taken in a part without the others."""
 
     @property
     def is_early(self) -> bool:
@@ -68,6 +70,7 @@ class ViewCommit:
         return any(reached.also for reached in self.vector.values())
 
     def metadata(self) -> dict[str, Any]:
+        split = {"split": list(self.split)} if self.split else {}
         return {
             "view": self.view,
             "number": self.number,
@@ -79,6 +82,7 @@ class ViewCommit:
             "level": self.level,
             "rows": self.rows,
             "base": base_to_json(self.base),
+            **split,
         }
 
     def actions(self) -> list[LogLine]:
@@ -159,4 +163,5 @@ def commit_of(entry: list[LogLine], version: int) -> ViewCommit | None:
         metadata["rows"],
         version,
         timestamp,
+        tuple(metadata.get("split", ())),
     )

@@ -56,6 +56,7 @@ from headwater.sources.sqlite.setup import (
 from headwater.sources.sqlite.sizes import size_of
 from headwater.sources.sqlite.standing import has_log
 from headwater.sources.sqlite.tables import Tables
+from headwater.sources.sqlite.tagging import STATEMENT
 from headwater.sources.sqlite.wrapper import SqliteWrapper
 
 _WAL = "PRAGMA main.journal_mode = WAL"
@@ -98,6 +99,8 @@ class SqliteCapture:
         "keeps their ends only until it begins its write-ahead log anew. A view WITH COMPLETE "
         "CONSISTENCY then shows their common result, and not every state in between."
     )
+
+    tagging: ClassVar[str] = STATEMENT
 
     def cautions(self) -> Sequence[str]:
         return ()
