@@ -24,7 +24,7 @@ from typing import Any
 from headwater.algebra.views import View
 from headwater.algorithms.c_strobe import CStrobe
 from headwater.algorithms.conventional import Conventional
-from headwater.algorithms.copies import Copies
+from headwater.algorithms.copies import copies
 from headwater.algorithms.eca import Eca
 from headwater.algorithms.eca_key import eca_key
 from headwater.algorithms.eca_local import EcaLocal
@@ -190,6 +190,8 @@ def _mixes_states(view: View) -> str:
 
 
 def _counts_below_zero(view: View) -> str:
+    if view.copies:
+        return "takes transactions in before earlier ones, and then a copy is of no moment"
     if view.top is not None or view.members:
         return "shows counts below zero meanwhile, of which no more than a join can be computed"
     return ""
@@ -365,7 +367,7 @@ ALGORITHMS = {
             "copies",
             "ECA, section 1.2 (SC)",
             "keeps copies of all base relations at the warehouse and asks nothing",
-            Copies,
+            copies,
             _promises(*["complete"] * 6),
             needs=frozenset({Need.COPIES}),
         ),

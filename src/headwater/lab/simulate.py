@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headwater.algebra.values import Json
 from headwater.algorithms.integrator import AnyIntegrator, ByNumber, Integrator
-from headwater.algorithms.registry import algorithm, make_manager, make_nodes
+from headwater.algorithms.registry import Algorithm, algorithm, make_manager, make_nodes
 from headwater.errors import InputError
 from headwater.lab.reports import COMMITTER, NUMBERED, SITES
 from headwater.lab.scenario import Object, Scenario
@@ -62,7 +62,15 @@ def simulate(
         way=lab["report"],
         serial=lab["timing"] == "serial",
         nodes=make_nodes(chosen, scenario.view, given),
+        copied=_copied(scenario, chosen),
     )
+
+
+def _copied(scenario: Scenario, chosen: Algorithm) -> frozenset[str]:
+    """The relations of which copies are kept: for an algorithm that needs that, all of them."""
+    if Need.COPIES in chosen.needs:
+        return frozenset(relation.name for relation in scenario.view.relations)
+    return frozenset() if chosen.nodes else scenario.keeps_copies
 
 
 def _integrator(way: str) -> AnyIntegrator:

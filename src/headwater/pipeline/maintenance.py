@@ -13,24 +13,31 @@ a part of a transaction.
 What does not concern the view is not delivered. Its vector moves on over it, without a commit:
 how far a view has come that nothing concerns is noted elsewhere (see `warehouse.notes`). What
 it has taken in and what did not change it is committed when it has been quiet for a while.
+
+Questions about relations of which copies are stored beside the view's rows are answered from these
+(see `protocol.copies`), one at a time, each when everything before it is done.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
+from headwater.algebra.copies import CopyParts
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
+from headwater.pipeline.copied import Consult, Copied
 from headwater.pipeline.reflected import Reflected, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
 from headwater.protocol.action_lists import StoredView, change_by, seen_behind
+from headwater.protocol.copies import OwnRows
 from headwater.protocol.effects import (
     Action,
     Add,
@@ -158,10 +165,17 @@ class Commit:
     vector: VersionVector
     received: Sequence[Arrival] = ()
     kind: Kind = "change"
+    parts: CopyParts | None = None
+    """How copies of relations are stored beside the view's rows, if there are any."""
+    copied: Sequence[Rows] = ()
+    """What the copies change by, as it is stored."""
 
     def change(self, stored: StoredView) -> Rows:
         """The signed rows to be added to what is stored now, behind every earlier commit."""
-        return change_by(self.actions, stored)
+        if self.parts is None:
+            return change_by(self.actions, stored)
+        own = self.parts.stored(change_by(self.actions, OwnRows(stored, self.parts)))
+        return Rows.sum(self.parts.schema, [own, *self.copied])
 
     @property
     def needed(self) -> dict[str, int]:
@@ -186,10 +200,17 @@ class Look:
     wanted: tuple[LookUp, ...]
     pending: tuple[Action, ...]
     """What is still to be committed."""
+    parts: CopyParts | None = None
+    """How copies of relations are stored beside the view's rows, if there are any."""
 
     def found(self, stored: StoredView) -> TransactionArrived:
         """The transaction with what was looked up."""
+        stored = stored if self.parts is None else OwnRows(stored, self.parts)
         return self.event.seeing(self.wanted, seen_behind(self.pending, self.wanted, stored))
+
+
+Wanted: TypeAlias = Ask | Commit | Look | Consult
+"""What is to be done for a view. A look, or a consultation, comes last."""
 
 
 @dataclass
@@ -197,10 +218,17 @@ class _Pending:
     """What the next commit makes visible."""
 
     actions: list[Action] = field(default_factory=list)
+    copied: list[Rows] = field(default_factory=list)
+    """What copies of relations change by, as it is stored."""
     received: list[Arrival] = field(default_factory=list)
     since: float = 0.0
     is_half: bool = False
     """Whether it has a transaction of which the rest is still to come."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change what is stored."""
+        return bool(self.actions or self.copied)
 
 
 class Maintenance:
@@ -223,6 +251,9 @@ class Maintenance:
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
         self._known: dict[str, Arrival] = {}
         self._pending = _Pending()
+        self._parts = plan.view.copy_parts
+        self._copied = Copied(self._parts)
+        self._to_answer: deque[Ask] = deque()
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
@@ -236,7 +267,7 @@ class Maintenance:
     @property
     def is_settled(self) -> bool:
         """Whether the table shows all that was received: it is the view at `vector`."""
-        return self._reflected.is_settled and not self._pending.actions
+        return self._reflected.is_settled and not self._pending.changes
 
     def noted(self, durable: Mapping[str, int]) -> VersionVector | None:
         """The vector that may be written down without a commit, the change logs being on disk up
@@ -267,10 +298,10 @@ class Maintenance:
     def move_on(self, source: str, number: int, position: Position | None = None) -> None:
         """Everything up to a number was taken, or does not concern the view."""
         self._reflected.move_on(source, number, position)
-        if not self._pending.actions:
+        if not self._pending.changes:
             self.visible = self.vector
 
-    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit | Look]:
+    def take(self, delivery: Delivery, now: float) -> Sequence[Wanted]:
         """One delivery; what is to be asked, written and looked up because of it, in this order."""
         if delivery.broken is not None:
             self._pass(delivery, delivery.broken)
@@ -282,9 +313,10 @@ class Maintenance:
                     delivery.source, delivery.number, delivery.position, delivery.read_at
                 )
                 self._known[received.id] = received
+                self._copied.receive(transaction)
                 self._reflected.receive(received.source, received.number, received.position)
                 if not transaction.updates:
-                    self._reflect(transaction.id, concerns=False)
+                    self._reflect(transaction.id, now, concerns=False)
                     return ()
             case AnswerArrived(source):
                 self._owed[source] -= 1
@@ -293,13 +325,23 @@ class Maintenance:
         self._heard_at = now
         return self.looked_up(event, now)
 
-    def looked_up(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
+    def looked_up(self, event: Event, now: float) -> Sequence[Wanted]:
         """Hand an event over, unless the manager wants to see (more) of the view before."""
         if isinstance(event, TransactionArrived):
             wanted = self._plan.manager.looks_up(self._state, event)
             if wanted:
-                return [Look(event, wanted, tuple(self._pending.actions))]
-        return self._hand_over(event, now)
+                return [Look(event, wanted, tuple(self._pending.actions), self._parts)]
+        return self._and_consult(self._hand_over(event, now))
+
+    def consulted(self, answer: AnswerArrived, now: float) -> Sequence[Wanted]:
+        """Copies were consulted for a question; what is to be done next."""
+        return self._and_consult(self._hand_over(answer, now))
+
+    def _and_consult(self, found: Sequence[Ask | Commit]) -> Sequence[Wanted]:
+        """The next question that copies answer comes last: what is before it is stored by then."""
+        if not self._to_answer:
+            return found
+        return [*found, self._copied.consult(self._to_answer.popleft())]
 
     def _hand_over(self, event: Event, now: float) -> list[Ask | Commit]:
         """Let the manager take an event in; what it wants done."""
@@ -308,8 +350,11 @@ class Maintenance:
         for effect in effects:
             match effect:
                 case Ask(source=source):
-                    self._owed[source] += 1
-                    found.append(effect)
+                    if self._copied.has_all_for(effect):
+                        self._to_answer.append(effect)
+                    else:
+                        self._owed[source] += 1
+                        found.append(effect)
                 case Apply():
                     found += self._apply(effect, now)
                 case Send():
@@ -334,7 +379,7 @@ class Maintenance:
         if apply.transactions:
             self._pending.is_half = False
         for name in apply.transactions:
-            self._reflect(name)
+            self._reflect(name, now)
         if self._plan.shows_each_state and self._is_due(now):
             return self._gathered()
         return ()
@@ -360,28 +405,31 @@ class Maintenance:
             )
         return early == {True}
 
-    def _reflect(self, name: str, concerns: bool = True) -> None:
+    def _reflect(self, name: str, now: float, concerns: bool = True) -> None:
         received = self._known.pop(name)
         self._reflected.reflect(received.source, received.number, concerns)
         if concerns:
             self._pending.received.append(received)
+        for rows in self._copied.reflect(name):
+            self._pending.since = self._pending.since or now
+            self._pending.copied.append(self._settle(rows))
 
     # Time
 
-    def tick(self, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(self, now: float, more: bool) -> Sequence[Wanted]:
         """What is to be asked and written now; `more` says whether something else has arrived."""
         found: list[Ask | Commit] = []
         if not more and self._wants_idle and now >= self._heard_at + IDLE_S:
             found += self._hand_over(Idled(), now)
         if self._is_due(now) and (not more or self._has_waited(now)):
             found += self._gathered()
-        if not self._pending.actions and not found:
+        if not self._pending.changes and not found and not self._to_answer:
             self.visible = self.vector
             taken_in = len(self._pending.received)
             is_quiet = not more and now >= self._written_at + UNCHANGED_S
             if taken_in > _MOST_UNCHANGED or (taken_in and is_quiet):
                 found.append(self._unchanged())
-        return found
+        return self._and_consult(found)
 
     def finish(self) -> Sequence[Commit]:
         """What is to be written at the end: all that is ready, and what was taken in."""
@@ -398,7 +446,7 @@ class Maintenance:
     def due(self) -> float:
         """Until when it may be left alone if nothing arrives."""
         idle = self._heard_at + IDLE_S if self._wants_idle else math.inf
-        if self._pending.actions and not self._pending.is_half:
+        if self._pending.changes and not self._pending.is_half:
             return min(idle, self._due_at())
         return min(idle, self._written_at + UNCHANGED_S if self._pending.received else math.inf)
 
@@ -415,10 +463,12 @@ class Maintenance:
             return []
         pending, self._pending = self._pending, _Pending()
         actions = tuple(filter(_does_something, self._merged(pending.actions)))
-        if not actions:
+        copied = tuple(filter(None, pending.copied))
+        self._copied.committed()
+        if not actions and not copied:
             self._pending.received = pending.received
             return []
-        return [Commit(actions, self.vector, pending.received)]
+        return [Commit(actions, self.vector, pending.received, parts=self._parts, copied=copied)]
 
     def _merged(self, actions: Sequence[Action]) -> Iterator[Action]:
         """The list in the form that is stored, with what is added together in one action."""
@@ -426,10 +476,10 @@ class Maintenance:
         for kind, group in groupby(actions, type):
             if kind is Add:
                 parts = [action.rows for action in group if isinstance(action, Add)]
-                yield Add(self._settle(view.stored(Rows.sum(view.schema, parts))))
+                yield Add(self._settle(view.condensed(Rows.sum(view.schema, parts))))
             elif kind is Replace:
                 *_, last = (action.rows for action in group if isinstance(action, Replace))
-                yield Replace(self._settle(view.stored(last)))
+                yield Replace(self._settle(view.condensed(last)))
             else:
                 assert view.compact is None, f"{view.name} has no rows to {kind.__name__}"
                 yield from group
@@ -437,10 +487,10 @@ class Maintenance:
     def _unchanged(self) -> Commit:
         """What the view has taken in although it did not change."""
         pending, self._pending = self._pending, _Pending()
-        return Commit((), self.vector, pending.received, "vector")
+        return Commit((), self.vector, pending.received, "vector", self._parts)
 
     def _is_due(self, now: float) -> bool:
-        ready = bool(self._pending.actions) and not self._pending.is_half
+        ready = self._pending.changes and not self._pending.is_half
         return ready and now >= self._due_at()
 
     def _due_at(self) -> float:

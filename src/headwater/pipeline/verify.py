@@ -144,9 +144,9 @@ def _verify(
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
             if view.members:
-                wrong, number_of_rows = compare_group(view, table, state, expected, spark)
+                wrong, number_of_rows = compare_group(view, table, state, expected, base, spark)
             else:
-                wrong, number_of_rows = compare(view, state, expected, spark)
+                wrong, number_of_rows = compare(view, state, expected, base, spark)
     seconds = time.monotonic() - began
     return Verification(
         wrong.member if wrong and wrong.member else name,

@@ -24,7 +24,7 @@ from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
 PROVIDES: frozenset[Need] = frozenset(
-    {Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.EARLY, Need.IDLE}
+    {Need.BY_KEY, Need.CONTENTS, Need.COPIES, Need.REPLACE, Need.EARLY, Need.IDLE}
 )
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
@@ -69,20 +69,28 @@ def choose(
         parts.append("no join, so no source is asked anything")
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
+    if view.copies and Need.COPIES not in chosen.needs:
+        parts.append(f"questions about {', '.join(view.copies)} alone are answered from copies")
     return Choice(
         chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
     )
 
 
-def as_stored(view: View, forced: str | None, keep_keys: bool) -> View:
-    """The view with what its algorithm has to have stored: rows, where it looks them up by key, and
-    the keys, where these may be kept out of sight."""
+def as_stored(
+    view: View, forced: str | None, keep_keys: bool, copied: Collection[str] = ()
+) -> View:
+    """The view with what its algorithm has to have stored: rows, where it looks them up by key, the
+    keys, where these may be kept out of sight, and copies of relations: all of them, or those that
+    are asked for."""
     chosen = ALGORITHMS.get(forced or "")
-    if chosen is None or Need.BY_KEY not in chosen.needs:
-        return view
-    if keep_keys and Need.KEYS in chosen.needs:
-        view = view.with_keys()
-    return view.with_rows()
+    needs = chosen.needs if chosen is not None else frozenset()
+    if Need.BY_KEY in needs:
+        if keep_keys and Need.KEYS in needs:
+            view = view.with_keys()
+        view = view.with_rows()
+    if Need.COPIES in needs:
+        copied = [relation.name for relation in view.relations]
+    return view.with_copies(copied)
 
 
 def resolve(

@@ -18,6 +18,7 @@ def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str 
         or _selects_differ(view, before.select, now.select)
         or _relations_differ(view, _by_name(before), _by_name(now))
         or _kept_differs(before, now)
+        or _copies_differ(before, now)
         or (other_layout(view) if before.layout != now.layout else None)
         or _columns_differ(f"view {view}", before.schema, now.schema, "it")
     )
@@ -63,6 +64,17 @@ def _kept_differs(before: StoredDefinition, now: StoredDefinition) -> str | None
     return (
         f"View {now.name} now stores {words[now.kept]}, for its algorithm, and stored "
         f"{words[before.kept]} when it was loaded."
+    )
+
+
+def _copies_differ(before: StoredDefinition, now: StoredDefinition) -> str | None:
+    """Why the relations that are copied are not those that were when the view was loaded."""
+    if set(before.copies) == set(now.copies):
+        return None
+    kept, was = (" and ".join(sorted(each.copies)) or "nothing" for each in (now, before))
+    return (
+        f"View {now.name} is now to have copies of {kept} beside it, and had copies of {was} when "
+        "it was loaded."
     )
 
 

@@ -45,7 +45,8 @@ def layout_of(view: View) -> str:
         for join in view.joins
     ]
     sums = repr(view.compact.parts) if view.compact is not None else ""
-    return hashlib.sha256(repr((_FORM, parts, sums)).encode()).hexdigest()
+    told = (_FORM, parts, sums, repr(view.copy_parts)) if view.copies else (_FORM, parts, sums)
+    return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ class StoredDefinition:
     members: tuple[StoredMember, ...] = ()
     kept: str = ""
     """What is stored beyond what the SELECT needs (see `View.kept`)."""
+    copies: tuple[str, ...] = ()
+    """The relations of which copies are stored beside the view's rows."""
 
     @classmethod
     def of(cls, view: View) -> StoredDefinition:
@@ -127,8 +130,16 @@ class StoredDefinition:
             StoredMember(member.name, normalised(member.sql), member.relations)
             for member in view.members
         )
-        layout = layout_of(view)
-        return cls(view.name, select, view.stored_schema, relations, layout, members, view.kept)
+        return cls(
+            view.name,
+            select,
+            view.stored_schema,
+            relations,
+            layout_of(view),
+            members,
+            view.kept,
+            view.copies,
+        )
 
     @property
     def selects(self) -> tuple[str, ...]:
@@ -142,6 +153,7 @@ class StoredDefinition:
             view = self._group() if self.members else self._view()
             if self.kept:
                 view = view.with_keys() if self.kept == "keys" else view.with_rows()
+            view = view.with_copies(self.copies)
         except (AttributeError, KeyError, SqlError, TypeError, ValueError):
             raise unreadable(self.name) from None
         if layout_of(view) != self.layout:
@@ -168,6 +180,8 @@ class StoredDefinition:
         told: dict[str, Json] = {"layout": self.layout} if self.layout else {}
         if self.kept:
             told["kept"] = self.kept
+        if self.copies:
+            told["copies"] = list(self.copies)
         if self.members:
             told["members"] = [member.to_json() for member in self.members]
         else:
@@ -193,6 +207,7 @@ class StoredDefinition:
                 text_of(found.get("layout", "")),
                 members,
                 text_of(found.get("kept", "")),
+                tuple(map(text_of, found.get("copies", ()))),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("is not what a view was loaded with") from error
