@@ -70,13 +70,14 @@ def test_parameters_of_using_go_before_the_settings() -> None:
 
 def test_what_can_be_used() -> None:
     strong = ["t-strobe", "g-strobe", "c-t-strobe", "sweep", "nested-sweep", "posse", "pvm-cc"]
+    strong.append("copies")
     assert usable(Level.STRONG, JOIN.sources) == strong
     assert usable(Level.STRONG, ONE.sources) == [
         "recompute",
         *("eca", "eca-key", "eca-local", "lca"),
         *strong,
     ]
-    complete = ["c-t-strobe", "sweep", "posse", "pvm-cc"]
+    complete = ["c-t-strobe", "sweep", "posse", "pvm-cc", "copies"]
     assert usable(Level.COMPLETE, JOIN.sources) == complete
     assert usable(Level.COMPLETE, ONE.sources) == ["lca", *complete]
 
@@ -91,7 +92,7 @@ def test_what_can_be_used() -> None:
             {},
             "eca needs that all relations of the view are at one source; they are at x, y. "
             f"For convergent the view can use: recompute, {', '.join(BY_KEY)}, sweep, "
-            "nested-sweep, posse, pvm-cc.",
+            "nested-sweep, posse, pvm-cc, copies.",
         ),
         (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
         (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
@@ -101,7 +102,7 @@ def test_what_can_be_used() -> None:
             "nested-sweep",
             {},
             "nested-sweep is strong, and complete was asked for. "
-            "For complete the view can use: c-t-strobe, sweep, posse, pvm-cc.",
+            "For complete the view can use: c-t-strobe, sweep, posse, pvm-cc, copies.",
         ),
         (
             Level.COMPLETE,
@@ -126,7 +127,6 @@ def test_what_can_be_used() -> None:
                 f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
             )
             for name, needs in {
-                "copies": "all base relations may be copied to the warehouse",
                 "conventional": "nothing happens at the sources while a question is under way",
             }.items()
         ),

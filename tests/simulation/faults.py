@@ -13,6 +13,7 @@ import pytest
 from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
 from headwater.pipeline import maintenance
+from headwater.pipeline.copied import Copied
 from headwater.pipeline.maintenance import Commit, Maintenance, Wanted
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
@@ -402,6 +403,16 @@ def halves_of_transactions_committed(patch: Patch) -> None:
     )
 
 
+def copies_at_the_last_commit(patch: Patch) -> None:
+    """Questions are answered from copies as they are stored, without what was received since."""
+    patch.setattr(Copied, "_ahead", lambda self, names: {})
+
+
+def copies_with_what_is_committed_twice(patch: Patch) -> None:
+    """What a commit stores of copied relations is still taken for not stored."""
+    patch.setattr(Copied, "committed", lambda self: None)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -440,5 +451,7 @@ FAULTS: Mapping[str, Fault] = {
         tail_not_looked_up,
         base_not_looked_up,
         halves_of_transactions_committed,
+        copies_at_the_last_commit,
+        copies_with_what_is_committed_twice,
     )
 }

@@ -22,8 +22,8 @@ SEEDS = {
     "acknowledged when read": 50,
     "written and not synced": 0,
     "unsynced records of a killed runner": 5,
-    "checkpoint unsynced": 6,
-    "columns of running views alone": 26,
+    "checkpoint unsynced": 4,
+    "columns of running views alone": 4,
     "holes read over": 5,
     "answer inside a unit": 7,
     "answers that lack what was received": 150,
@@ -34,7 +34,7 @@ SEEDS = {
     "a replaced runner acknowledges": 44,
     "states taken together": 75,
     "watermark that jumps": 63,
-    "vector before its change": 116,
+    "vector before its change": 58,
     "noted before it is settled": 3,
     "noted before it is logged": 1140,
     "entries put before they are synced": 0,
@@ -47,8 +47,10 @@ SEEDS = {
     "gaps passed": 0,
     "tables of members not made up": 8,
     "tail not looked up": 209,
-    "base not looked up": 9,
+    "base not looked up": 4,
     "halves of transactions committed": 94,
+    "copies at the last commit": 36,
+    "copies with what is committed twice": 486,
 }
 
 

@@ -144,9 +144,9 @@ class _Slots:
 
 
 def _condition(relation: str, joins: Sequence[Join]) -> Expression | None:
-    """What a row of a relation has to meet to matter anywhere, or None."""
+    """What a row of a relation has to meet to be joined anywhere, or None."""
     ways: dict[Expression, None] = {}
-    for join in joins:
+    for join in (join for join in joins if len(join.occurrences) > 1):
         for at, occurrence in enumerate(join.occurrences):
             if occurrence.relation.name != relation:
                 continue

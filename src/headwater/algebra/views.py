@@ -373,9 +373,18 @@ class View:
         """The view with its rows stored, where only what they add up to would be."""
         return self if self.compact is None else replace(self, kept="rows")
 
+    @cached_property
+    def joined(self) -> tuple[str, ...]:
+        """The relations that are joined, and may be asked about."""
+        wide = [join for join in self.joins if len(join.occurrences) > 1]
+        return tuple(dict.fromkeys(o.relation.name for join in wide for o in join.occurrences))
+
     def with_copies(self, names: Collection[str]) -> View:
-        """The view with copies of these relations stored beside its rows, and not shown."""
-        copied = tuple(relation.name for relation in self.relations if relation.name in names)
+        """The view with copies of these relations stored beside its rows, and not shown.
+
+        One that is joined with nothing is not copied: nobody asks about it.
+        """
+        copied = tuple(name for name in self.joined if name in names)
         if not copied:
             return self
         top = None if self.members else self.top or Part(self.schema.names, self.schema)

@@ -196,6 +196,7 @@ def _stored(table: ViewTable) -> dict[str, Any]:
         **({"members": {n: _published(plain) for n, plain in members.items()}} if members else {}),
         "stored": _size(state.stored.files),
         "shown": _size(shown),
+        **({"copies": copies} if (copies := table.copied_rows()) else {}),
     }
 
 

@@ -89,7 +89,7 @@ def as_stored(
             view = view.with_keys()
         view = view.with_rows()
     if Need.COPIES in needs:
-        copied = [relation.name for relation in view.relations]
+        copied = view.joined
     return view.with_copies(copied)
 
 

@@ -19,6 +19,7 @@ from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
 from headwater.project.differences import describe_difference
+from headwater.project.explanation import table_sizes
 from headwater.project.java import check_java
 from headwater.project.leftovers import Leftovers, leftovers, unusable_for_leftovers
 from headwater.project.project import (
@@ -33,7 +34,13 @@ from headwater.project.settings import (
     read_document,
     read_settings,
 )
-from headwater.project.stored_parts import StoredPart, describe_parts, stored_parts, told_of_pairs
+from headwater.project.stored_parts import (
+    StoredPart,
+    describe_copies,
+    describe_parts,
+    stored_parts,
+    told_of_pairs,
+)
 from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
 
@@ -69,6 +76,8 @@ class ViewFound:
     """What is stored of it, if that is not what it shows."""
     stored: str = ""
     """The same in a sentence."""
+    copies: str = ""
+    """Which copies of relations are kept beside it, in a sentence."""
 
     @property
     def file(self) -> ViewFile:
@@ -305,8 +314,10 @@ def _view(
             for caution in (*cautions_of(each), *told_of_pairs(each), *_constants(each, sources))
         )
         parts, stored = stored_parts(view), describe_parts(view)
+        copies = describe_copies(view, table_sizes(view, sources)) if view.copies else ""
+        reason = choice.reason
         found.views.append(
-            ViewFound(name, files, needed, choice.algorithm, choice.reason, told, parts, stored)
+            ViewFound(name, files, needed, choice.algorithm, reason, told, parts, stored, copies)
         )
         views.append(view)
         if difference := _since_loaded(project, name, definition):

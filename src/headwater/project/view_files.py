@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -128,22 +129,21 @@ class ViewFile:
         stored = as_stored(view, self.algorithm, self.keep_keys, copied)
         return DefinedView(self, replace(stored, sql=unfolded(self.select, self.others)), copied)
 
-    def copied(self, view: View, relations: Iterable[Relation]) -> frozenset[str]:
+    def copied(self, view: View, relations: Sequence[Relation]) -> frozenset[str]:
         """The relations of which copies are to be kept; InputError for one that cannot be."""
         return frozenset(self._copied(name, view, relations) for name in self.keep_copies)
 
-    def _copied(self, name: CopyName, view: View, relations: Iterable[Relation]) -> str:
-        read = closest_first(str(name), [relation.name for relation in view.relations])
-        hint = f"View {view.name} reads {read}."
+    def _copied(self, name: CopyName, view: View, relations: Sequence[Relation]) -> str:
+        names = closest_first(str(name), view.joined)
+        hint = f"View {view.name} joins {names}." if names else "It joins nothing: leave KEEP out."
         try:
-            return _relation_of(name, view.relations).name
-        except RefusalError:
-            pass
-        try:
-            other = _relation_of(name, tuple(relations)).name
+            found = _relation_of(name, view.relations, relations)
         except RefusalError as error:
             raise error_at(self.path, self.text, name.place, str(error), hint) from None
-        message = f"view {view.name} does not read {other}, so a copy would be of no use."
+        if found.name in view.joined:
+            return found.name
+        does = "joins" if found in view.relations else "reads"
+        message = f"a copy of {found.name} is of no use to {view.name}, which never {does} it."
         raise error_at(self.path, self.text, name.place, message, hint)
 
     def _view(self, relations: Iterable[Relation]) -> View:
@@ -211,10 +211,15 @@ class DefinedView:
         return StoredDefinition.of(self.view)
 
 
-def _relation_of(name: CopyName, relations: Sequence[Relation]) -> Relation:
-    """The relation that a name means; RefusalError if there is none."""
+def _relation_of(
+    name: CopyName, read: Sequence[Relation], relations: Sequence[Relation]
+) -> Relation:
+    """The relation that a name means, one that is read if it may be; RefusalError if there is
+    none."""
     *places, last = name.parts
     source, within = (*places, "", "")[:2]
+    with suppress(RefusalError):
+        return find_relation(last, source, read, within)
     return find_relation(last, source, relations, within)
 
 

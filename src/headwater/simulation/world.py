@@ -40,7 +40,14 @@ class World:
         self.disk = Disk()
         keyed = settings.any_algorithm
         self.databases = databases(self.random, settings.transactions, keyed)
-        self.views = views(self.random, settings.views, settings.tops, keyed, settings.groups)
+        self.views = views(
+            self.random,
+            settings.views,
+            settings.tops,
+            keyed,
+            settings.groups,
+            settings.copies,
+        )
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from headwater.algebra.copies import Copy
 from headwater.algebra.expressions import show_expression
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised, parse_group, parse_view
@@ -45,8 +46,14 @@ def layout_of(view: View) -> str:
         for join in view.joins
     ]
     sums = repr(view.compact.parts) if view.compact is not None else ""
-    told = (_FORM, parts, sums, repr(view.copy_parts)) if view.copies else (_FORM, parts, sums)
+    copies = view.copy_parts.copies if view.copy_parts is not None else ()
+    told = (_FORM, parts, sums, *map(_told_of, copies))
     return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
+def _told_of(copy: Copy) -> tuple[object, ...]:
+    condition = "" if copy.condition is None else show_expression(copy.condition)
+    return copy.relation.name, copy.number, condition, *sorted(copy.stored.items())
 
 
 @dataclass(frozen=True)
