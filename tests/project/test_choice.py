@@ -118,17 +118,13 @@ def test_what_can_be_used() -> None:
         ),
         (Level.STRONG, "sweep", {"p": "3"}, "sweep has no parameter p. Its parameters: batch."),
         (Level.STRONG, "sweep", {"batch": "0"}, "batch = 0: '0' is not a whole number from 1 on."),
-        *(
-            (
-                Level.CONVERGENT,
-                name,
-                {},
-                f"{name} runs in the lab only: it needs that {needs}. "
-                f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
-            )
-            for name, needs in {
-                "conventional": "nothing happens at the sources while a question is under way",
-            }.items()
+        (
+            Level.CONVERGENT,
+            "conventional",
+            {},
+            "conventional keeps no level unless nothing happens at the sources while a question "
+            "is under way. "
+            f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
         ),
         *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
     ],
@@ -139,6 +135,12 @@ def test_what_cannot_be_forced_is_refused_with_what_can(
     with pytest.raises(InputError) as caught:
         choose(JOIN, level, name, parameters)
     assert str(caught.value).startswith(message)
+
+
+def test_what_promises_nothing_is_for_who_asks_for_nothing() -> None:
+    choice = choose(JOIN, Level.NONE, "conventional")
+    assert choice.reason == "USING names it; it promises nothing, and is for demonstrations."
+    assert "conventional" not in usable(Level.CONVERGENT, JOIN.sources)
 
 
 @pytest.mark.parametrize(("name", "level"), [("eca", Level.STRONG), ("lca", Level.COMPLETE)])

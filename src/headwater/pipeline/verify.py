@@ -73,6 +73,8 @@ class Verification:
     """How many transactions were in the sources already and not in the view."""
     place: str = ""
     """Where rows are missing or extra, if not in what a reader sees."""
+    promises_nothing: bool = False
+    """Whether it was loaded WITH NO CONSISTENCY, and need not be right."""
 
     @property
     def holds(self) -> bool:
@@ -158,6 +160,7 @@ def _verify(
         seconds,
         taken_back,
         wrong.place,
+        state.commit.promises_nothing,
     )
 
 

@@ -101,7 +101,7 @@ def resolve(
     sources: Collection[str],
 ) -> tuple[Algorithm, dict[str, str]]:
     """The algorithm and its parameters, for a view over these sources."""
-    chosen = _forced(forced, sources) if forced else _default(level)
+    chosen = _forced(forced, sources, level) if forced else _default(level)
     _check_parameters(chosen, parameters)
     _check_needs(chosen, parameters)
     early = Need.EARLY in chosen.needs
@@ -139,7 +139,7 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
     return [
         name
         for name, algorithm in ALGORITHMS.items()
-        if not _lacking(algorithm)
+        if not (_needs_no_level(algorithm, level) or _lacking(algorithm))
         and not (algorithm.lost_between_sources and len(sources) > 1)
         and promised(algorithm, {}, sources) >= level
     ]
@@ -152,15 +152,20 @@ def _can_use(level: Level, sources: Collection[str], view: View | None = None) -
 
 def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:
     """What it needs and the pipeline does not provide."""
-    needs = chosen.needs_with(parameters or {})
+    needs = chosen.needs_with(parameters or {}) - {Need.SILENCE}
     return [need for need in Need if need in needs - _OF_VIEW - PROVIDES]
+
+
+def _needs_no_level(chosen: Algorithm, level: Level) -> bool:
+    """Whether it keeps no level on databases that never stand still, and one was asked for."""
+    return Need.SILENCE in chosen.needs and level > Level.NONE
 
 
 def _default(level: Level) -> Algorithm:
     return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
-def _forced(name: str, sources: Collection[str]) -> Algorithm:
+def _forced(name: str, sources: Collection[str], level: Level) -> Algorithm:
     can_use = f"The view can use: {', '.join(usable(Level.CONVERGENT, sources))}."
     if name not in ALGORITHMS:
         raise ForcedError(
@@ -172,6 +177,12 @@ def _forced(name: str, sources: Collection[str]) -> Algorithm:
         needs = ", and that ".join(need.value for need in lacks)
         raise ForcedError(
             "algorithm", f"{name} runs in the lab only: it needs that {needs}.", can_use
+        )
+    if _needs_no_level(ALGORITHMS[name], level):
+        raise ForcedError(
+            "algorithm",
+            f"{name} keeps no level unless {Need.SILENCE.value}.",
+            f"{can_use} To see what {name} does, write WITH NO CONSISTENCY.",
         )
     return ALGORITHMS[name]
 
@@ -235,6 +246,8 @@ def _batch(settings: Mapping[str, str]) -> int:
 
 
 def _why(level: Level, forced: str | None, kept: Level, settings: Mapping[str, str]) -> str:
+    if forced and kept == Level.NONE:
+        return "USING names it; it promises nothing, and is for demonstrations"
     if forced:
         return f"USING names it; it is {kept}"
     if level == Level.COMPLETE:

@@ -6,7 +6,9 @@ from collections.abc import Collection, Sequence
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised
+from headwater.check.levels import Level
 from headwater.errors import SqlError
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.definition import StoredDefinition, StoredRelation, other_layout
 
 
@@ -23,6 +25,16 @@ def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str 
         or _columns_differ(f"view {view}", before.schema, now.schema, "it")
     )
     return f"{difference} Run headwater reload {view}." if difference else None
+
+
+def cannot_be_relied_on(latest: ViewCommit, level: Level) -> str | None:
+    """Why a view cannot go on at a level: what it has shown so far may be wrong."""
+    if level == Level.NONE or not latest.promises_nothing:
+        return None
+    return (
+        f"View {latest.view} was kept WITH NO CONSISTENCY so far, and may be wrong. "
+        f"Run headwater reload {latest.view}."
+    )
 
 
 def _members_differ(before: StoredDefinition, now: StoredDefinition) -> str | None:

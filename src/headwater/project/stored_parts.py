@@ -106,7 +106,11 @@ def describe_copies(view: View, rows: Mapping[str, int | None]) -> str:
     for copy in stored_copies(view):
         known = rows.get(copy.relation)
         told.append(f"{copy}{'' if known is None else f', of about {known:,} rows'}")
-    return f"{view.name} keeps {'; '.join(told)}, and asks nothing about them." if told else ""
+    return (
+        f"{view.name} keeps {'; '.join(told)}, and answers questions about that itself."
+        if told
+        else ""
+    )
 
 
 def describe_parts(view: View) -> str:

@@ -2,7 +2,7 @@
 
     CREATE MATERIALIZED VIEW name
     [IN GROUP group]
-    [WITH (CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
+    [WITH (NO | CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
     [USING algorithm [(parameter = value, ...)]]
     [KEEP KEYS] [KEEP COPY OF relation, ...]
     [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute'] [WITH CHANGES]
@@ -35,6 +35,7 @@ from headwater.reading import as_text, read_plain
 from headwater.warehouse.definition import StoredDefinition
 
 LEVELS = {
+    "NO": Level.NONE,
     "CONVERGENCE": Level.CONVERGENT,
     "WEAK": Level.WEAK,
     "STRONG": Level.STRONG,
@@ -366,7 +367,9 @@ class _Header:
                 f"{', '.join(LEVELS)}.",
             )
         self._next()
-        if self._is("CONSISTENCY"):
+        if level == Level.NONE:
+            self._expect("CONSISTENCY", "Write WITH NO CONSISTENCY.")
+        elif self._is("CONSISTENCY"):
             self._next()
         return {"level": level}
 
