@@ -16,6 +16,7 @@ from headwater.protocol.managers import Need
 LAB_SETTINGS = {
     "channels": {
         "fifo": "messages of one source arrive in the order in which they were sent",
+        "updates": "updates of one source arrive in order, answers whenever they do",
         "unordered": "messages may overtake each other",
     },
     "timing": {
@@ -37,6 +38,14 @@ LAB_SETTINGS = {
 except that each algorithm has its own for channels."""
 
 
+_WITHOUT_NODES = {
+    "integrator": ("on",),
+    "report": (COMMITTER, NUMBERED),
+    "channels": ("updates",),
+}
+"""What is for algorithms alone that have no nodes at the sources."""
+
+
 def simulate(
     scenario: Scenario, name: str, settings: Mapping[str, str] | None = None
 ) -> Simulation:
@@ -45,7 +54,7 @@ def simulate(
     given = dict(settings or {})
     given.setdefault("channels", chosen.channels)
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
-    for key, refused in (("integrator", ("on",)), ("report", (COMMITTER, NUMBERED))):
+    for key, refused in _WITHOUT_NODES.items():
         if chosen.nodes and lab[key] in refused:
             raise InputError(
                 f"--set {key}={lab[key]}: {name} has a node at each source.",
@@ -58,7 +67,8 @@ def simulate(
         scenario,
         make_manager(chosen, view, given),
         integrator=_integrator(lab["report"]) if joins else None,
-        ordered=lab["channels"] == "fifo",
+        ordered=lab["channels"] != "unordered",
+        answers_ordered=lab["channels"] == "fifo",
         way=lab["report"],
         serial=lab["timing"] == "serial",
         nodes=make_nodes(chosen, scenario.view, given),

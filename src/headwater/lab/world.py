@@ -24,7 +24,7 @@ two-phase commit, in the order of the scenario's list.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, assert_never
@@ -125,7 +125,9 @@ class Simulation:
     integrator: AnyIntegrator | None = field(default_factory=Integrator)
     """What stands between the channels and the view manager, as it is at the start."""
     ordered: bool = True
-    """Whether channels are FIFO."""
+    """Whether channels are FIFO, at least for what is no answer."""
+    answers_ordered: bool = True
+    """Whether they are for answers too (Strobe paper, section 9)."""
     way: str = SITES
     """How global transactions are reported."""
     serial: bool = False
@@ -171,7 +173,11 @@ class Simulation:
     @property
     def _at_once(self) -> bool:
         """Whether what a source sends arrives in the same step."""
-        return bool(self.nodes) or (self.ordered and self.way == SITES)
+        return bool(self.nodes) or (self._is_fifo and self.way == SITES)
+
+    @property
+    def _is_fifo(self) -> bool:
+        return self.ordered and self.answers_ordered
 
     # What can happen
 
@@ -180,7 +186,7 @@ class Simulation:
         found = self._deliveries(world)
         for at, source in enumerate(self.history.sources):
             asks = world.questions[at]
-            if self.ordered or self.nodes:
+            if self._is_fifo or self.nodes:
                 found += [Move("answer", source)] if asks else []
             else:
                 found += [Move("answer", source, ask.label) for ask in asks]
@@ -199,9 +205,14 @@ class Simulation:
         """Each message that can arrive; equal ones of a sender count once."""
         mail = world.mail
         if self.ordered:
-            first = {(s, _receiver(event)): (s, event) for s, event in reversed(mail)}
-            mail = tuple(item for item in mail if item in first.values())
+            waits = [item for item in mail if self._waits(item[1])]
+            first = {(s, _receiver(event)): (s, event) for s, event in reversed(waits)}
+            mail = tuple(m for m in mail if m in first.values() or not self._waits(m[1]))
         return list(dict.fromkeys(Move("deliver", s, _label(event)) for s, event in mail))
+
+    def _waits(self, event: Event) -> bool:
+        """Whether a message arrives behind those that were sent before it."""
+        return self.ordered and (self.answers_ordered or not isinstance(event, AnswerArrived))
 
     def _is_settled(self, world: World) -> bool:
         """Whether no node has anything left; then it need not be told that nothing goes on."""
@@ -237,7 +248,7 @@ class Simulation:
             return self._handle(changed, step, ())
         if self._at_once:
             return self._arrive(changed, step, sent)
-        changed.post(move.source, sent, by_label=not self.ordered)
+        changed.post(move.source, sent, self._waits)
         return self._handle(changed, step, ())
 
     def _arrive(self, changed: _Change, step: Step, event: Event) -> tuple[World, Step]:
@@ -370,11 +381,12 @@ class _Change:
             tuple(self.copies.items()),
         )
 
-    def post(self, source: str, event: Event, *, by_label: bool) -> None:
+    def post(self, source: str, event: Event, waits: Callable[[Event], bool]) -> None:
+        """Post what a source sends: behind what it sent before, if it waits for that."""
         mail = [*self.mail, (source, event)]
-        if by_label:
-            mail.sort(key=lambda item: _label(item[1]))
-        self.mail = tuple(sorted(mail, key=lambda item: item[0]))
+        self.mail = tuple(
+            sorted(mail, key=lambda m: (m[0], "" if waits(m[1]) else f" {_label(m[1])}"))
+        )
 
     def send(self, sender: str, effect: Send, ordered: bool) -> None:
         """Post a message between parties; on ordered channels behind the earlier ones."""
