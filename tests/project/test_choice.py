@@ -92,7 +92,7 @@ def test_what_can_be_used() -> None:
             {},
             "eca needs that all relations of the view are at one source; they are at x, y. "
             f"For convergent the view can use: recompute, {', '.join(BY_KEY)}, sweep, "
-            "nested-sweep, posse, pvm-cc, copies.",
+            "nested-sweep, posse, pvm, pvm-cc, copies.",
         ),
         (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
         (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
@@ -148,10 +148,12 @@ def test_an_algorithm_for_one_source_may_be_used_there(name: str, level: Level) 
     assert choose(ONE, level, name).algorithm == name
 
 
-def test_pvm_is_for_joins_over_one_source() -> None:
+def test_pvm_is_for_joins_without_copies() -> None:
     assert choose(ONE, Level.CONVERGENT, "pvm").parameters == {"p": "4", "batch": "1"}
-    with pytest.raises(InputError, match=r"pvm commits a transaction before earlier ones of other"):
-        choose(JOIN, Level.CONVERGENT, "pvm")
+    assert choose(JOIN, Level.CONVERGENT, "pvm").algorithm == "pvm"
+    copied = JOIN.with_copies([JOIN.relations[0].name])
+    with pytest.raises(InputError, match=r"pvm takes transactions in before earlier ones"):
+        choose(copied, Level.CONVERGENT, "pvm")
     sums = parse_view("SELECT a, sum(b) AS b FROM x.r GROUP BY a", RELATIONS)
     with pytest.raises(InputError, match=r"pvm shows counts below zero .* can use: recompute, eca"):
         choose(sums, Level.CONVERGENT, "pvm")

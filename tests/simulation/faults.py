@@ -16,7 +16,7 @@ from headwater.pipeline import maintenance
 from headwater.pipeline.copied import Copied
 from headwater.pipeline.maintenance import Commit, Maintenance, Wanted
 from headwater.pipeline.recording import Recording
-from headwater.pipeline.reflected import Reflected
+from headwater.pipeline.reflected import InArrivalOrder, Reflected
 from headwater.project import needs
 from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
@@ -413,6 +413,11 @@ def copies_with_what_is_committed_twice(patch: Patch) -> None:
     patch.setattr(Copied, "committed", lambda self: None)
 
 
+def another_order_after_a_crash(patch: Patch) -> None:
+    """What comes again is received in whatever order it comes."""
+    patch.setattr(InArrivalOrder, "may_come", lambda self, source, number: True)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -453,5 +458,6 @@ FAULTS: Mapping[str, Fault] = {
         halves_of_transactions_committed,
         copies_at_the_last_commit,
         copies_with_what_is_committed_twice,
+        another_order_after_a_crash,
     )
 }

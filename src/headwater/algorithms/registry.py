@@ -85,8 +85,6 @@ class Algorithm:
     unsure: Callable[[View], str] = lambda view: ""
     """Why the transactions that it names would not tell which state such a view shows; empty if
     they do."""
-    lost_between_sources: str = ""
-    """Why they do not tell how to go on after a crash if there are several sources."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -352,8 +350,6 @@ ALGORITHMS = {
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
             unsure=_counts_below_zero,
-            lost_between_sources="commits a transaction before earlier ones of other sources, and "
-            "after a crash nobody knows which came first",
         ),
         Algorithm(
             "pvm-cc",

@@ -31,10 +31,11 @@ from headwater.algebra.copies import CopyParts
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
 from headwater.pipeline.copied import Consult, Copied
-from headwater.pipeline.reflected import Reflected, has_reached, ranges
+from headwater.pipeline.reflected import InArrivalOrder, Reflected, has_reached, ranges
 from headwater.project.gaps import GapError, concerns
 from headwater.protocol.action_lists import StoredView, change_by, seen_behind
 from headwater.protocol.copies import OwnRows
@@ -50,7 +51,7 @@ from headwater.protocol.effects import (
 )
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 from headwater.protocol.look_ups import LookUp
-from headwater.protocol.managers import ViewManager
+from headwater.protocol.managers import Need, ViewManager
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import Broken, Lift, Position
 from headwater.sources.subscription import Delivery
@@ -80,6 +81,13 @@ class Plan:
     publish_s: float = 60.0
     changes: bool = False
     """Whether a table of its changes follows the plain table."""
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """Whether it matters in which order transactions of different sources are received: where
+        one is committed before others that came earlier."""
+        is_early = Need.EARLY in ALGORITHMS[self.algorithm].needs
+        return is_early and len(self.view.sources) > 1
 
     def relations(self, source: str) -> frozenset[str]:
         """What of a source concerns the view."""
@@ -141,7 +149,20 @@ def narrowed(delta: Rows, schema: Schema, view: str, relation: str, place: str) 
 def _needed(vector: VersionVector) -> dict[str, int]:
     """Up to which numbers the change logs have to hold everything before a vector is written
     down: else a crash would leave a view that has come further than its log."""
-    return {source: max([reached.number, *reached.also]) for source, reached in vector.items()}
+    return {
+        source: max([reached.number, *reached.also, *(number for number, _ in reached.arrived)])
+        for source, reached in vector.items()
+    }
+
+
+def _changes_nothing(delivery: Delivery) -> bool:
+    """Whether it is no transaction that changes the view."""
+    event = delivery.event
+    return not (isinstance(event, TransactionArrived) and event.transaction.updates)
+
+
+def _may_come(delivery: Delivery, order: InArrivalOrder) -> bool:
+    return order.may_come(delivery.source, delivery.number)
 
 
 def _does_something(action: Action) -> bool:
@@ -247,7 +268,9 @@ class Maintenance:
         """What a reader of the view sees is the view at this vector."""
         self._plan = plan
         self._settle = settle
-        self._reflected = Reflected(vector)
+        self._reflected = InArrivalOrder(vector) if plan.is_by_arrival else Reflected(vector)
+        self._held: dict[str, deque[Delivery]] = {source: deque() for source in plan.view.sources}
+        """What has come and has to wait for others to be received again before it."""
         self._state: Any = plan.manager.start(Rows.empty(plan.view.schema), {})
         self._known: dict[str, Arrival] = {}
         self._pending = _Pending()
@@ -303,6 +326,22 @@ class Maintenance:
 
     def take(self, delivery: Delivery, now: float) -> Sequence[Wanted]:
         """One delivery; what is to be asked, written and looked up because of it, in this order."""
+        if not isinstance(self._reflected, InArrivalOrder):
+            return self._take(delivery, now)
+        self._held[delivery.source].append(delivery)
+        found: list[Wanted] = []
+        while (ready := self._next_held(self._reflected)) is not None:
+            found += self._take(ready, now)
+        return found
+
+    def _next_held(self, order: InArrivalOrder) -> Delivery | None:
+        """What may be received now, of which nothing of its source is in the way."""
+        for waiting in self._held.values():
+            if waiting and (_changes_nothing(waiting[0]) or _may_come(waiting[0], order)):
+                return waiting.popleft()
+        return None
+
+    def _take(self, delivery: Delivery, now: float) -> Sequence[Wanted]:
         if delivery.broken is not None:
             self._pass(delivery, delivery.broken)
             return ()

@@ -140,7 +140,6 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
         name
         for name, algorithm in ALGORITHMS.items()
         if not (_needs_no_level(algorithm, level) or _lacking(algorithm))
-        and not (algorithm.lost_between_sources and len(sources) > 1)
         and promised(algorithm, {}, sources) >= level
     ]
 
@@ -226,9 +225,6 @@ def _check_promise(
             f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at {', '.join(sources)}.",
             hint,
         )
-    if chosen.lost_between_sources and len(sources) > 1:
-        why = chosen.lost_between_sources
-        raise ForcedError("algorithm", f"{chosen.name} {why}.", hint)
     kept = promised(chosen, settings, sources)
     if kept >= level:
         return

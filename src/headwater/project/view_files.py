@@ -35,11 +35,11 @@ from headwater.reading import as_text, read_plain
 from headwater.warehouse.definition import StoredDefinition
 
 LEVELS = {
-    "NO": Level.NONE,
     "CONVERGENCE": Level.CONVERGENT,
     "WEAK": Level.WEAK,
     "STRONG": Level.STRONG,
     "COMPLETE": Level.COMPLETE,
+    "NO": Level.NONE,
 }
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
