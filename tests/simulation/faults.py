@@ -14,13 +14,13 @@ import pytest
 from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
 from headwater.pipeline import maintenance
+from headwater.pipeline.copied import Copied
 from headwater.pipeline.cutting import Cutting, LoadCut
 from headwater.pipeline.joining import Joining
-from headwater.pipeline.maintenance import Commit, Maintenance
+from headwater.pipeline.maintenance import Commit, Maintenance, Wanted
 from headwater.pipeline.recording import Recording
-from headwater.pipeline.reflected import Reflected
+from headwater.pipeline.reflected import InArrivalOrder, Reflected
 from headwater.project import needs
-from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
@@ -245,7 +245,7 @@ def vector_before_its_change(patch: Patch) -> None:
     """Progress is noted although what goes with it is not committed yet."""
     ticked = Maintenance.tick
 
-    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Wanted]:
         found = ticked(self, now, more)
         if not found and self._pending.actions:
             return [Commit((), self.vector, (), "vector")]
@@ -444,11 +444,26 @@ def parts_reflected_one_by_one(patch: Patch) -> None:
     """A vector has the first part of a transaction that is in, and not the others."""
     reflected = Maintenance._reflect
 
-    def reflect(self: Maintenance, name: str, concerns: bool = True) -> None:
+    def reflect(self: Maintenance, name: str, now: float, concerns: bool = True) -> None:
         self._known[name] = self._known[name][:1]
-        reflected(self, name, concerns)
+        reflected(self, name, now, concerns)
 
     patch.setattr(Maintenance, "_reflect", reflect)
+
+
+def copies_at_the_last_commit(patch: Patch) -> None:
+    """Questions are answered from copies as they are stored, without what was received since."""
+    patch.setattr(Copied, "_ahead", lambda self, names: {})
+
+
+def copies_with_what_is_committed_twice(patch: Patch) -> None:
+    """What a commit stores of copied relations is still taken for not stored."""
+    patch.setattr(Copied, "committed", lambda self: None)
+
+
+def another_order_after_a_crash(patch: Patch) -> None:
+    """What comes again is received in whatever order it comes."""
+    patch.setattr(InArrivalOrder, "may_come", lambda self, source, number: True)
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -494,5 +509,8 @@ FAULTS: Mapping[str, Fault] = {
         parts_forgotten_at_a_crash,
         loads_that_divide,
         parts_reflected_one_by_one,
+        copies_at_the_last_commit,
+        copies_with_what_is_committed_twice,
+        another_order_after_a_crash,
     )
 }

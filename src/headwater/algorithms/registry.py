@@ -24,7 +24,7 @@ from typing import Any
 from headwater.algebra.views import View
 from headwater.algorithms.c_strobe import CStrobe
 from headwater.algorithms.conventional import Conventional
-from headwater.algorithms.copies import Copies
+from headwater.algorithms.copies import copies
 from headwater.algorithms.eca import Eca
 from headwater.algorithms.eca_key import eca_key
 from headwater.algorithms.eca_local import EcaLocal
@@ -85,8 +85,6 @@ class Algorithm:
     unsure: Callable[[View], str] = lambda view: ""
     """Why the transactions that it names would not tell which state such a view shows; empty if
     they do."""
-    lost_between_sources: str = ""
-    """Why they do not tell how to go on after a crash if there are several sources."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -190,6 +188,8 @@ def _mixes_states(view: View) -> str:
 
 
 def _counts_below_zero(view: View) -> str:
+    if view.copies:
+        return "takes transactions in before earlier ones, and then a copy is of no moment"
     if view.top is not None or view.members:
         return "shows counts below zero meanwhile, of which no more than a join can be computed"
     return ""
@@ -350,9 +350,8 @@ ALGORITHMS = {
             _promises("complete", *["convergent"] * 5),
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
+            joins_global=False,
             unsure=_counts_below_zero,
-            lost_between_sources="commits a transaction before earlier ones of other sources, and "
-            "after a crash nobody knows which came first",
         ),
         Algorithm(
             "pvm-cc",
@@ -366,7 +365,7 @@ ALGORITHMS = {
             "copies",
             "ECA, section 1.2 (SC)",
             "keeps copies of all base relations at the warehouse and asks nothing",
-            Copies,
+            copies,
             _promises(*["complete"] * 6),
             needs=frozenset({Need.COPIES}),
         ),

@@ -80,6 +80,10 @@ def _print(found: Explanation) -> None:
             out.print(f"Only Spark computes {names}, so what is shown is always left to it.")
     else:
         out.print("What is stored is what is shown.")
+    for copy in found.copies:
+        rows = found.now.copied_rows.get(copy.relation) if found.now else None
+        size = f": {rows:,} rows" if rows is not None else ""
+        out.print(f"Beside that {copy}{size}.", markup=False)
     for table, rows in found.large_copies:
         out.print(f"○ Something is stored for each of about {rows:,} rows of {table}.")
     for told in found.all_pairs:

@@ -174,6 +174,10 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
                 f"○ {name}: {stored['rows']:,} rows ({stored['bytes']:,} bytes) are stored for "
                 f"{view['shown']['rows']:,} that are shown"
             )
+        if copies := view.get("copies"):
+            listed = ", ".join(f"{of} ({rows:,} rows)" for of, rows in copies.items())
+            saved = view.get("answered_by_copies") or 0
+            out.print(f"○ {name}: copies of {listed} have answered {saved:,} questions")
         if view.get("note"):
             out.print()
             out.print(f"○ {name}: {view['note']}")

@@ -49,6 +49,7 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
         "commits": counters.commits,
         "rows": counters.rows,
         "questions": counters.questions,
+        "answered_by_copies": counters.saved,
         "committed_at": counters.committed_at or None,
     }
     fresh = sorted(counters.freshness_s)

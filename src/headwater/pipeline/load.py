@@ -262,7 +262,7 @@ class _Attempt:
                     ViewLoad(
                         plan.definition,
                         vector,
-                        _for_spark(view.stored(contents)),
+                        _for_spark(view.stored(contents, state)),
                         plan.algorithm,
                         plan.level,
                         self.claim.runner,

@@ -22,15 +22,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
+from headwater.pipeline.copied import Consult
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.known_parts import KnownParts
-from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
@@ -70,6 +71,8 @@ class Counters:
     commits: int = 0
     rows: int = 0
     questions: int = 0
+    saved: int = 0
+    """Questions that copies of relations have answered."""
     committed_at: float = 0.0
     freshness_s: list[float] = field(default_factory=list)
     """From reading a transaction at the source to its commit, of the last ones that were read
@@ -342,9 +345,10 @@ class Maintainer:
     def _read_since(self) -> dict[str, float]:
         return {source: feed.channel.read_since for source, feed in self._feeds.items()}
 
-    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
-        for effect in wanted:
-            match effect:
+    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Wanted]) -> None:
+        coming = deque(wanted)
+        while coming:
+            match effect := coming.popleft():
                 case Ask():
                     self._ask(effect)
                 case Commit():
@@ -352,7 +356,20 @@ class Maintainer:
                 case Look():
                     assert self._stored is not None
                     found = effect.found(self._stored)
-                    self._do_all(maintenance, maintenance.looked_up(found, time.monotonic()))
+                    coming.extend(maintenance.looked_up(found, time.monotonic()))
+                case Consult():
+                    coming.extend(maintenance.consulted(self._consult(effect), time.monotonic()))
+                case _:
+                    assert_never(effect)
+
+    def _consult(self, consult: Consult) -> AnswerArrived:
+        assert self._stored is not None
+        began = time.monotonic()
+        found = consult.answer(self._stored, self._engine.lift)
+        results = tuple(map(self._engine.settle, found.results))
+        self.counters.saved += 1
+        self._watch("copy", time.monotonic() - began)
+        return replace(found, results=results)
 
     def _watch_arrival(self, delivery: Delivery) -> None:
         match delivery.event:

@@ -9,7 +9,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.sql.view import normalised
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.maintenance import Plan
-from headwater.project.differences import describe_difference
+from headwater.project.differences import cannot_be_relied_on, describe_difference
 from headwater.project.project import Project
 from headwater.warehouse.warehouse import Warehouse, refuse_own
 
@@ -25,7 +25,10 @@ def plan_view(
     for member in narrow.members:
         refuse_own(warehouse, member.name, view)
     if not anew and warehouse.has_view(view):
-        difference = describe_difference(warehouse.view(view).definition, stored)
+        table = warehouse.view(view)
+        difference = describe_difference(table.definition, stored) or cannot_be_relied_on(
+            table.latest(), definition.file.level
+        )
         if difference is not None:
             raise InputError(difference)
     return Plan(

@@ -15,6 +15,7 @@ from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.commits import NO_LEVEL
 from headwater.warehouse.failing import failures
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
@@ -221,6 +222,7 @@ def _stored(table: ViewTable) -> dict[str, Any]:
         **({"members": {n: _published(plain) for n, plain in members.items()}} if members else {}),
         "stored": _size(state.stored.files),
         "shown": _size(shown),
+        **({"copies": copies} if (copies := table.copied_rows()) else {}),
     }
 
 
@@ -251,6 +253,12 @@ def troubles(found: Mapping[str, Any]) -> list[str]:
     told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
     kept = [s["retained"] for s in found["sources"].values() if s.get("retained")]
     told += [each["trouble"] for each in kept if each["trouble"]]
+    told += [
+        f"{name} is WITH NO CONSISTENCY, for demonstrations: what it shows may be wrong, now and "
+        "for good."
+        for name, view in found["views"].items()
+        if view.get("level") == NO_LEVEL
+    ]
     told += [f"{name}{_since(view)}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
     recent = time.time() - _TELL_MISTAKES_S

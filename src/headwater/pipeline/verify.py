@@ -73,6 +73,8 @@ class Verification:
     """How many transactions were in the sources already and not in the view."""
     place: str = ""
     """Where rows are missing or extra, if not in what a reader sees."""
+    promises_nothing: bool = False
+    """Whether it was loaded WITH NO CONSISTENCY, and need not be right."""
 
     @property
     def holds(self) -> bool:
@@ -144,9 +146,9 @@ def _verify(
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
             if view.members:
-                wrong, number_of_rows = compare_group(view, table, state, expected, spark)
+                wrong, number_of_rows = compare_group(view, table, state, expected, base, spark)
             else:
-                wrong, number_of_rows = compare(view, state, expected, spark)
+                wrong, number_of_rows = compare(view, state, expected, base, spark)
     seconds = time.monotonic() - began
     return Verification(
         wrong.member if wrong and wrong.member else name,
@@ -158,6 +160,7 @@ def _verify(
         seconds,
         taken_back,
         wrong.place,
+        state.commit.promises_nothing,
     )
 
 

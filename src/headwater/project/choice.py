@@ -24,7 +24,7 @@ from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
 PROVIDES: frozenset[Need] = frozenset(
-    {Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.EARLY, Need.IDLE}
+    {Need.BY_KEY, Need.CONTENTS, Need.COPIES, Need.REPLACE, Need.EARLY, Need.IDLE}
 )
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
@@ -67,10 +67,12 @@ def choose(
     parts = [_why(level, forced, promised(chosen, settings, view.sources), settings)]
     if all(len(join.occurrences) == 1 for join in view.joins):
         parts.append("no join, so no source is asked anything")
-    if len(view.sources) > 1:
+    if len(view.sources) > 1 and level > Level.NONE:
         parts.append(f"transactions across databases: {global_promise(chosen)}")
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
+    if view.copies and Need.COPIES not in chosen.needs:
+        parts.append(f"questions about {', '.join(view.copies)} alone are answered from copies")
     return Choice(
         chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
     )
@@ -81,15 +83,21 @@ def global_promise(chosen: Algorithm) -> str:
     return "whole" if chosen.joins_global else f"as parts, {chosen.promises['global']}"
 
 
-def as_stored(view: View, forced: str | None, keep_keys: bool) -> View:
-    """The view with what its algorithm has to have stored: rows, where it looks them up by key, and
-    the keys, where these may be kept out of sight."""
+def as_stored(
+    view: View, forced: str | None, keep_keys: bool, copied: Collection[str] = ()
+) -> View:
+    """The view with what its algorithm has to have stored: rows, where it looks them up by key, the
+    keys, where these may be kept out of sight, and copies of relations: all of them, or those that
+    are asked for."""
     chosen = ALGORITHMS.get(forced or "")
-    if chosen is None or Need.BY_KEY not in chosen.needs:
-        return view
-    if keep_keys and Need.KEYS in chosen.needs:
-        view = view.with_keys()
-    return view.with_rows()
+    needs = chosen.needs if chosen is not None else frozenset()
+    if Need.BY_KEY in needs:
+        if keep_keys and Need.KEYS in needs:
+            view = view.with_keys()
+        view = view.with_rows()
+    if Need.COPIES in needs:
+        copied = view.joined
+    return view.with_copies(copied)
 
 
 def resolve(
@@ -100,7 +108,7 @@ def resolve(
     sources: Collection[str],
 ) -> tuple[Algorithm, dict[str, str]]:
     """The algorithm and its parameters, for a view over these sources."""
-    chosen = _forced(forced, sources) if forced else _default(level)
+    chosen = _forced(forced, sources, level) if forced else _default(level)
     _check_parameters(chosen, parameters)
     _check_needs(chosen, parameters)
     early = Need.EARLY in chosen.needs
@@ -138,8 +146,7 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
     return [
         name
         for name, algorithm in ALGORITHMS.items()
-        if not _lacking(algorithm)
-        and not (algorithm.lost_between_sources and len(sources) > 1)
+        if not (_needs_no_level(algorithm, level) or _lacking(algorithm))
         and promised(algorithm, {}, sources) >= level
     ]
 
@@ -151,15 +158,20 @@ def _can_use(level: Level, sources: Collection[str], view: View | None = None) -
 
 def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:
     """What it needs and the pipeline does not provide."""
-    needs = chosen.needs_with(parameters or {})
+    needs = chosen.needs_with(parameters or {}) - {Need.SILENCE}
     return [need for need in Need if need in needs - _OF_VIEW - PROVIDES]
+
+
+def _needs_no_level(chosen: Algorithm, level: Level) -> bool:
+    """Whether it keeps no level on databases that never stand still, and one was asked for."""
+    return Need.SILENCE in chosen.needs and level > Level.NONE
 
 
 def _default(level: Level) -> Algorithm:
     return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
-def _forced(name: str, sources: Collection[str]) -> Algorithm:
+def _forced(name: str, sources: Collection[str], level: Level) -> Algorithm:
     can_use = f"The view can use: {', '.join(usable(Level.CONVERGENT, sources))}."
     if name not in ALGORITHMS:
         raise ForcedError(
@@ -171,6 +183,12 @@ def _forced(name: str, sources: Collection[str]) -> Algorithm:
         needs = ", and that ".join(need.value for need in lacks)
         raise ForcedError(
             "algorithm", f"{name} runs in the lab only: it needs that {needs}.", can_use
+        )
+    if _needs_no_level(ALGORITHMS[name], level):
+        raise ForcedError(
+            "algorithm",
+            f"{name} keeps no level unless {Need.SILENCE.value}.",
+            f"{can_use} To see what {name} does, write WITH NO CONSISTENCY.",
         )
     return ALGORITHMS[name]
 
@@ -214,9 +232,6 @@ def _check_promise(
             f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at {', '.join(sources)}.",
             hint,
         )
-    if chosen.lost_between_sources and len(sources) > 1:
-        why = chosen.lost_between_sources
-        raise ForcedError("algorithm", f"{chosen.name} {why}.", hint)
     kept = promised(chosen, settings, sources)
     if kept >= level:
         return
@@ -234,6 +249,8 @@ def _batch(settings: Mapping[str, str]) -> int:
 
 
 def _why(level: Level, forced: str | None, kept: Level, settings: Mapping[str, str]) -> str:
+    if forced and kept == Level.NONE:
+        return "USING names it; it promises nothing, and is for demonstrations"
     if forced:
         return f"USING names it; it is {kept}"
     if level == Level.COMPLETE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.algebra.expressions import ColumnRef, Expression, show_expression, substituted
@@ -38,7 +38,14 @@ from headwater.algebra.views import Join, View, equated_columns
 from headwater.errors import HeadwaterError, InputError
 from headwater.project.project import Project as ProjectFolder
 from headwater.project.project import known_owner
-from headwater.project.stored_parts import StoredPart, part_number, stored_parts, told_of_pairs
+from headwater.project.stored_parts import (
+    StoredCopy,
+    StoredPart,
+    part_number,
+    stored_copies,
+    stored_parts,
+    told_of_pairs,
+)
 from headwater.sources.contract import Source
 
 LARGE_ROWS = 1_000_000
@@ -52,9 +59,12 @@ class Lookup:
     changed: str
     asked: str
     by: tuple[str, ...]
+    is_copied: bool = False
+    """Whether a copy is looked at, and no source asked."""
 
     def __str__(self) -> str:
-        return f"{self.asked} by {', '.join(self.by)}" if self.by else f"all of {self.asked}"
+        what = f"{self.asked} by {', '.join(self.by)}" if self.by else f"all of {self.asked}"
+        return f"{what} (in its copy)" if self.is_copied else what
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,11 @@ class StoredNow:
     stored_bytes: int
     shown_rows: int
     shown_bytes: int
+    copied_rows: Mapping[str, int] = field(default_factory=dict)
+    """Of each relation that is copied."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {**vars(self), "copied_rows": dict(self.copied_rows)}
 
 
 @dataclass(frozen=True)
@@ -89,6 +104,8 @@ class Explanation:
     """The functions that only Spark computes."""
     all_pairs: tuple[str, ...]
     """Where every pair of rows is stored, and what to write instead."""
+    copies: tuple[StoredCopy, ...]
+    """The relations of which copies are kept."""
     now: StoredNow | None
     """None if it is not loaded."""
 
@@ -109,7 +126,12 @@ class Explanation:
             "tables": dict(self.tables),
             "stored": [part.to_json() for part in self.parts],
             "lookups": [
-                {"changed": one.changed, "asked": one.asked, "by": list(one.by)}
+                {
+                    "changed": one.changed,
+                    "asked": one.asked,
+                    "by": list(one.by),
+                    "copied": one.is_copied,
+                }
                 for one in self.lookups
             ],
             "shown": {
@@ -118,7 +140,8 @@ class Explanation:
             },
             "left_to_spark": list(self.left_to_spark),
             "all_pairs": list(self.all_pairs),
-            "now": None if self.now is None else dict(vars(self.now)),
+            "copies": [copy.to_json() for copy in self.copies],
+            "now": None if self.now is None else self.now.to_json(),
         }
 
 
@@ -143,7 +166,7 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
         tuple(dict.fromkeys(name for file in files for name in file.read_views)),
         tuple(dict.fromkeys(name for file in files for name in file.called)),
         stored_parts(view),
-        _sizes(view, sources),
+        table_sizes(view, sources),
         tuple(lookups(view)),
         {
             each.view.name: tuple(steps(each.view))
@@ -156,11 +179,13 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
             for each in definition.members or (definition,)
             for told in told_of_pairs(each.view)
         ),
+        stored_copies(view),
         _now(project.warehouse, unit),
     )
 
 
-def _sizes(view: View, sources: Mapping[str, Source]) -> dict[str, int | None]:
+def table_sizes(view: View, sources: Mapping[str, Source]) -> dict[str, int | None]:
+    """About how many rows the tables of a view have; None where nobody knows."""
     found: dict[str, int | None] = {relation.name: None for relation in view.relations}
     for source in view.sources:
         with suppress(HeadwaterError):
@@ -184,6 +209,7 @@ def _now(warehouse: Path, unit: str) -> StoredNow | None:
         sum(file.size for file in stored),
         sum(file.rows for file in state.plain.files),
         sum(file.size for file in state.plain.files),
+        opened.view(unit).copied_rows(),
     )
 
 
@@ -198,7 +224,7 @@ def lookups(view: View) -> Iterator[Lookup]:
             for lookup in _from(join, start):
                 if lookup not in seen:
                     seen.add(lookup)
-                    yield lookup
+                    yield replace(lookup, is_copied=lookup.asked in view.copies)
 
 
 def _from(join: Join, start: int) -> Iterator[Lookup]:

@@ -19,7 +19,7 @@ from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.frames.arrow import arrow_schema, plain_from_arrow
-from headwater.pipeline.maintenance import identity
+from headwater.pipeline.joining import identity
 from headwater.protocol.transactions import Transaction
 from headwater.simulation.database import Database
 from headwater.simulation.disk import Disk, Mount
@@ -130,7 +130,7 @@ class Judge:
         if latest.number == shown.number:
             numbers = {source: at.number for source, at in latest.vector.items()}
             demand(
-                shown.contents == self._views[name].view.stored(self._view_at(name, numbers)),
+                shown.contents == self._stored_at(name, numbers),
                 f"{name} is noted at {_shown(latest.vector)}, where the view is another",
             )
 
@@ -159,7 +159,7 @@ class Judge:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
         expected = self._view_at(name, numbers)
-        stored = self._views[name].view.stored(expected)
+        stored = self._stored_at(name, numbers)
         demand(
             commit.is_early or shown.contents == stored,
             f"{name}: commit {commit.number} ({commit.kind}) at {_shown(commit.vector)} shows "
@@ -246,8 +246,13 @@ class Judge:
         )
 
     def _view_at(self, name: str, numbers: Mapping[str, int]) -> Rows:
-        """What is to be stored there."""
+        """What is to be found there."""
         return evaluate_view(self._views[name].view, self._state(numbers))
+
+    def _stored_at(self, name: str, numbers: Mapping[str, int]) -> Rows:
+        """What is to be stored there."""
+        view, base = self._views[name].view, self._state(numbers)
+        return view.stored(evaluate_view(view, base), base)
 
     def _state(self, numbers: Mapping[str, int]) -> dict[str, Rows]:
         found: dict[str, Rows] = {}

@@ -118,7 +118,7 @@ class Load:
             ViewLoad(
                 plan.definition,
                 vector,
-                plan.view.stored(contents),
+                plan.view.stored(contents, narrow),
                 plan.algorithm,
                 plan.level,
                 claim.runner,

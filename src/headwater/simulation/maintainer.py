@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
+from headwater.pipeline.copied import Consult
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, TransactionArrived
@@ -132,16 +133,22 @@ class Maintainer:
     def _tick(self) -> None:
         self._do_all(self._maintenance.tick(self._world.disk.now, more=False))
 
-    def _do_all(self, wanted: Sequence[Ask | Commit | Look]) -> None:
-        for effect in wanted:
-            match effect:
+    def _do_all(self, wanted: Sequence[Wanted]) -> None:
+        coming = deque(wanted)
+        while coming:
+            match effect := coming.popleft():
                 case Ask(source=source):
                     self._places[source].ask(effect)
                 case Commit():
                     self._write_all([effect])
                 case Look():
                     found = effect.found(self._stored)
-                    self._do_all(self._maintenance.looked_up(found, self._world.disk.now))
+                    coming.extend(self._maintenance.looked_up(found, self._world.disk.now))
+                case Consult():
+                    answer = effect.answer(self._stored)
+                    coming.extend(self._maintenance.consulted(answer, self._world.disk.now))
+                case _:
+                    assert_never(effect)
 
     def _write_all(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

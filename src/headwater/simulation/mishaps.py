@@ -96,13 +96,18 @@ class Settings:
 
     @property
     def tops(self) -> bool:
-        """Whether there are views with a top: in one of ten deployments."""
-        return self.seed % 10 == 2
+        """Whether there are views with a top: in some of ten deployments."""
+        return self.seed % 10 == 2 or self.seed % 30 == 6
 
     @property
     def groups(self) -> bool:
-        """Whether there is a group of views: in one of ten deployments."""
-        return self.seed % 10 == 8
+        """Whether there is a group of views: in some of ten deployments."""
+        return self.seed % 10 == 8 or self.seed % 30 == 16
+
+    @property
+    def copies(self) -> bool:
+        """Whether copies of some relations are kept beside views: in one of ten deployments."""
+        return self.seed % 10 == 6
 
     @property
     def any_algorithm(self) -> bool:

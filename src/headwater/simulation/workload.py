@@ -7,7 +7,7 @@ different columns of the same relations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from headwater.algebra.groups import together
@@ -86,10 +86,15 @@ def relations(keyed: bool = False) -> tuple[Relation, ...]:
 
 
 def views(
-    random: Random, count: int, tops: bool = False, keyed: bool = False, groups: bool = False
+    random: Random,
+    count: int,
+    tops: bool = False,
+    keyed: bool = False,
+    groups: bool = False,
+    copies: bool = False,
 ) -> list[ViewAtLevel]:
     """So many views; with `tops` two more, with `groups` a group, with `keyed` by whatever
-    algorithm keeps their level."""
+    algorithm keeps their level, with `copies` of some relations beside each of them."""
     found = []
     selects = [*random.sample(_SELECTS, count), *(_TOPS if tops else ())]
     for at, select in enumerate(selects):
@@ -101,7 +106,13 @@ def views(
     if groups:
         group = parse_group([(n, sql, relations()) for n, sql in _MEMBERS.items()], "group")
         found.append(ViewAtLevel("group", group, random.choice([Level.STRONG, Level.COMPLETE])))
-    return found
+    return [_with_copies(random, made) for made in found] if copies else found
+
+
+def _with_copies(random: Random, made: ViewAtLevel) -> ViewAtLevel:
+    names = [relation.name for relation in made.view.relations]
+    copied = random.sample(names, random.randint(1, len(names)))
+    return replace(made, view=made.view.with_copies(copied))
 
 
 def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:

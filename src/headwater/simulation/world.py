@@ -44,7 +44,14 @@ class World:
         keyed = settings.any_algorithm
         self.databases = databases(self.random, settings.transactions, keyed, settings.across)
         self.late = LateParts(_FOR_EVER if settings.across else _SOON)
-        self.views = views(self.random, settings.views, settings.tops, keyed, settings.groups)
+        self.views = views(
+            self.random,
+            settings.views,
+            settings.tops,
+            keyed,
+            settings.groups,
+            settings.copies,
+        )
         self.judge = Judge(self.disk, self.databases, self.views)
         self.alive: set[int] = set()
         self.tally = Tally.empty()

@@ -40,6 +40,10 @@ class FoldedBase:
     number: int
 
 
+NO_LEVEL = "none"
+"""The level of a view WITH NO CONSISTENCY."""
+
+
 @dataclass(frozen=True)
 class ViewCommit:
     """A numbered commit of a view.
@@ -68,6 +72,11 @@ class ViewCommit:
     def is_early(self) -> bool:
         """Whether it has transactions above its watermarks."""
         return any(reached.also for reached in self.vector.values())
+
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether its vector is no claim: the view need not be what the sources held there."""
+        return self.level == NO_LEVEL
 
     def metadata(self) -> dict[str, Any]:
         split = {"split": list(self.split)} if self.split else {}
