@@ -105,7 +105,6 @@ FEATURES = (
         "SELECT t, APPROX_PERCENTILE(a, 0.3) AS p, APPROX_COUNT_DISTINCT(b) AS n FROM r GROUP BY t",
         "SELECT APPROX_PERCENTILE(c, ARRAY(0, 0.5, 1.0), 100) AS p FROM u",
         "SELECT a, APPROX_PERCENTILE(b, 0.5) OVER (PARTITION BY t) AS p FROM r",
-        "SELECT a, STRING_AGG(t, '+') OVER (PARTITION BY b ORDER BY a) AS x FROM r",
     ),
     _feature(
         "Groups",
