@@ -250,6 +250,14 @@ def test_no_query_is_compiled_which_takes_seconds_where_it_runs_for_milliseconds
         assert connection.execute("SHOW jit").fetchone() == ("off",)
 
 
+def test_no_session_ends_a_load_by_a_limit_of_the_database() -> None:
+    harness = PostgresHarness(shared_server(18))
+    harness.server.execute(f"ALTER DATABASE {harness.name} SET transaction_timeout = '1s'")
+    with Access("pg", harness.dsn).connect() as connection:
+        assert connection.execute("SHOW transaction_timeout").fetchone() == ("0",)
+    harness.close()
+
+
 def test_every_session_has_an_empty_search_path_from_the_start(harness: PostgresHarness) -> None:
     access = Access("pg", harness.dsn)
     with access.connect() as connection:
@@ -386,6 +394,23 @@ def test_a_table_from_which_others_inherit_is_refused_in_words(
     for ask in (refused.relations, refused.setup):
         with pytest.raises(SourceError, match=r"\.a has tables that inherit from it \(.*heir\)"):
             ask()
+
+
+def test_a_table_that_another_publication_sends_in_part_is_refused_in_words(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION others FOR TABLE a (id)")
+    source = harness.source(["a"])
+    with pytest.raises(SourceError, match="others sends only some columns of public.a"):
+        source.setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x'); DELETE FROM a")
+    by_triggers = harness.source(["a"], changes="triggers")
+    by_triggers.setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x'); DELETE FROM a")
+    by_triggers.teardown()
+    writer.execute("ALTER PUBLICATION others SET TABLE a")
+    harness.source(["a"]).setup()
 
 
 def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarness) -> None:

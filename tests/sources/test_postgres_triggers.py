@@ -238,6 +238,8 @@ CASES = [
     ("ALTER TABLE a DROP COLUMN part; ALTER TABLE a ADD COLUMN part text DEFAULT 'new'", {"part"}),
     ("ALTER TABLE a DROP COLUMN part", {"part"}),
     ("ALTER TABLE a RENAME part TO piece", {"part"}),
+    ("ALTER TABLE a DROP CONSTRAINT a_pkey", {"id"}),
+    ("ALTER TABLE a DROP CONSTRAINT a_pkey; ALTER TABLE a ADD PRIMARY KEY (id)", {"id"}),
     ("ALTER TABLE a RENAME part TO x; ALTER TABLE a RENAME note TO part", {"part"}),
 ]
 
@@ -395,6 +397,7 @@ def test_a_new_default_of_a_used_column_changes_nothing_for_rows_behind_it(
     [
         "VACUUM FULL a",
         "ALTER TABLE a ADD COLUMN more int",
+        "REINDEX TABLE CONCURRENTLY a",
         "ALTER TABLE a DROP COLUMN note",
         "ALTER TABLE a RENAME note TO remark",
         "ALTER TABLE a ALTER note TYPE varchar(20) USING 'x'",
