@@ -140,7 +140,10 @@ CASES = [
 
 
 NO_KEY = ("ALTER TABLE a DROP CONSTRAINT a_pkey", {"pg.a": {"id"}}, "what kept its key (id)")
-KEY_AGAIN = ("ALTER TABLE a DROP CONSTRAINT a_pkey; ALTER TABLE a ADD PRIMARY KEY (id)", *NO_KEY[1:])
+KEY_AGAIN = (
+    "ALTER TABLE a DROP CONSTRAINT a_pkey; ALTER TABLE a ADD PRIMARY KEY (id)",
+    *NO_KEY[1:],
+)
 CASES += [KEY_AGAIN]
 SILENT = [
     ("ALTER PUBLICATION p DROP TABLE a", WHOLE, "not in the publication"),

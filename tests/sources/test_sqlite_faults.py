@@ -409,7 +409,7 @@ def test_a_key_that_nothing_keeps_any_more_is_a_gap_before_rows_that_share_it(
     writer.execute("INSERT INTO t VALUES (2, 'y', 1)")
     (gap,) = gaps(everything(monitor))
     monitor.close()
-    assert gap.columns == {"s.t": {"w"}}
+    assert gap.columns == {"s.t": frozenset({"w"})}
     assert "keeps its key (w) unique any more" in gap.reason
     with pytest.raises(SourceError, match=r"keeps the key \(w\) .*CREATE UNIQUE INDEX"):
         harness.source(["t"], keys={"t": ["w"]}).setup()

@@ -34,8 +34,8 @@ SELECT CASE WHEN pg_catalog.current_setting('restrict_nonsystem_relation_kind', 
   CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
   THEN pg_catalog.set_config('transaction_timeout', '0', false) END
 """
-"""The last are for servers that know them: what was a table must not be read as somebody's view, and
-a load takes as long as it takes. Backslashes in constants are backslashes, or NULL is no NULL. To
+"""The last are for servers that know them: what was a table must not be read as somebody's view,
+and a load takes as long as it takes. A backslash in a constant is one, or NULL is no NULL. To
 compile a query that asks the catalog takes a server seconds, and to run it milliseconds."""
 _WHERE = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()"
 _DEFAULTS = {

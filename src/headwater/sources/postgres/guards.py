@@ -15,7 +15,8 @@ GUARDS = """
    SELECT coalesce((SELECT k.oid FROM pg_catalog.pg_constraint k
        WHERE k.conrelid OPERATOR(pg_catalog.=) i.indrelid
          AND k.conindid OPERATOR(pg_catalog.=) i.indexrelid AND k.contype IN ('p', 'u')),
-     i.indexrelid)::pg_catalog.int8 AS id, pg_catalog.array_agg(a.attname::pg_catalog.text) AS columns
+     i.indexrelid)::pg_catalog.int8 AS id,
+     pg_catalog.array_agg(a.attname::pg_catalog.text) AS columns
    FROM pg_catalog.pg_index i,
      pg_catalog.unnest(i.indkey) WITH ORDINALITY AS n(attnum, at), pg_catalog.pg_attribute a
    WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid AND i.indisunique AND i.indisvalid
