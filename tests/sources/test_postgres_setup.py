@@ -165,6 +165,18 @@ def test_what_another_publication_needs_stays_and_is_told(harness: PostgresHarne
     assert identity(harness) == "f"
 
 
+def test_a_publication_of_somebody_else_that_leaves_changes_out_is_told_with_what_mends_it(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION mine FOR TABLE a WITH (publish = 'insert')")
+    with pytest.raises(SourceError, match="leaves out some rows") as told:
+        owned(harness, MINE, publication="mine").setup()
+    (statement,) = re.findall(r"ALTER PUBLICATION [^;]*", str(told.value))
+    writer.execute(statement)
+    owned(harness, MINE, publication="mine").setup()
+
+
 def test_a_publication_and_a_comment_of_somebody_else_are_left_as_they_were(
     harness: PostgresHarness,
 ) -> None:

@@ -1,10 +1,11 @@
 """A table of 200 columns of which views use three: what is logged and read of it.
 
-`pytest -s` shows the figures that docs/measurements.md has.
+`pytest --log-cli-level=INFO` shows the figures that docs/measurements.md has.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from random import Random
 
@@ -59,7 +60,8 @@ def figures(make: Callable[[], Harness], narrow: bool) -> tuple[int, int | None]
 def test_of_200_columns_three_are_logged_and_read(make: Callable[[], Harness]) -> None:
     all_read, all_logged = figures(make, narrow=False)
     read, logged = figures(make, narrow=True)
-    print(f"\nread {all_read:,} then {read:,} bytes; logged {all_logged} then {logged} bytes")
+    told = "%s: read %s, then %s bytes; logged %s, then %s bytes"
+    logging.info(told, make.__name__, all_read, read, all_logged, logged)
     assert read * 40 < all_read
     assert all_logged is not None
     assert logged is not None
