@@ -165,6 +165,18 @@ def test_what_another_publication_needs_stays_and_is_told(harness: PostgresHarne
     assert identity(harness) == "f"
 
 
+def test_a_publication_of_somebody_else_that_leaves_changes_out_is_told_with_what_mends_it(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION mine FOR TABLE a WITH (publish = 'insert')")
+    with pytest.raises(SourceError, match="leaves out some rows") as told:
+        owned(harness, MINE, publication="mine").setup()
+    (statement,) = re.findall(r"ALTER PUBLICATION [^;]*", str(told.value))
+    writer.execute(statement)
+    owned(harness, MINE, publication="mine").setup()
+
+
 def test_a_publication_and_a_comment_of_somebody_else_are_left_as_they_were(
     harness: PostgresHarness,
 ) -> None:
@@ -248,6 +260,14 @@ def test_no_query_is_compiled_which_takes_seconds_where_it_runs_for_milliseconds
 ) -> None:
     with Access("pg", harness.dsn).connect() as connection:
         assert connection.execute("SHOW jit").fetchone() == ("off",)
+
+
+def test_no_session_ends_a_load_by_a_limit_of_the_database() -> None:
+    harness = PostgresHarness(shared_server(18))
+    harness.server.execute(f"ALTER DATABASE {harness.name} SET transaction_timeout = '1s'")
+    with Access("pg", harness.dsn).connect() as connection:
+        assert connection.execute("SHOW transaction_timeout").fetchone() == ("0",)
+    harness.close()
 
 
 def test_every_session_has_an_empty_search_path_from_the_start(harness: PostgresHarness) -> None:
@@ -386,6 +406,23 @@ def test_a_table_from_which_others_inherit_is_refused_in_words(
     for ask in (refused.relations, refused.setup):
         with pytest.raises(SourceError, match=r"\.a has tables that inherit from it \(.*heir\)"):
             ask()
+
+
+def test_a_table_that_another_publication_sends_in_part_is_refused_in_words(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION others FOR TABLE a (id)")
+    source = harness.source(["a"])
+    with pytest.raises(SourceError, match=r"others sends only some columns of public\.a"):
+        source.setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x'); DELETE FROM a")
+    by_triggers = harness.source(["a"], changes="triggers")
+    by_triggers.setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x'); DELETE FROM a")
+    by_triggers.teardown()
+    writer.execute("ALTER PUBLICATION others SET TABLE a")
+    harness.source(["a"]).setup()
 
 
 def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarness) -> None:

@@ -147,6 +147,7 @@ def _written_unnest(generator: Any, node: exp.Unnest) -> str:
 
 
 DIALECT = StandardSpark
+_KEYWORDS = {word.partition(" ")[0].upper() for word in StandardSpark.Tokenizer.KEYWORDS}
 TEXT_HINT = "Text stands in single quotes."
 _WRITE_TEXT = "Write text in single quotes, and a quote in it twice: 'it''s'."
 _VISIBLE = re.compile(r"[^\n]")
@@ -158,6 +159,11 @@ _NO_HEX = re.compile(r"\b[Xx]'(?![0-9A-Fa-f]*')")
 _JOIN_WORDS = re.compile(
     "NATURAL|LEFT|RIGHT|FULL|OUTER|SEMI|ANTI|INNER|CROSS|ASOF|STRAIGHT_JOIN|JOIN", re.IGNORECASE
 )
+
+
+def is_keyword(word: str) -> bool:
+    """Whether a word may mean something else than a name, or begin what does."""
+    return word.upper() in _KEYWORDS
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:

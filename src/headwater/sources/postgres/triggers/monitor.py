@@ -301,7 +301,8 @@ class TriggerMonitor:
                 sql.SQL("SELECT body FROM ONLY {}").format(self._installation.table("bodies"))
             )
             self._bodies = frozenset(body for (body,) in rows)
-        return find_gap(known.table.label, known.seen, seen, known.used, self._bodies)
+        table = known.table
+        return find_gap(table.label, known.seen, seen, known.used, self._bodies, table.key)
 
     def _doubt(
         self, known: Watched, seen: Seen | None, now: XidSnapshot, entries: Sequence[LogEntry]
