@@ -99,6 +99,7 @@ FEATURES = (
         "GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
         "SELECT t, MODE() WITHIN GROUP (ORDER BY b) AS x FROM r GROUP BY t",
+        "SELECT t, PERCENTILE(GREATEST(a, b), 0.4) AS x FROM r GROUP BY t",
     ),
     _feature(
         "Groups",
@@ -155,6 +156,9 @@ FEATURES = (
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s LIMIT 0)",
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a LIMIT 1 OFFSET 1)",
         "SELECT a FROM r WHERE EXISTS (SELECT MAX(c) FROM s WHERE s.a = r.a GROUP BY s.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s QUALIFY RANK() OVER (ORDER BY s.c) = r.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s "
+        "QUALIFY RANK() OVER (ORDER BY s.c * r.b) > r.a)",
     ),
     _feature(
         "Subqueries",
@@ -172,6 +176,9 @@ FEATURES = (
         "SELECT a FROM r WHERE b IN (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
         "SELECT a FROM r WHERE b NOT IN (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
         "SELECT a FROM r WHERE b NOT IN (SELECT MAX(c) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b IN (SELECT r.a FROM s)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT r.a FROM s)",
+        "SELECT a FROM r WHERE b IN (SELECT MAX(s.c) OVER () FROM s WHERE s.c > r.a)",
     ),
     _feature(
         "Subqueries",

@@ -278,6 +278,10 @@ def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], 
     return compute
 
 
+def _mode(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    return mode(counted, descending=any(one.descending for one in function.order))
+
+
 def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
     if not counted:
         return None
@@ -379,7 +383,7 @@ FUNCTIONS: dict[str, Function] = {
         _float_type, _percentile(discrete=True), arguments=2, checked=_with_fraction
     ),
     "median": Function(_float_type, _percentile(discrete=False)),
-    "mode": Function(_same, lambda counted, function: mode(counted)),
+    "mode": Function(_same, _mode),
     "string_agg": Function(_text_type, _string_agg, arguments=2, checked=_with_separator),
     "array_agg": Function(_array_type, _array_agg, checked=_ordered_by_itself),
     "single": Function(_same, _single, sees_nulls=True),

@@ -42,12 +42,13 @@ def percentile(counted: Counted, fraction: float, *, descending: bool, discrete:
     return canonical_float(at(lower) + (at(higher) - at(lower)) * (position - lower))
 
 
-def mode(counted: Counted) -> Value:
-    """The most frequent value; of several the least one."""
+def mode(counted: Counted, *, descending: bool) -> Value:
+    """The most frequent value; of several the least one, or the greatest."""
     if not counted:
         return None
     most = max(count for _, count in counted)
-    return min((row for row, count in counted if count == most), key=sort_key)[0]
+    first = max if descending else min
+    return first((row for row, count in counted if count == most), key=sort_key)[0]
 
 
 def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1) -> list[Row]:
