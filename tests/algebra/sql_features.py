@@ -98,6 +98,8 @@ FEATURES = (
         "SELECT t, COUNT(*) AS n, PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a) AS p FROM r "
         "GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
+        "SELECT t, MODE() WITHIN GROUP (ORDER BY b) AS x FROM r GROUP BY t",
+        "SELECT t, PERCENTILE(GREATEST(a, b), 0.4) AS x FROM r GROUP BY t",
     ),
     _feature(
         "Groups",
@@ -113,6 +115,7 @@ FEATURES = (
         "SELECT t, b, GROUPING(b) AS g, COUNT(*) AS n FROM r WHERE a IS NOT NULL "
         "GROUP BY ROLLUP (t, b) HAVING COUNT(*) > 0 AND t IS NOT NULL",
         "SELECT c, d, SUM(c) AS n FROM u GROUP BY CUBE (c, d) HAVING c > 0",
+        "SELECT COUNT(*) AS n, MAX(c) AS m FROM u GROUP BY GROUPING SETS (())",
     ),
     _feature(
         "Sets",
@@ -154,6 +157,15 @@ FEATURES = (
         "SELECT a, EXISTS (SELECT 1 FROM s WHERE s.a = r.a) AS e FROM r",
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s JOIN u ON s.c = u.c WHERE s.a = r.a "
         "AND NOT EXISTS (SELECT 1 FROM u v WHERE v.d = s.c))",
+        "SELECT a FROM r WHERE EXISTS (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE NOT EXISTS (SELECT MAX(c) FROM s WHERE s.a = r.a HAVING MAX(c) > 0)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a LIMIT 0)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s LIMIT 0)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a LIMIT 1 OFFSET 1)",
+        "SELECT a FROM r WHERE EXISTS (SELECT MAX(c) FROM s WHERE s.a = r.a GROUP BY s.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s QUALIFY RANK() OVER (ORDER BY s.c) = r.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s "
+        "QUALIFY RANK() OVER (ORDER BY s.c * r.b) > r.a)",
     ),
     _feature(
         "Subqueries",
@@ -168,6 +180,12 @@ FEATURES = (
         "SELECT a FROM r WHERE a IN (SELECT c FROM u GROUP BY c HAVING COUNT(*) > 1)",
         "SELECT a FROM r WHERE a NOT IN (SELECT c FROM u GROUP BY c HAVING COUNT(*) > 1)",
         "SELECT a FROM r WHERE b = ANY (SELECT c FROM s)",
+        "SELECT a FROM r WHERE b IN (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT MAX(c) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b IN (SELECT r.a FROM s)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT r.a FROM s)",
+        "SELECT a FROM r WHERE b IN (SELECT MAX(s.c) OVER () FROM s WHERE s.c > r.a)",
     ),
     _feature(
         "Subqueries",
@@ -189,6 +207,11 @@ FEATURES = (
         "SELECT a FROM r WHERE b IN (SELECT MAX(c) OVER () FROM s WHERE s.a = r.a)",
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a "
         "QUALIFY ROW_NUMBER() OVER (ORDER BY c DESC) = 2)",
+        "SELECT a, (SELECT COUNT(*) FROM s WHERE s.a = r.a HAVING COUNT(*) > 0) AS n FROM r",
+        "SELECT a, (SELECT COUNT(*) FROM s WHERE s.a = r.a HAVING COUNT(*) = 0) AS n FROM r",
+        "SELECT a, (SELECT COUNT(*) FROM s HAVING COUNT(*) > 4) AS n FROM r",
+        "SELECT a, (SELECT COUNT(*) FROM s LIMIT 0) AS n FROM r",
+        "SELECT a, (SELECT MAX(c) FROM s WHERE s.a = r.a GROUP BY s.a) AS m FROM r",
     ),
     _feature(
         "Subqueries",

@@ -311,6 +311,10 @@ def _approx_percentile(counted: list[tuple[Row, int]], function: Aggregate) -> V
     return first_from(counted, float(fractions))
 
 
+def _mode(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    return mode(counted, descending=any(one.descending for one in function.order))
+
+
 def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
     if not counted:
         return None
@@ -415,7 +419,7 @@ FUNCTIONS: dict[str, Function] = {
         _percentile_type, _approx_percentile, arguments=2, checked=_with_fractions
     ),
     "median": Function(_float_type, _percentile(discrete=False)),
-    "mode": Function(_same, lambda counted, function: mode(counted)),
+    "mode": Function(_same, _mode),
     "string_agg": Function(_text_type, _string_agg, arguments=2, checked=_with_separator),
     "array_agg": Function(_array_type, _array_agg, checked=_ordered_by_itself),
     "single": Function(_same, _single, sees_nulls=True),

@@ -54,12 +54,13 @@ def _placed(counted: Counted, *, descending: bool) -> tuple[int, Callable[[int],
     return up_to[-1], lambda place: ordered[bisect_left(up_to, place + 1)][0][0]
 
 
-def mode(counted: Counted) -> Value:
-    """The most frequent value; of several the least one."""
+def mode(counted: Counted, *, descending: bool) -> Value:
+    """The most frequent value; of several the least one, or the greatest."""
     if not counted:
         return None
     most = max(count for _, count in counted)
-    return min((row for row, count in counted if count == most), key=sort_key)[0]
+    first = max if descending else min
+    return first((row for row, count in counted if count == most), key=sort_key)[0]
 
 
 def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1) -> list[Row]:

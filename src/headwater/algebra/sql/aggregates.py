@@ -23,8 +23,6 @@ _BY_NODE: dict[type, str] = {
     exp.Min: "min",
     exp.Max: "max",
     exp.AnyValue: "any_value",
-    exp.ArgMin: "min_by",
-    exp.ArgMax: "max_by",
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
     exp.Variance: "var_samp",
@@ -36,7 +34,6 @@ _BY_NODE: dict[type, str] = {
     exp.CovarSamp: "covar_samp",
     exp.PercentileCont: "percentile_cont",
     exp.PercentileDisc: "percentile_disc",
-    exp.Quantile: "percentile_cont",
     exp.ApproxQuantile: "approx_percentile",
     exp.ApproxDistinct: "count",
     exp.Median: "median",
@@ -45,10 +42,19 @@ _BY_NODE: dict[type, str] = {
     exp.ArrayAgg: "array_agg",
     exp.ArrayUniqueAgg: "array_agg",
 }
-_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
-_TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
+_BY_NAME = {
+    "every": "bool_and",
+    "some": "bool_or",
+    "any": "bool_or",
+    "percentile": "percentile_cont",
+    "min_by": "min_by",
+    "max_by": "max_by",
+}
+_WITHIN = frozenset({"percentile_cont", "percentile_disc", "mode"})
+"""Those whose argument may stand behind WITHIN GROUP."""
+_TWO = frozenset({"covar_pop", "covar_samp"})
 _DISTINCT = frozenset(
-    [
+    {
         "count",
         "sum",
         "avg",
@@ -58,7 +64,7 @@ _DISTINCT = frozenset(
         "string_agg",
         "array_agg",
         "approx_percentile",
-    ]
+    }
 )
 
 
@@ -125,7 +131,8 @@ def _typed(
     condition: Expression | None,
     t: Translator,
 ) -> Aggregate:
-    inner = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
+    given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    inner = given[0] if given else None
     if isinstance(inner, exp.Order):
         inner, order = inner.this, inner.expressions
     if isinstance(node, exp.ApproxDistinct) and not isinstance(inner, exp.Distinct):
@@ -133,8 +140,12 @@ def _typed(
     distinct = isinstance(inner, exp.Distinct)
     if distinct and name not in _DISTINCT:
         raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
+    within = bool(order) and name in _WITHIN
+    if name != "count":
+        t.text.check_arguments(node, FUNCTIONS[name].arguments - within)
     nodes = list(inner.expressions) if distinct else [inner] if inner is not None else []
-    if name in ("percentile_cont", "percentile_disc", "mode") and order:
+    nodes += given[1:]
+    if within:
         nodes = [order[0].this, *nodes]
     if name in _TWO:
         nodes.append(node.expression)
@@ -147,7 +158,7 @@ def _typed(
     if name == "string_agg":
         separator = node.args.get("separator")
         arguments.append(t.expression(separator) if separator else Literal("", TEXT))
-    if isinstance(node, exp.Quantile | exp.ApproxQuantile):
+    if isinstance(node, exp.ApproxQuantile):
         arguments.append(t.expression(node.args["quantile"]))
     if "percentile" in name:
         arguments = [folded(part) if isinstance(part, Call) else part for part in arguments]
@@ -158,7 +169,7 @@ def _typed(
         *arguments,
         distinct=distinct or isinstance(node, exp.ArrayUniqueAgg),
         condition=condition,
-        order=[_sorting(part, t) for part in order] if name != "mode" else (),
+        order=[_sorting(part, t) for part in order if name != "mode" or part.args.get("desc")],
     )
 
 

@@ -27,6 +27,8 @@ CALLED = frozenset({*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "DATE_PART",
 }
 """Names of functions that are read as calls, whatever sqlglot knows of them. It would take `[0]`
 behind a call of that other one for its argument."""
+MISREAD = frozenset({"PERCENTILE", "MAX_BY", "MIN_BY"})
+"""Aggregates of which sqlglot drops an argument."""
 SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
 """Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
 
@@ -71,8 +73,8 @@ class StandardSpark(Spark):
     class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
         # A function of ours is known by the name that was written, and not by what sqlglot takes
         # for the same in all dialects.
-        FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
-        FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
+        FUNCTIONS = _without(CALLED | MISREAD, Spark.Parser.FUNCTIONS)
+        FUNCTION_PARSERS = _without((CALLED - SPECIAL) | MISREAD, Spark.Parser.FUNCTION_PARSERS)
         NO_PAREN_FUNCTION_PARSERS = _without(
             frozenset({"TRANSFORM"}), Spark.Parser.NO_PAREN_FUNCTION_PARSERS
         )
@@ -413,6 +415,26 @@ class SqlText:
         if "start" in node.meta:
             return self.sql[node.meta["start"] : node.meta["end"] + 1]
         return node.sql_names()[0] if isinstance(node, exp.Func) else type(node).__name__
+
+    def check_arguments(self, node: exp.Expr, most: int) -> None:
+        """RefusalError if a call has more arguments: the parser reads past some of them."""
+        if self._arguments(node) > most:
+            name = self.written(node).upper()
+            raise RefusalError(f"{name} takes {most} argument(s).", "Change the expression.")
+
+    def _arguments(self, node: exp.Expr) -> int:
+        """How many arguments a call has as it was written; 0 where its place is not known."""
+        place = node.meta.get("start")
+        behind = [token for token in self.tokens if place is not None and token.start > place]
+        depth = count = 0
+        for token in behind:
+            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
+            if depth == 0 and token.token_type is not TokenType.L_PAREN:
+                break
+            count += depth == 1 and token.token_type is TokenType.COMMA
+            count = count or int(depth > 0)
+            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET)
+        return count
 
     def follows_comma(self, node: exp.Expr) -> bool:
         """Whether a table of FROM was joined by a comma."""
