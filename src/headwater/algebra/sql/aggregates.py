@@ -142,7 +142,8 @@ def _typed(
         raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
     within = bool(order) and name in _WITHIN
     if name != "count":
-        t.text.check_arguments(node, FUNCTIONS[name].arguments - within)
+        beside = bool(node.args.get("accuracy")) - within
+        t.text.check_arguments(node, FUNCTIONS[name].arguments + beside)
     nodes = list(inner.expressions) if distinct else [inner] if inner is not None else []
     nodes += given[1:]
     if within:
