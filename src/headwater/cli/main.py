@@ -43,6 +43,7 @@ app.command("verify")(maintenance.verify)
 app.command("fold")(maintenance.fold)
 app.command("drop")(maintenance.drop)
 app.command("reload")(maintenance.reload)
+app.command("refresh")(maintenance.refresh)
 app.command("repair")(maintenance.repair)
 
 

@@ -1,4 +1,4 @@
-"""The commands of a running project: run, status, trim, sql, verify, fold, drop, reload, repair."""
+"""The commands of a running project: run, status, refresh, sql, verify, reload and the like."""
 
 from __future__ import annotations
 
@@ -492,6 +492,34 @@ def reload(
             print_json({"view": view, "reloaded": True})
         else:
             console().print(f"✓ {view}: loaded anew")
+
+
+def refresh(
+    views: UnitsArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Have the runner show, in views, everything that their sources have committed by now.
+
+    It returns when readers see it. For views that are refreshed seldom, or only when asked
+    (USING rings-star (refresh = query)).
+    """
+    from headwater.project.project import Project
+
+    opened = Project.open(project, only=())
+    for_each(dict.fromkeys(map(opened.unit_of, views)), lambda view: _refresh(opened, view, as_json))
+
+
+def _refresh(project: Project, view: str, as_json: bool) -> None:
+    from headwater.pipeline.requests import ask_runner
+
+    if not ask_runner(project, "refresh", view):
+        raise HeadwaterError(
+            f"No runner is at work that could refresh {view}.",
+            "'headwater run --once' brings all views up to where their sources are.",
+        )
+    if as_json:
+        print_json({"view": view, "refreshed": True})
+    else:
+        console().print(f"✓ {view}: shows what its sources had committed")
 
 
 def repair(

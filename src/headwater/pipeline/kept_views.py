@@ -184,6 +184,12 @@ class KeptViews:
             self.halt(view)
             self._tell(view, unsound(name, by_itself))
 
+    def existing(self, name: str) -> KeptView:
+        """The view of a name, in which a command may be mistaken."""
+        if name in self.all:
+            return self.all[name]
+        raise InputError(f"The project has no view {name}.", f"It has {', '.join(self.all)}.")
+
     # What is asked for
 
     def take_up(self, project: Project) -> None:
@@ -212,12 +218,7 @@ class KeptViews:
 
     def reload(self, names: Collection[str], request: Request) -> None:
         """Load views anew; who waits is answered when all of them run or have stopped."""
-        for name in names:
-            if name not in self.all:
-                raise InputError(
-                    f"The project has no view {name}.", f"It has {', '.join(self.all)}."
-                )
-        views = [self.all[name] for name in names]
+        views = [self.existing(name) for name in names]
         for view in views:
             self.halt(view)
         for view in views:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
@@ -60,6 +60,11 @@ IDLE_S = 0.05
 """After how long without anything a manager that wants to know is told that nothing goes on."""
 
 
+Ticks: TypeAlias = Literal["when quiet", "by clock", "when asked"]
+"""When a manager that wants to know is told that nothing goes on: after a moment in which nothing
+has happened; every `refresh_s`; when somebody wants to see everything."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How one view is to be maintained; its relations have only the columns that it uses."""
@@ -73,6 +78,9 @@ class Plan:
     publish_s: float = 60.0
     changes: bool = False
     """Whether a table of its changes follows the plain table."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of the algorithm."""
+    ticks: Ticks = "when quiet"
 
     def relations(self, source: str) -> frozenset[str]:
         """What of a source concerns the view."""
@@ -227,6 +235,8 @@ class Maintenance:
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
         self._heard_at = 0.0
+        self._told_at = 0.0
+        self._is_asked = False
 
     @property
     def vector(self) -> VersionVector:
@@ -258,7 +268,9 @@ class Maintenance:
     def reach(self, targets: Mapping[str, int]) -> bool:
         """Show everything up to these numbers as soon as it is there; whether readers see it."""
         if not has_reached(self.vector, targets):
+            self._is_asked = True
             return False
+        self._is_asked = False
         self._hurries = True
         return has_reached(self.visible, targets)
 
@@ -371,7 +383,8 @@ class Maintenance:
     def tick(self, now: float, more: bool) -> Sequence[Ask | Commit]:
         """What is to be asked and written now; `more` says whether something else has arrived."""
         found: list[Ask | Commit] = []
-        if not more and self._wants_idle and now >= self._heard_at + IDLE_S:
+        if now >= self._idle_at() and not (more and self._plan.ticks == "when quiet"):
+            self._is_asked, self._told_at = False, now
             found += self._hand_over(Idled(), now)
         if self._is_due(now) and (not more or self._has_waited(now)):
             found += self._gathered()
@@ -397,14 +410,24 @@ class Maintenance:
     @property
     def due(self) -> float:
         """Until when it may be left alone if nothing arrives."""
-        idle = self._heard_at + IDLE_S if self._wants_idle else math.inf
+        idle = self._idle_at()
         if self._pending.actions and not self._pending.is_half:
             return min(idle, self._due_at())
         return min(idle, self._written_at + UNCHANGED_S if self._pending.received else math.inf)
 
-    @property
-    def _wants_idle(self) -> bool:
-        return self._plan.manager.wants_idle(self._state)
+    def _idle_at(self) -> float:
+        """When the manager is to be told that nothing goes on; never, if it does not want to."""
+        if not self._plan.manager.wants_idle(self._state):
+            return math.inf
+        if self._is_asked:
+            return 0.0
+        match self._plan.ticks:
+            case "when quiet":
+                return self._heard_at + IDLE_S
+            case "by clock":
+                return self._told_at + (self._plan.refresh_s or IDLE_S)
+            case "when asked":
+                return math.inf
 
     def _gathered(self) -> list[Commit]:
         """The commit of everything that is pending, if that changes the view.
@@ -444,7 +467,7 @@ class Maintenance:
         return ready and now >= self._due_at()
 
     def _due_at(self) -> float:
-        if self._hurries or self._plan.refresh_s is None:
+        if self._hurries or self._plan.refresh_s is None or self._plan.ticks == "by clock":
             return self._written_at
         return self._written_at + self._plan.refresh_s
 

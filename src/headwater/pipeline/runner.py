@@ -23,6 +23,7 @@ from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.life import with_way_out
 from headwater.pipeline.project_files import ProjectFiles, with_sound
+from headwater.pipeline.refreshing import Refreshing
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.status import stopped_views
@@ -81,6 +82,7 @@ class Runner:
             jobs,
             watch,
         )
+        self._refreshing = Refreshing(self.warehouse.internal, self.feeds)
         self._upkeep: Upkeep | None = None
         self._files = ProjectFiles(project)
         self._looking_at_files = Pace(self._look_at_files)
@@ -142,6 +144,7 @@ class Runner:
                 raise feed.failure
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
+        self._refreshing.look(self._reach)
         self._noting.keep()
         states = [(view.name, view.state) for view in self.views.values()]
         self._writing_status.keep(at_once=states != self._written)
@@ -272,6 +275,9 @@ class Runner:
                     self._reload([request.name], request, [request.name])
                 case "repair":
                     self._repair(request)
+                case "refresh":
+                    view = self._views.existing(request.name)
+                    self._refreshing.begin(request, view, self.project.sources_of(view.name))
         except FencedError:
             raise
         except HeadwaterError as error:

@@ -381,6 +381,12 @@ def _check_using(
         resolve(file.level, file.algorithm, file.parameters, settings.run, needed)
     except ForcedError as error:
         raise _misused(file, error) from None
+    if file.parameters.get("refresh") == "period" and file.refresh_every is None:
+        raise file.error(
+            "parameter refresh",
+            "with refresh = period nothing says how long the period is.",
+            "Write REFRESH EVERY '5 seconds' behind USING.",
+        )
 
 
 def _misused(file: ViewFile, error: ForcedError | UnsupportedViewError) -> InputError:
