@@ -76,6 +76,7 @@ class Did:
     """How many events it has been told, this one included."""
     is_settled: bool
     wants_idle: bool
+    holds_token: bool
 
     @property
     def label(self) -> str:
@@ -95,6 +96,7 @@ class Away:
     is_settled: bool = False
     """Not before it has said so."""
     wants_idle: bool = False
+    holds_token: bool = False
 
 
 @cached_hash
@@ -180,6 +182,18 @@ class Hosted:
             for source, node in zip(self.sources, state.nodes, strict=True)
         )
 
+    def token_at(self, state: HostedState) -> tuple[str, ...]:
+        """The sources whose nodes have a token now, as far as it is known here."""
+        return tuple(
+            source
+            for source, node in zip(self.sources, state.nodes, strict=True)
+            if (
+                node.holds_token
+                if isinstance(node, Away)
+                else self.nodes[source].holds_token(node)
+            )
+        )
+
     def node_wants_idle(self, source: str, state: Any) -> bool:
         if isinstance(state, Away):
             return state.wants_idle and state.told == state.handled
@@ -220,7 +234,9 @@ class _Change:
     def heard(self, source: str, did: Did) -> None:
         """A node that is away has taken in what it was told."""
         told = self.nodes[source].told
-        self.nodes[source] = Away(told, did.handled, did.is_settled, did.wants_idle)
+        self.nodes[source] = Away(
+            told, did.handled, did.is_settled, did.wants_idle, did.holds_token
+        )
         self.post(source, did.effects)
         if self._hosted.restless and not did.is_settled:
             self.carry()
