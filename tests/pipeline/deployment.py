@@ -32,7 +32,7 @@ from headwater.pipeline.maintenance import (
 )
 from headwater.project.choice import as_stored, choose
 from headwater.protocol.action_lists import Bag
-from headwater.protocol.effects import Ask
+from headwater.protocol.effects import Ask, Send
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.database import Change, Database
 from headwater.sources.contract import Committed, Marked, as_it_is
@@ -203,7 +203,7 @@ class Deployment:
     def tick(self, view: MaintainedView) -> None:
         self.do(view, view.maintenance.tick(self.now, more=False))
 
-    def do(self, view: MaintainedView, wanted: Sequence[Ask | Commit | Look]) -> None:
+    def do(self, view: MaintainedView, wanted: Sequence[Ask | Send | Commit | Look]) -> None:
         for effect in wanted:
             match effect:
                 case Ask(source=source):

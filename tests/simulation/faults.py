@@ -17,7 +17,7 @@ from headwater.pipeline.maintenance import Commit, Maintenance
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
-from headwater.protocol.effects import Ask
+from headwater.protocol.effects import Ask, Send
 from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
 from headwater.sources.contract import Progressed, Snapshot
@@ -239,7 +239,7 @@ def vector_before_its_change(patch: Patch) -> None:
     """Progress is noted although what goes with it is not committed yet."""
     ticked = Maintenance.tick
 
-    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Send | Commit]:
         found = ticked(self, now, more)
         if not found and self._pending.actions:
             return [Commit((), self.vector, (), "vector")]

@@ -1,4 +1,4 @@
-"""A node of a Rings protocol in a process of its own, as a machine: told events, it says what it did.
+"""A node of a Rings protocol in a process of its own, as a machine: told events, it says its part.
 
 The other end of `hosted`. The queries of its questions and the rows of their answers stay with it:
 the host only learns that it asks, and says where in the order of transactions the answer belongs.

@@ -1,4 +1,4 @@
-"""The view manager and the nodes of a Rings protocol as one machine, for a host that gives no nodes.
+"""The view manager and the nodes of a Rings protocol as one machine, for a host without nodes.
 
 The running system knows view managers: transactions and answers come in, questions and action
 lists go out. `Hosted` is one. It hands each transaction and answer to the node of its source and
@@ -188,9 +188,7 @@ class Hosted:
             source
             for source, node in zip(self.sources, state.nodes, strict=True)
             if (
-                node.holds_token
-                if isinstance(node, Away)
-                else self.nodes[source].holds_token(node)
+                node.holds_token if isinstance(node, Away) else self.nodes[source].holds_token(node)
             )
         )
 

@@ -34,6 +34,7 @@ SomeUnitsArgument = Annotated[
     list[str] | None, typer.Argument(help="Names of views or groups; all if none is given.")
 ]
 _REFRESH_S = 0.25
+_STOPPING = b"headwater: stopping; what is ready is committed first\n"
 
 
 def run(
@@ -64,7 +65,7 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
 
     stop = threading.Event()
     try:
-        with _stopped_by_signals(stop), show(runner, as_json) as look:
+        with stopped_by_signals(stop), show(runner, as_json) as look:
             undone = api.keep_running(runner, once, stop, _unimpressed(look))
     finally:
         if as_json:
@@ -103,7 +104,7 @@ def _print_stopped(runner: Runner) -> None:
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event, said: bytes = _STOPPING) -> Iterator[None]:
     """SIGTERM and Ctrl-C ask to stop; a second Ctrl-C stops at once."""
 
     def ask(number: int, frame: object) -> None:
@@ -111,7 +112,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
             raise KeyboardInterrupt
         stop.set()
         with suppress(OSError):
-            os.write(2, b"headwater: stopping; what is ready is committed first\n")
+            os.write(2, said)
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -505,7 +506,9 @@ def refresh(
     from headwater.project.project import Project
 
     opened = Project.open(project, only=())
-    for_each(dict.fromkeys(map(opened.unit_of, views)), lambda view: _refresh(opened, view, as_json))
+    for_each(
+        dict.fromkeys(map(opened.unit_of, views)), lambda view: _refresh(opened, view, as_json)
+    )
 
 
 def _refresh(project: Project, view: str, as_json: bool) -> None:

@@ -2,8 +2,8 @@
 
 A frame has a mark, the protocol's version, its length, a digest, and the payload. The digest is an
 HMAC over the direction, the number of the frame and the payload. Until both sides have shown that
-they know the secret its key is empty: it is a mere checksum then, and payloads are short. Afterwards
-it is a key of this connection alone, so that nothing can be altered, left out, repeated, or
+they know the secret its key is empty: it is a mere checksum then, and payloads are short. Then it
+is a key of this connection alone, so that nothing can be altered, left out, repeated, or
 brought over from another connection. No input or output here.
 """
 
@@ -42,9 +42,9 @@ class Sealer:
     def frame(self, payload: bytes) -> bytes:
         if len(payload) > MOST_BYTES:
             raise FrameError(
-                f"A message has {len(payload):,} bytes, and no more than {MOST_BYTES:,} may be sent "
-                "at once.",
-                "Let the runner host the node (leave out node = \"by itself\"), or use another "
+                f"A message has {len(payload):,} bytes, and no more than {MOST_BYTES:,} may go at "
+                "once.",
+                'Let the runner host the node (leave out node = "by itself"), or use another '
                 "algorithm for the view.",
             )
         return _HEAD.pack(_MARK, VERSION, len(payload), self._digests.next(payload)) + payload
@@ -82,8 +82,8 @@ class Opener:
             raise FrameError("What came is no frame of Headwater's.")
         if len(start) > len(_MARK) and start[len(_MARK)] != VERSION:
             raise FrameError(
-                f"The other side speaks version {start[len(_MARK)]} of the nodes' protocol, and this "
-                f"release version {VERSION}.",
+                f"The other side speaks version {start[len(_MARK)]} of the nodes' protocol, and "
+                f"this one version {VERSION}.",
                 "Use the same release of Headwater for the runner and its nodes.",
             )
         if len(start) < _HEAD.size:

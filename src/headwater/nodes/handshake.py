@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater import __version__
 from headwater.errors import HeadwaterError
 from headwater.nodes.frames import FrameError
 from headwater.reading import parse_json
@@ -26,7 +25,11 @@ NONCE_BYTES = 32
 
 
 class RefusedNodeError(HeadwaterError):
-    """The other side will not have this one, and says why."""
+    """The other side will not have this one, and says why; waiting helps if it `passes`."""
+
+    def __init__(self, message: str, hint: str = "", passes: bool = False) -> None:
+        super().__init__(message, hint)
+        self.passes = passes
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,20 @@ class Welcomed:
 class RunnerSide:
     """A runner's part."""
 
-    def __init__(self, secret: bytes, nonce: bytes) -> None:
+    def __init__(self, secret: bytes, nonce: bytes, release: str) -> None:
         self._secret = secret
         self._nonce = nonce.hex()
+        self._release = release
 
     def challenge(self) -> bytes:
-        return _packed({"headwater": __version__, "nonce": self._nonce})
+        return _packed({"headwater": self._release, "nonce": self._nonce})
 
     def introduced(self, payload: bytes) -> Introduced:
         """Who it is; RefusedNodeError, which is to be sent to it, if it is nobody to trust."""
         told = _unpacked(payload)
         self._theirs = _text(told, "nonce")
-        if told.get("headwater") != __version__:
-            raise _other_release(str(told.get("headwater"))[:20], "node")
+        if told.get("headwater") != self._release:
+            raise _other_release(told, "node", self._release)
         found = Introduced(_text(told, "source"), _text(told, "identity"))
         proof = _proof(self._secret, "node", self._nonce, self._theirs, _said(found))
         if not hmac.compare_digest(proof, _text(told, "proof")):
@@ -85,8 +89,8 @@ class RunnerSide:
         return _packed({"owner": owner, "proof": proof}), self._keys()
 
     @staticmethod
-    def refusal(error: HeadwaterError) -> bytes:
-        return _packed({"refused": error.message, "hint": error.hint})
+    def refusal(error: RefusedNodeError) -> bytes:
+        return _packed({"refused": error.message, "hint": error.hint, "passes": error.passes})
 
     def _keys(self) -> Keys:
         return _keys(self._secret, self._nonce, self._theirs)
@@ -95,21 +99,22 @@ class RunnerSide:
 class NodeSide:
     """A node's part."""
 
-    def __init__(self, secret: bytes, nonce: bytes, introduced: Introduced) -> None:
+    def __init__(self, secret: bytes, nonce: bytes, release: str, introduced: Introduced) -> None:
         self._secret = secret
         self._nonce = nonce.hex()
+        self._release = release
         self._introduced = introduced
 
     def introduce(self, payload: bytes) -> bytes:
         """The answer to a runner's challenge."""
         told = _unpacked(payload)
         self._theirs = _text(told, "nonce")
-        if told.get("headwater") != __version__:
-            raise _other_release(str(told.get("headwater"))[:20], "runner")
+        if told.get("headwater") != self._release:
+            raise _other_release(told, "runner", self._release)
         said = _said(self._introduced)
         return _packed(
             {
-                "headwater": __version__,
+                "headwater": self._release,
                 "nonce": self._nonce,
                 "source": self._introduced.source,
                 "identity": self._introduced.identity,
@@ -121,7 +126,8 @@ class NodeSide:
         """What the runner says; RefusedNodeError if it does not want this node."""
         told = _unpacked(payload)
         if "refused" in told:
-            raise RefusedNodeError(_text(told, "refused"), _text(told, "hint"))
+            passes = told.get("passes") is True
+            raise RefusedNodeError(_text(told, "refused"), _text(told, "hint"), passes)
         owner = _text(told, "owner")
         proof = _proof(self._secret, "runner", self._theirs, self._nonce, owner)
         if not hmac.compare_digest(proof, _text(told, "proof")):
@@ -138,7 +144,7 @@ def _proof(secret: bytes, side: str, runners: str, nodes: str, said: str) -> str
 
 
 def _said(introduced: Introduced) -> str:
-    return json.dumps([__version__, introduced.source, introduced.identity])
+    return json.dumps([introduced.source, introduced.identity])
 
 
 def _keys(secret: bytes, runners: str, nodes: str) -> Keys:
@@ -169,8 +175,8 @@ def _text(told: Mapping[str, Any], name: str) -> str:
     return found
 
 
-def _other_release(version: str, who: str) -> RefusedNodeError:
+def _other_release(told: Mapping[str, Any], who: str, own: str) -> RefusedNodeError:
     return RefusedNodeError(
-        f"The {who} is release {version} of Headwater, and this is {__version__}.",
+        f"The {who} is release {str(told.get('headwater'))[:20]} of Headwater, and this is {own}.",
         "Use the same release for the runner and its nodes.",
     )

@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 
+from headwater.algorithms.hosted import Hosted
 from headwater.errors import (
     FencedError,
     HeadwaterError,
@@ -22,6 +24,7 @@ from headwater.errors import (
 )
 from headwater.frames.engine import Engine
 from headwater.frames.trial import ConstantError
+from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.life import (
@@ -45,6 +48,7 @@ from headwater.pipeline.life import (
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.placing import placed
 from headwater.pipeline.planning import is_as_loaded, plan_view
 from headwater.pipeline.repair import though_repaired
@@ -134,6 +138,7 @@ class KeptViews:
         engine: Engine,
         jobs: SparkJobs,
         watch: Watch,
+        switchboard: Switchboard | None = None,
     ) -> None:
         self.project = project
         self.all = {name: KeptView(name, Life(anew=name in anew)) for name in names}
@@ -143,6 +148,8 @@ class KeptViews:
         self._engine = engine
         self._jobs = jobs
         self._watch = watch
+        self._switchboard = switchboard
+        self._lives = count(1)
         self._workers = Workers("views", _WORKERS)
         self._loads = Workers("loads", _LOADS)
         self._clock = Clock()
@@ -340,6 +347,11 @@ class KeptViews:
     def _bring_up(self, view: KeptView) -> None:
         try:
             plan = self._plan(view)
+            plan, nodes = self._with_nodes(plan)
+            if nodes is not None and (missing := self._missing(nodes)):
+                if nodes.switchboard.is_expected(plan.view.sources):
+                    return  # it is looked for again in a moment
+                raise missing
             for source in plan.view.sources:
                 self._followed.read(source, plan.view)
         except (LostConnectionError, RefusedError) as error:
@@ -362,9 +374,25 @@ class KeptViews:
             self._workers,
             self._clock,
             self.project.settings.run.backlog,
+            nodes,
             lambda step, seconds: self._watch(view.name, step, seconds),
         )
         view.maintainer.start(self._loads if loads else self._workers)
+
+    def _with_nodes(self, plan: Plan) -> tuple[Plan, NodesAway | None]:
+        """The plan of a new life, and the nodes that are processes of their own."""
+        manager, switchboard = plan.manager, self._switchboard
+        if switchboard is None or not isinstance(manager, Hosted):
+            return plan, None
+        away = switchboard.sources.intersection(plan.view.sources)
+        if not away:
+            return plan, None
+        epoch = (self._lease.epoch, next(self._lives))
+        plan = replace(plan, manager=replace(manager, away=away, epoch=epoch))
+        return plan, NodesAway(plan, switchboard, self._followed.feeds)
+
+    def _missing(self, nodes: NodesAway) -> HeadwaterError | None:
+        return nodes.switchboard.missing(nodes.plan.view.sources)
 
     def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table. In a worker."""

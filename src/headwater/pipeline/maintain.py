@@ -23,15 +23,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
+from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask
-from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.protocol.effects import Ask, Send
+from headwater.protocol.events import AnswerArrived, MessageArrived, TransactionArrived
+from headwater.protocol.messages import WAREHOUSE
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
 from headwater.warehouse.looking_up import StoredRows
@@ -89,6 +92,7 @@ class Maintainer:
         workers: Workers,
         clock: Clock,
         backlog: int = 10_000,
+        nodes: NodesAway | None = None,
         watch: Callable[[str, float], None] | None = None,
     ) -> None:
         self.plan = plan
@@ -99,6 +103,7 @@ class Maintainer:
         self._engine = engine
         self._runner = runner
         self._backlog = backlog
+        self._nodes = nodes
         self._watch = watch or (lambda step, seconds: None)
         self._turn = Turn(self._work, workers, clock)
         self._owned = threading.Lock()
@@ -106,6 +111,9 @@ class Maintainer:
         self._writer: ViewWriter | None = None
         self._stored: StoredRows | None = None
         self._inbox: deque[Delivery] = deque()
+        self._heard: deque[Delivery] = deque()
+        """What nodes that are away have said; filled by the threads of their connections."""
+        self._lost: HeadwaterError | None = None
         self._asked: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
@@ -150,6 +158,17 @@ class Maintainer:
         """How far the view has come without a further commit; None if nothing more is known."""
         self._look()
         return self._note
+
+    @property
+    def token_at(self) -> Sequence[str]:
+        """The sources at whose nodes a token is, as far as a look tells; empty if there is none."""
+        maintenance = self._maintenance
+        if maintenance is None or not self._owned.acquire(blocking=False):
+            return ()
+        try:
+            return maintenance.token_at
+        finally:
+            self._owned.release()
 
     def reach(self, targets: Mapping[str, int]) -> bool:
         """Show everything up to these numbers as soon as it is there; whether readers see it."""
@@ -234,6 +253,8 @@ class Maintainer:
         self._stopping = True
         for subscription in self._subscriptions.values():
             subscription.close()
+        if self._nodes is not None:
+            self._nodes.end()
         self._inbox.clear()
         self._ended.set()
 
@@ -249,6 +270,8 @@ class Maintainer:
                 self._maintenance = Maintenance(self.plan, vector, self._engine.settle)
                 self._vector = self._visible = vector
                 self._subscribe(vector)
+                if self._nodes is not None:
+                    self._nodes.begin(self._hear, self._lose, self._subscriptions)
         if self._stopping and not self._ended.is_set():
             self._end()
         self._turn.wake()
@@ -265,6 +288,16 @@ class Maintainer:
                     self._turn.wake, after, relations=self.plan.relations(source)
                 )
 
+    def _hear(self, source: str, did: Did) -> None:
+        """A node that is away has said something. In any thread."""
+        self._heard.append(Delivery(source, MessageArrived(source, WAREHOUSE, did), None))
+        self._turn.wake()
+
+    def _lose(self, error: HeadwaterError) -> None:
+        """A node has gone, and with it what it had. In any thread."""
+        self._lost = error
+        self._turn.wake()
+
     # The worker whose turn it is
 
     def _work(self) -> None:
@@ -279,6 +312,8 @@ class Maintainer:
         """Do all there is to do; what is left after a while is for the next turn."""
         until = time.monotonic() + _LONGEST_TURN_S
         while not self._stopping:
+            if self._lost is not None:
+                raise self._lost
             if not self._inbox:
                 self._pull(maintenance)
             self._do_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
@@ -296,7 +331,9 @@ class Maintainer:
             self._turn.wake(max(min(due), time.monotonic() + _SHORTEST_WAIT_S))
 
     def _pull(self, maintenance: Maintenance) -> None:
-        """Take what the channels have next: only what concerns the view."""
+        """Take what nodes have said, and what the channels have next that concerns the view."""
+        while self._heard:
+            self._inbox.append(self._heard.popleft())
         for source, subscription in self._subscriptions.items():
             room = self._backlog - maintenance.waiting - len(self._inbox)
             if room > 0 or maintenance.owes(source):
@@ -320,11 +357,17 @@ class Maintainer:
         self._watch("join", time.monotonic() - began)
         self._do_all(maintenance, wanted)
 
-    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
+    def _do_all(
+        self, maintenance: Maintenance, wanted: Sequence[Ask | Send | Commit | Look]
+    ) -> None:
         for effect in wanted:
             match effect:
                 case Ask():
                     self._ask(effect)
+                case Send(receiver, message):
+                    assert self._nodes is not None
+                    assert isinstance(message, Told)
+                    self._nodes.tell(receiver, message)
                 case Commit():
                     self._write_all(maintenance, [effect])
                 case Look():

@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
+from headwater.algorithms.hosted import Hosted
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
 from headwater.pipeline.reflected import Reflected, has_reached, ranges
@@ -41,7 +42,13 @@ from headwater.protocol.effects import (
     Replace,
     Send,
 )
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
 from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import ViewManager
 from headwater.protocol.transactions import Transaction, Update
@@ -257,6 +264,12 @@ class Maintenance:
         return vector if all(n <= durable[s] for s, n in _needed(vector).items()) else None
 
     @property
+    def token_at(self) -> tuple[str, ...]:
+        """Where the tokens of a Rings protocol are, by the sources of the nodes."""
+        manager = self._plan.manager
+        return manager.token_at(self._state) if isinstance(manager, Hosted) else ()
+
+    @property
     def waiting(self) -> int:
         """How many transactions were received and are not reflected yet."""
         return len(self._known)
@@ -282,7 +295,7 @@ class Maintenance:
         if not self._pending.actions:
             self.visible = self.vector
 
-    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Commit | Look]:
+    def take(self, delivery: Delivery, now: float) -> Sequence[Ask | Send | Commit | Look]:
         """One delivery; what is to be asked, written and looked up because of it, in this order."""
         if delivery.broken is not None:
             self._pass(delivery, delivery.broken)
@@ -300,12 +313,14 @@ class Maintenance:
                     return ()
             case AnswerArrived(source):
                 self._owed[source] -= 1
+            case MessageArrived():
+                pass
             case _:
                 raise AssertionError(f"no view is delivered {event}")
         self._heard_at = now
         return self.looked_up(event, now)
 
-    def looked_up(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
+    def looked_up(self, event: Event, now: float) -> Sequence[Ask | Send | Commit | Look]:
         """Hand an event over, unless the manager wants to see (more) of the view before."""
         if isinstance(event, TransactionArrived):
             wanted = self._plan.manager.looks_up(self._state, event)
@@ -313,10 +328,10 @@ class Maintenance:
                 return [Look(event, wanted, tuple(self._pending.actions))]
         return self._hand_over(event, now)
 
-    def _hand_over(self, event: Event, now: float) -> list[Ask | Commit]:
+    def _hand_over(self, event: Event, now: float) -> list[Ask | Send | Commit]:
         """Let the manager take an event in; what it wants done."""
         self._state, effects = self._plan.manager.handle(self._state, event)
-        found: list[Ask | Commit] = []
+        found: list[Ask | Send | Commit] = []
         for effect in effects:
             match effect:
                 case Ask(source=source):
@@ -325,7 +340,7 @@ class Maintenance:
                 case Apply():
                     found += self._apply(effect, now)
                 case Send():
-                    raise AssertionError(f"no view is maintained by messages: {effect}")
+                    found.append(effect)
                 case _:
                     assert_never(effect)
         return found
@@ -380,9 +395,9 @@ class Maintenance:
 
     # Time
 
-    def tick(self, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(self, now: float, more: bool) -> Sequence[Ask | Send | Commit]:
         """What is to be asked and written now; `more` says whether something else has arrived."""
-        found: list[Ask | Commit] = []
+        found: list[Ask | Send | Commit] = []
         if now >= self._idle_at() and not (more and self._plan.ticks == "when quiet"):
             self._is_asked, self._told_at = False, now
             found += self._hand_over(Idled(), now)

@@ -16,8 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from headwater import __version__
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import THRESHOLD, Engine
+from headwater.nodes.settings import of_runner
+from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.describe import describe_feed, describe_view, note_progress, write_status
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
@@ -71,6 +74,7 @@ class Runner:
         self._all = only is None
         self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
         self.feeds = self._followed.feeds
+        self._switchboard = _switchboard(project)
         self._views = KeptViews(
             project,
             list(project.units if only is None else only),
@@ -81,6 +85,7 @@ class Runner:
             self.engine,
             jobs,
             watch,
+            self._switchboard,
         )
         self._refreshing = Refreshing(self.warehouse.internal, self.feeds)
         self._upkeep: Upkeep | None = None
@@ -106,6 +111,8 @@ class Runner:
         self._views.check_files(self.project.mistakes if self._all else ())
         self.lease.acquire()
         try:
+            if self._switchboard is not None:
+                self._switchboard.start(self.lease.warehouse)
             self.warehouse.let_read(self.project.settings.warehouse.readers)
             self.warehouse.remove_leftovers()
             forget_requests(self.warehouse.internal)
@@ -158,6 +165,8 @@ class Runner:
         for feed in self.feeds.values():
             feed.channel.stop()
         self._views.stop()
+        if self._switchboard is not None:
+            self._switchboard.close()
         for feed in self.feeds.values():
             feed.close()
         if self._upkeep is not None:
@@ -247,6 +256,7 @@ class Runner:
                 for name, view in self.views.items()
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
+            **({"nodes": self._switchboard.described} if self._switchboard is not None else {}),
         }
 
     def _note(self) -> None:
@@ -298,6 +308,15 @@ class Runner:
         self._reload(views, request, ())
         if not views:
             answer(self.warehouse.internal, request)
+
+
+def _switchboard(project: Project) -> Switchboard | None:
+    """Where the runner listens for nodes; None if no source has one of its own."""
+    apart = [name for name, each in project.settings.sources.items() if each.node == "by itself"]
+    if not apart:
+        return None
+    settings = project.settings.nodes
+    return Switchboard(of_runner(settings, project.folder, project.warehouse, __version__), apart)
 
 
 def _by_reason(views: Iterable[KeptView]) -> Iterator[HeadwaterError]:

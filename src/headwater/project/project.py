@@ -226,8 +226,11 @@ class Project:
         return self.files_of(unit)[0].publish_every or self.settings.warehouse.publish_every
 
 
-def open_source(folder: str | Path, name: str) -> Source:
-    """One source of a project; no other source and no view need be right."""
+def open_source(folder: str | Path, name: str, owner: str | None = None) -> Source:
+    """One source of a project; no other source and no view need be right.
+
+    `owner` is the warehouse that its log is for, if not the project's own.
+    """
     path = Path(folder) / FILE
     document = read_document(path)
     found = source_settings(path, document, name)
@@ -237,7 +240,7 @@ def open_source(folder: str | Path, name: str) -> Source:
         files, _ = _view_files(Path(folder) / VIEWS, problems)
         files, _ = with_others(files, problems)
         found = meant({name: found}, _named(files.values()), warehouse)[name]
-    return found.open(name, Path(folder), _owner(warehouse))
+    return found.open(name, Path(folder), _owner(warehouse) if owner is None else owner)
 
 
 def _owner(warehouse: Path) -> str:

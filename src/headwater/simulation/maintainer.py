@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask
+from headwater.protocol.effects import Ask, Send
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.reading import Reading
 from headwater.sources.contract import Broken, Committed, as_it_is
@@ -132,13 +132,15 @@ class Maintainer:
     def _tick(self) -> None:
         self._do_all(self._maintenance.tick(self._world.disk.now, more=False))
 
-    def _do_all(self, wanted: Sequence[Ask | Commit | Look]) -> None:
+    def _do_all(self, wanted: Sequence[Ask | Send | Commit | Look]) -> None:
         for effect in wanted:
             match effect:
                 case Ask(source=source):
                     self._places[source].ask(effect)
                 case Commit():
                     self._write_all([effect])
+                case Send():
+                    raise AssertionError("no node is away here")
                 case Look():
                     found = effect.found(self._stored)
                     self._do_all(self._maintenance.looked_up(found, self._world.disk.now))

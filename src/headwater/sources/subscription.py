@@ -57,6 +57,8 @@ class Subscription:
         self._late_at = math.inf
         self._failure: HeadwaterError | None = None
         self._closed = False
+        self.asker: Callable[[Ask], Reply] | None = None
+        """Who puts the questions, in a thread of the channel's connections; None: these."""
 
     @property
     def cursor(self) -> int:
@@ -196,6 +198,8 @@ class Subscription:
         pauses = iter(PAUSES_S)
         while not (self._closed or channel.is_stopping):
             try:
+                if self.asker is not None:
+                    return self.asker(ask)
                 return channel.connections.ask(ask.queries)
             except LostConnectionError:
                 channel.sleep(next(pauses, PAUSES_S[-1]))
