@@ -35,8 +35,8 @@ def with_nodes(folder: Path, port: int, *sources: str, nodes: str = "") -> None:
 class NodeCommand:
     """`headwater node`, started in a process that can be stopped, continued and killed."""
 
-    def __init__(self, folder: Path, source: str, out: Path | None = None, **env: str) -> None:
-        self._out = (out or folder) / f"node-{source}-{time.monotonic_ns()}.out"
+    def __init__(self, folder: Path, source: str, **env: str) -> None:
+        self._out = folder / f"node-{source}-{time.monotonic_ns()}.out"
         with self._out.open("wb") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, "node", source, "--project", str(folder), "--json"],

@@ -161,7 +161,11 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         ["source", "transactions", "position", "kept in the change log", "kept at the source"],
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
+    _print_nodes(found.get("nodes") or {})
     for name, view in found["views"].items():
+        if rings := view.get("rings"):
+            out.print()
+            out.print(_rings_line(name, rings))
         if members := view.get("members"):
             together = f"stand together at version {view['number']}"
             out.print()
@@ -178,6 +182,25 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
     for trouble in wrong:
         out.print()
         out.print(f"✗ {trouble}")
+
+
+def _print_nodes(nodes: Mapping[str, Any]) -> None:
+    """The nodes that are processes of their own."""
+    for source, node in nodes.get("sources", {}).items():
+        console().print()
+        if node is None:
+            console().print(f"✗ node of {source}: not connected; waited for at {nodes['listens']}")
+        else:
+            since = time.strftime("%F %T", time.localtime(node["since"]))
+            console().print(f"● node of {source}: connected from {node['address']} since {since}")
+    if nodes.get("refused"):
+        console().print(f"○ {nodes['refused']}")
+
+
+def _rings_line(view: str, rings: Mapping[str, Any]) -> str:
+    epoch = f", epoch {'.'.join(map(str, rings['epoch']))}" if rings["epoch"] else ""
+    at = ", ".join(rings["token_at"])
+    return f"○ {view}: {f'the token is at {at}' if at else 'no token is at a node'}{epoch}"
 
 
 def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:

@@ -72,8 +72,8 @@ def read(make: Callable[[], _T]) -> _T:
     try:
         return make()
     except (
-        *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
-        *(struct.error, pyarrow.ArrowException),
+        *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError),
+        *(TypeError, ValueError, struct.error, pyarrow.ArrowException),
     ) as error:
         raise FrameError(
             f"A message cannot be read ({type(error).__name__}).",

@@ -61,7 +61,7 @@ def of_node(settings: NodesSettings, folder: Path, warehouse: Path, release: str
 
 
 def _secret(settings: NodesSettings) -> bytes:
-    return settings.secret.encode() if settings.secret is not None else b""
+    return settings.secret.get_secret_value().encode() if settings.secret is not None else b""
 
 
 def _tls(settings: NodesSettings, folder: Path, purpose: ssl.Purpose) -> ssl.SSLContext | None:

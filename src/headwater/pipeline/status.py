@@ -32,6 +32,22 @@ class _SourceTold(_Told):
     trouble: str | None = None
 
 
+class _NodeTold(_Told):
+    address: str
+    since: float
+
+
+class _NodesTold(_Told):
+    listens: str
+    refused: str | None = None
+    sources: dict[str, _NodeTold | None] = {}
+
+
+class _RingsTold(_Told):
+    epoch: list[int]
+    token_at: list[str]
+
+
 class _ViewTold(_Told):
     state: str
     level: str | None = None
@@ -41,9 +57,11 @@ class _ViewTold(_Told):
     note: str | None = None
     lag: dict[str, int | None] | None = None
     committed_at: float | None = None
+    rings: _RingsTold | None = None
 
 
 class _StatusTold(_Told):
+    nodes: _NodesTold | None = None
     trouble: str | None = None
     views: dict[str, _ViewTold] = {}
     sources: dict[str, _SourceTold] = {}
@@ -96,6 +114,7 @@ def describe(project: Project) -> dict[str, Any]:
         "last_run": [] if runner else _told_last(last),
         "views": views,
         "sources": sources,
+        **({"nodes": live["nodes"]} if live.get("nodes") else {}),
     }
 
 

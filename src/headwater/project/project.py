@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
+from headwater.algorithms.hosted import Hosted
 from headwater.check.levels import Level
 from headwater.errors import EngineError, InputError, UnsupportedViewError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
@@ -217,9 +218,21 @@ class Project:
         file, run = definition.file, self.settings.run
         view, keys = definition.view, file.keep_keys
         try:
-            return choose(view, file.level, file.algorithm, file.parameters, run, keys)
+            choice = choose(view, file.level, file.algorithm, file.parameters, run, keys)
         except (ForcedError, UnsupportedViewError) as error:
             raise _misused(file, error) from None
+        return replace(choice, reason=choice.reason + self._nodes_of(choice))
+
+    def _nodes_of(self, choice: Choice) -> str:
+        """Where the nodes of a view's sources are, if its algorithm has any."""
+        if not isinstance(choice.manager, Hosted):
+            return ""
+        known = self.settings.sources
+        apart = [s for s in choice.manager.sources if s in known and known[s].node == "by itself"]
+        commands = ", ".join(f"'headwater node {source}'" for source in apart)
+        where = f"by themselves: {commands}" if apart else "in the runner"
+        others = "; the others are in the runner" * (0 < len(apart) < len(choice.manager.sources))
+        return f" Its nodes run {where}{others}."
 
     def publish_every(self, unit: str) -> float:
         """Seconds between two renewals of plain tables."""

@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -152,10 +153,9 @@ class NodesSettings(_Section):
         Field(description="Where nodes find the runner, if that is not where it listens."),
     ] = None
     secret: Annotated[
-        str | None,
+        SecretStr | None,
         Field(
             min_length=16,
-            repr=False,
             description="What the runner and its nodes know each other by, such as "
             "`${NODES_SECRET}`; it is never sent. Left out, and on one machine: a key in the "
             "warehouse.",
