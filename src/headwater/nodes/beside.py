@@ -218,14 +218,13 @@ class _Session:
     # Messages
 
     def _taken(self, payload: bytes) -> None:
-        parcel = read(lambda: Parcel.of(payload))
-        name, epoch, what = read(
-            lambda: (
-                str(parcel.head["view"]),
-                tuple(map(int, parcel.head["epoch"])),
-                str(parcel.head["is"]),
-            )
-        )
+        try:
+            parcel = read(lambda: Parcel.of(payload))
+            head = parcel.head
+            name, what = read(lambda: (str(head["view"]), str(head["is"])))
+            epoch = read(lambda: tuple(map(int, head["epoch"])))
+        except FrameError as error:
+            raise LostLinkError(str(error)) from None  # it is begun anew
         try:
             self._do(what, name, epoch, parcel)
         except LostLinkError:
@@ -245,8 +244,9 @@ class _Session:
         elif what == "end":
             del self._views[name]
         elif what == "ask":
-            assert hosted.state.question is not None, "the runner knows what is asked"
             ask = hosted.state.question
+            if ask is None:
+                raise FrameError("The runner wants an answer to no question.")
             label, marker = read(lambda: (str(parcel.head["label"]), parcel.head["marker"]))
             if marker is not None and not (isinstance(marker, str) and _MARKER.fullmatch(marker)):
                 raise FrameError("The runner wants a marker that is none.")

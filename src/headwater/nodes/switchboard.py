@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -43,12 +42,14 @@ from headwater.nodes.handshake import (
 )
 from headwater.nodes.link import Link, LostLinkError, receive_one
 from headwater.nodes.settings import Meeting
+from headwater.sources.workers import Workers
 
 GRACE_S = 10.0
 """How long a view waits for a node that is not connected before that is told."""
 _INTRODUCTION_S = 5.0
 _MOST_STRANGERS = 16
 _POLL_S = 0.2
+_MOST_WAITING = 64
 _KINDS: dict[str, type[SourceError]] = {
     "lost": LostConnectionError,
     "refused": RefusedError,
@@ -82,13 +83,13 @@ class Life:
     def tell(self, told: Told) -> None:
         writer = Writer(self.begin.view)
         found = writer.told(told)
-        self._send(Parcel({"is": "told", "told": found}, writer.blobs))
+        self.send(Parcel({"is": "told", "told": found}, writer.blobs))
 
     def ask(self, label: str, marker: str | None) -> tuple[str, str | None]:
         """Have the node ask its source the question of this label: the snapshot of the answer,
         whose rows stay there, and its marker."""
         event, found = self._replies.setdefault(label, (threading.Event(), []))
-        self._send(Parcel({"is": "ask", "label": label, "marker": marker}))
+        self.send(Parcel({"is": "ask", "label": label, "marker": marker}))
         while not event.wait(_POLL_S):
             if self._failure is not None:
                 raise self._failure
@@ -128,7 +129,7 @@ class Life:
             event.set()
         self.lost(error)
 
-    def _send(self, parcel: Parcel) -> None:
+    def send(self, parcel: Parcel) -> None:
         head = {"view": self.begin.view.name, "epoch": self.begin.epoch, **parcel.head}
         try:
             self.node.link.send(Parcel(head, parcel.blobs).to_bytes())
@@ -146,6 +147,11 @@ class ConnectedNode:
     link: Link = field(init=False)
     lives: dict[str, Life] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    workers: Workers = field(init=False)
+    """Those who wait for its answers; no view waits for more than its own."""
+
+    def __post_init__(self) -> None:
+        self.workers = Workers(f"questions to the node of {self.introduced.source}", _MOST_WAITING)
 
     def take(self, payload: bytes) -> None:
         parcel = read(lambda: Parcel.of(payload))
@@ -292,7 +298,7 @@ class Switchboard:
             "parameters": begin.parameters,
             "definition": begin.definition,
         }
-        life._send(Parcel(head))
+        life.send(Parcel(head))
         return life
 
     # The thread that listens, and one for each that knocks
@@ -314,23 +320,28 @@ class Switchboard:
 
     def _admit(self, connection: socket.socket, address: str) -> None:
         try:
+            connection = self._secured(connection)
             self._introduce(connection, address)
-        except (HeadwaterError, OSError) as error:
-            why = error.message if isinstance(error, HeadwaterError) else "the connection failed."
+        except Exception as error:  # whatever a stranger does to one thread is told, and no more
+            known = isinstance(error, HeadwaterError)
+            why = error.message if known else f"the connection failed ({type(error).__name__})."
             self._refused = f"Somebody at {address} was refused: {why}"
             connection.close()
         finally:
             self._strangers.release()
 
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        connection.settimeout(_INTRODUCTION_S)
+        if self._meeting.tls is None:
+            return connection
+        try:
+            return self._meeting.tls.wrap_socket(connection, server_side=True)
+        except OSError as error:  # ssl.SSLError is one
+            why = getattr(error, "reason", None) or error.strerror or "no TLS"
+            raise FrameError(f"TLS: {why}.") from None
+
     def _introduce(self, connection: socket.socket, address: str) -> None:
         until = time.monotonic() + _INTRODUCTION_S
-        connection.settimeout(_INTRODUCTION_S)
-        if self._meeting.tls is not None:
-            try:
-                connection = self._meeting.tls.wrap_socket(connection, server_side=True)
-            except (ssl.SSLError, OSError) as error:
-                why = getattr(error, "reason", None) or error.strerror or "no TLS"
-                raise FrameError(f"TLS: {why}.") from None
         sealer, opener = Sealer(TO_NODE), Opener(TO_RUNNER)
         side = RunnerSide(
             self._meeting.secret, secrets.token_bytes(NONCE_BYTES), self._meeting.release
@@ -356,6 +367,7 @@ class Switchboard:
 
         def lost(error: HeadwaterError) -> None:
             self._leave(node)
+            node.workers.stop()
             with node.lock:
                 lives = list(node.lives.values())
             for life in lives:

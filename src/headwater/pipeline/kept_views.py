@@ -66,6 +66,8 @@ _STOP_S = 5.0
 """How long a stop waits for what is under way, and once more when it has been cancelled."""
 _STOP_VIEW_S = 60.0
 """How long for one view, while the others go on: a busy machine is no reason to give up."""
+_NODES_S = 0.2
+"""How often nodes are looked for that may be on their way."""
 _WORKERS = 16
 _LOADS = 8
 
@@ -350,7 +352,8 @@ class KeptViews:
             plan, nodes = self._with_nodes(plan)
             if nodes is not None and (missing := self._missing(nodes)):
                 if nodes.switchboard.is_expected(plan.view.sources):
-                    return  # it is looked for again in a moment
+                    view.life = replace(view.life, retry_at=time.monotonic() + _NODES_S)
+                    return
                 raise missing
             for source in plan.view.sources:
                 self._followed.read(source, plan.view)

@@ -249,7 +249,7 @@ class Maintainer:
             self._end(failure)
 
     def _end(self, failure: HeadwaterError | None = None) -> None:
-        self._failure = failure
+        self._failure = self._failure or failure  # the first reason, if a beginning fails beside it
         self._stopping = True
         for subscription in self._subscriptions.values():
             subscription.close()

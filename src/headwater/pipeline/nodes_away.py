@@ -14,6 +14,7 @@ from headwater.pipeline.maintenance import Plan
 from headwater.protocol.effects import Ask
 from headwater.sources.contract import Reply, Source
 from headwater.sources.subscription import Subscription
+from headwater.sources.workers import Job
 
 
 @dataclass
@@ -46,7 +47,7 @@ class NodesAway:
                 source, self._source(source).identity, begin, partial(hear, source), lose
             )
             self.lives[source] = life
-            subscriptions[source].asker = partial(self._ask, source)
+            subscriptions[source].asker = _AskedByNode(life, self._source(source))
 
     def tell(self, source: str, told: Told) -> None:
         self.lives[source].tell(told)
@@ -59,7 +60,17 @@ class NodesAway:
         """A source as the runner reads it, whose monitor is to know of markers."""
         return self.feeds[name].channel.source
 
-    def _ask(self, source: str, ask: Ask) -> Reply:
-        """Have a question put by the node. In a thread of the channel's connections."""
-        known = self._source(source)
-        return known.replied_elsewhere(*self.lives[source].ask(ask.label, known.expected_marker()))
+
+@dataclass(frozen=True)
+class _AskedByNode:
+    """Has questions put by a node; the rows of the answers stay there."""
+
+    life: Life
+    source: Source
+
+    def do(self, job: Job) -> None:
+        self.life.node.workers.do(job)
+
+    def ask(self, ask: Ask) -> Reply:
+        marker = self.source.expected_marker()
+        return self.source.replied_elsewhere(*self.life.ask(ask.label, marker))
