@@ -53,6 +53,8 @@ def falls_short(
         ("eca-local", Level.STRONG),
         ("lca", Level.COMPLETE),
         ("recompute", Level.STRONG),
+        ("rings", Level.STRONG),
+        ("rings-star", Level.STRONG),
     ],
 )
 @pytest.mark.parametrize("shape", ONE_SOURCE)
@@ -71,6 +73,8 @@ def test_views_over_one_source_keep_the_level_of_their_algorithm(
         ("c-t-strobe", Level.COMPLETE),
         ("strobe", Level.CONVERGENT),
         ("c-strobe", Level.CONVERGENT),
+        ("rings", Level.STRONG),
+        ("rings-star", Level.STRONG),
     ],
 )
 @pytest.mark.parametrize("shape", WITH_KEYS)

@@ -70,7 +70,7 @@ def test_parameters_of_using_go_before_the_settings() -> None:
 
 def test_what_can_be_used() -> None:
     strong = ["t-strobe", "g-strobe", "c-t-strobe", "sweep", "nested-sweep", "posse", "pvm-cc"]
-    strong.append("copies")
+    strong += ["copies", "rings", "rings-star"]
     assert usable(Level.STRONG, JOIN.sources) == strong
     assert usable(Level.STRONG, ONE.sources) == [
         "recompute",
@@ -92,7 +92,7 @@ def test_what_can_be_used() -> None:
             {},
             "eca needs that all relations of the view are at one source; they are at x, y. "
             f"For convergent the view can use: recompute, {', '.join(BY_KEY)}, sweep, "
-            "nested-sweep, posse, pvm, pvm-cc, copies.",
+            "nested-sweep, posse, pvm, pvm-cc, copies, rings, rings-star.",
         ),
         (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
         (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
@@ -126,7 +126,6 @@ def test_what_can_be_used() -> None:
             "is under way. "
             f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
         ),
-        *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
     ],
 )
 def test_what_cannot_be_forced_is_refused_with_what_can(

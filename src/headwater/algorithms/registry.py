@@ -29,6 +29,7 @@ from headwater.algorithms.eca import Eca
 from headwater.algorithms.eca_key import eca_key
 from headwater.algorithms.eca_local import EcaLocal
 from headwater.algorithms.g_strobe import GStrobe
+from headwater.algorithms.hosted import Hosted
 from headwater.algorithms.lca import Lca
 from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.parts.source_evaluate import ORDERS
@@ -434,6 +435,15 @@ def make_nodes(
 ) -> Mapping[str, Node[Any]]:
     """The nodes beside the sources, by source; none if the algorithm has none."""
     return chosen.nodes(view, **_values(chosen, settings)) if chosen.nodes else {}
+
+
+def make_hosted(chosen: Algorithm, view: View, settings: Mapping[str, str]) -> ViewManager[Any]:
+    """A view manager that brings its nodes along, for a host that has none."""
+    manager = make_manager(chosen, view, settings)
+    if chosen.nodes is None:
+        return manager
+    restless = "refresh" not in chosen.parameters
+    return Hosted(manager, make_nodes(chosen, view, settings), restless)
 
 
 def _values(chosen: Algorithm, settings: Mapping[str, str]) -> dict[str, Any]:

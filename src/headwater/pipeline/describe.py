@@ -9,6 +9,7 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
+from headwater.algorithms.hosted import Hosted
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.known_parts import KnownParts
@@ -52,6 +53,9 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
         "answered_by_copies": counters.saved,
         "committed_at": counters.committed_at or None,
     }
+    manager = maintainer.plan.manager
+    if isinstance(manager, Hosted):
+        found["rings"] = {"epoch": list(manager.epoch), "token_at": list(maintainer.token_at)}
     fresh = sorted(counters.freshness_s)
     if fresh:
         found["freshness_ms"] = {

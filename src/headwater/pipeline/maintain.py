@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
+from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
@@ -32,10 +33,12 @@ from headwater.pipeline.feed import Feed
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
+from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask
-from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.protocol.effects import Ask, Send
+from headwater.protocol.events import AnswerArrived, MessageArrived, TransactionArrived
+from headwater.protocol.messages import WAREHOUSE
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
 from headwater.warehouse.looking_up import StoredRows
@@ -96,6 +99,7 @@ class Maintainer:
         workers: Workers,
         clock: Clock,
         backlog: int = 10_000,
+        nodes: NodesAway | None = None,
         watch: Callable[[str, float], None] | None = None,
         parts: KnownParts | None = None,
         late: LateParts = _LATE,
@@ -114,6 +118,7 @@ class Maintainer:
         """The global transactions of which a part is held, for want of others."""
         self.released: Sequence[tuple[str, str]] = ()
         """Those of which a part was taken by itself: the id, and the part."""
+        self._nodes = nodes
         self._watch = watch or (lambda step, seconds: None)
         self._turn = Turn(self._work, workers, clock)
         self._owned = threading.Lock()
@@ -121,6 +126,9 @@ class Maintainer:
         self._writer: ViewWriter | None = None
         self._stored: StoredRows | None = None
         self._inbox: deque[Delivery] = deque()
+        self._heard: deque[Delivery] = deque()
+        """What nodes that are away have said; filled by the threads of their connections."""
+        self._lost: HeadwaterError | None = None
         self._asked: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
@@ -165,6 +173,17 @@ class Maintainer:
         """How far the view has come without a further commit; None if nothing more is known."""
         self._look()
         return self._note
+
+    @property
+    def token_at(self) -> Sequence[str]:
+        """The sources at whose nodes a token is, as far as a look tells; empty if there is none."""
+        maintenance = self._maintenance
+        if maintenance is None or not self._owned.acquire(blocking=False):
+            return ()
+        try:
+            return maintenance.token_at
+        finally:
+            self._owned.release()
 
     def reach(self, targets: Mapping[str, int]) -> bool:
         """Show everything up to these numbers as soon as it is there; whether readers see it."""
@@ -247,10 +266,12 @@ class Maintainer:
             self._end(failure)
 
     def _end(self, failure: HeadwaterError | None = None) -> None:
-        self._failure = failure
+        self._failure = self._failure or failure  # the first reason, if a beginning fails beside it
         self._stopping = True
         for subscription in self._subscriptions.values():
             subscription.close()
+        if self._nodes is not None:
+            self._nodes.end()
         self._inbox.clear()
         self._ended.set()
 
@@ -268,6 +289,8 @@ class Maintainer:
                 )
                 self._vector = self._visible = vector
                 self._subscribe(vector)
+                if self._nodes is not None:
+                    self._nodes.begin(self._hear, self._lose, self._subscriptions)
         if self._stopping and not self._ended.is_set():
             self._end()
         self._turn.wake()
@@ -284,6 +307,16 @@ class Maintainer:
                     self._turn.wake, after, relations=self.plan.relations(source)
                 )
 
+    def _hear(self, source: str, did: Did) -> None:
+        """A node that is away has said something. In any thread."""
+        self._heard.append(Delivery(source, MessageArrived(source, WAREHOUSE, did), None))
+        self._turn.wake()
+
+    def _lose(self, error: HeadwaterError) -> None:
+        """A node has gone, and with it what it had. In any thread."""
+        self._lost = error
+        self._turn.wake()
+
     # The worker whose turn it is
 
     def _work(self) -> None:
@@ -298,6 +331,8 @@ class Maintainer:
         """Do all there is to do; what is left after a while is for the next turn."""
         until = time.monotonic() + _LONGEST_TURN_S
         while not self._stopping:
+            if self._lost is not None:
+                raise self._lost
             if not self._inbox:
                 self._pull(maintenance)
             more = bool(self._inbox)
@@ -316,7 +351,9 @@ class Maintainer:
             self._turn.wake(max(min(due), time.monotonic() + _SHORTEST_WAIT_S))
 
     def _pull(self, maintenance: Maintenance) -> None:
-        """Take what the channels have next: only what concerns the view."""
+        """Take what nodes have said, and what the channels have next that concerns the view."""
+        while self._heard:
+            self._inbox.append(self._heard.popleft())
         for source, subscription in self._subscriptions.items():
             room = self._backlog - maintenance.waiting - len(self._inbox)
             is_awaited = maintenance.owes(source) or maintenance.joining.awaits(source)
@@ -351,6 +388,10 @@ class Maintainer:
             match effect := coming.popleft():
                 case Ask():
                     self._ask(effect)
+                case Send(receiver, message):
+                    assert self._nodes is not None
+                    assert isinstance(message, Told)
+                    self._nodes.tell(receiver, message)
                 case Commit():
                     self._write_all(maintenance, [effect])
                 case Look():

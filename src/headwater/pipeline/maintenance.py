@@ -25,12 +25,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 from headwater.algebra.copies import CopyParts
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
+from headwater.algorithms.hosted import Hosted
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level, parse_level
 from headwater.errors import EngineError, HeadwaterError
@@ -51,7 +52,13 @@ from headwater.protocol.effects import (
     Replace,
     Send,
 )
-from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
+from headwater.protocol.events import (
+    AnswerArrived,
+    Event,
+    Idled,
+    MessageArrived,
+    TransactionArrived,
+)
 from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import Need, ViewManager
 from headwater.protocol.transactions import Transaction, Update, joined
@@ -73,6 +80,11 @@ _ALWAYS: Mapping[str, float] = {}
 """Every source has been read all the time."""
 
 
+Ticks: TypeAlias = Literal["when quiet", "by clock", "when asked"]
+"""When a manager that wants to know is told that nothing goes on: after a moment in which nothing
+has happened; every `refresh_s`; when somebody wants to see everything."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How one view is to be maintained; its relations have only the columns that it uses."""
@@ -86,6 +98,9 @@ class Plan:
     publish_s: float = 60.0
     changes: bool = False
     """Whether a table of its changes follows the plain table."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of the algorithm."""
+    ticks: Ticks = "when quiet"
 
     @property
     def is_by_arrival(self) -> bool:
@@ -247,7 +262,7 @@ class Look:
         return self.event.seeing(self.wanted, seen_behind(self.pending, self.wanted, stored))
 
 
-Wanted: TypeAlias = Ask | Commit | Look | Consult
+Wanted: TypeAlias = Ask | Send | Commit | Look | Consult
 """What is to be done for a view. A look, or a consultation, comes last."""
 
 
@@ -304,6 +319,8 @@ class Maintenance:
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
         self._heard_at = 0.0
+        self._told_at = 0.0
+        self._is_asked = False
 
     @property
     def vector(self) -> VersionVector:
@@ -324,6 +341,12 @@ class Maintenance:
         return vector if all(n <= durable[s] for s, n in _needed(vector).items()) else None
 
     @property
+    def token_at(self) -> tuple[str, ...]:
+        """Where the tokens of a Rings protocol are, by the sources of the nodes."""
+        manager = self._plan.manager
+        return manager.token_at(self._state) if isinstance(manager, Hosted) else ()
+
+    @property
     def waiting(self) -> int:
         """How many transactions were received and are not reflected yet."""
         held = sum(map(len, self._held.values()))
@@ -336,7 +359,9 @@ class Maintenance:
     def reach(self, targets: Mapping[str, int]) -> bool:
         """Show everything up to these numbers as soon as it is there; whether readers see it."""
         if not has_reached(self.vector, targets):
+            self._is_asked = True
             return False
+        self._is_asked = False
         self._hurries = True
         return has_reached(self.visible, targets)
 
@@ -355,6 +380,9 @@ class Maintenance:
 
         Each source is being read since a time, or is not (infinity).
         """
+        if isinstance(delivery.event, MessageArrived):
+            self._heard_at = now
+            return self._offer(delivery.event, now)
         for received in self._in_turn(delivery):
             if isinstance(received.event, AnswerArrived):
                 self._owed[received.source] -= 1
@@ -442,10 +470,10 @@ class Maintenance:
             return found
         return [*found, self._copied.consult(self._to_answer.popleft())]
 
-    def _hand_over(self, event: Event, now: float) -> list[Ask | Commit]:
+    def _hand_over(self, event: Event, now: float) -> list[Ask | Send | Commit]:
         """Let the manager take an event in; what it wants done."""
         self._state, effects = self._plan.manager.handle(self._state, event)
-        found: list[Ask | Commit] = []
+        found: list[Ask | Send | Commit] = []
         for effect in effects:
             match effect:
                 case Ask(source=source):
@@ -457,7 +485,7 @@ class Maintenance:
                 case Apply():
                     found += self._apply(effect, now)
                 case Send():
-                    raise AssertionError(f"no view is maintained by messages: {effect}")
+                    found.append(effect)
                 case _:
                     assert_never(effect)
         return found
@@ -522,7 +550,8 @@ class Maintenance:
         found = self._go_on(now)
         if _waits(found):
             return found
-        if not more and self._wants_idle and now >= self._heard_at + IDLE_S:
+        if now >= self._idle_at() and not (more and self._plan.ticks == "when quiet"):
+            self._is_asked, self._told_at = False, now
             found += self._hand_over(Idled(), now)
         if self._is_due(now) and (not more or self._has_waited(now)):
             found += self._gathered()
@@ -548,15 +577,24 @@ class Maintenance:
     @property
     def due(self) -> float:
         """Until when it may be left alone if nothing arrives."""
-        idle = self._heard_at + IDLE_S if self._wants_idle else math.inf
-        idle = min(idle, self.joining.due)
+        idle = min(self._idle_at(), self.joining.due)
         if self._pending.changes and not self._pending.is_half:
             return min(idle, self._due_at())
         return min(idle, self._written_at + UNCHANGED_S if self._pending.received else math.inf)
 
-    @property
-    def _wants_idle(self) -> bool:
-        return self._plan.manager.wants_idle(self._state)
+    def _idle_at(self) -> float:
+        """When the manager is to be told that nothing goes on; never, if it does not want to."""
+        if not self._plan.manager.wants_idle(self._state):
+            return math.inf
+        if self._is_asked:
+            return 0.0
+        match self._plan.ticks:
+            case "when quiet":
+                return self._heard_at + IDLE_S
+            case "by clock":
+                return self._told_at + (self._plan.refresh_s or IDLE_S)
+            case "when asked":
+                return math.inf
 
     def _gathered(self) -> list[Commit]:
         """The commit of everything that is pending, if that changes the view.
@@ -598,7 +636,7 @@ class Maintenance:
         return ready and now >= self._due_at()
 
     def _due_at(self) -> float:
-        if self._hurries or self._plan.refresh_s is None:
+        if self._hurries or self._plan.refresh_s is None or self._plan.ticks == "by clock":
             return self._written_at
         return self._written_at + self._plan.refresh_s
 

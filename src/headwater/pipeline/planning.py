@@ -8,10 +8,13 @@ from dataclasses import replace
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.view import normalised
 from headwater.errors import HeadwaterError, InputError
-from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.maintenance import Plan, Ticks
 from headwater.project.differences import cannot_be_relied_on, describe_difference
 from headwater.project.project import Project
 from headwater.warehouse.warehouse import Warehouse, refuse_own
+
+_TICKS: dict[str, Ticks] = {"period": "by clock", "query": "when asked"}
+"""By the parameter `refresh` of an algorithm that has one."""
 
 
 def plan_view(
@@ -40,6 +43,8 @@ def plan_view(
         definition.file.refresh_every,
         project.publish_every(view),
         definition.file.changes,
+        choice.parameters,
+        _TICKS.get(choice.parameters.get("refresh", ""), "when quiet"),
     )
 
 

@@ -16,8 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from headwater import __version__
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import THRESHOLD, Engine
+from headwater.nodes.settings import of_runner
+from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.describe import (
     describe_across,
     describe_feed,
@@ -29,6 +32,7 @@ from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.life import with_way_out
 from headwater.pipeline.project_files import ProjectFiles, with_sound
+from headwater.pipeline.refreshing import Refreshing
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.status import stopped_views
@@ -76,6 +80,7 @@ class Runner:
         self._all = only is None
         self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
         self.feeds = self._followed.feeds
+        self._switchboard = _switchboard(project)
         self._views = KeptViews(
             project,
             list(project.units if only is None else only),
@@ -86,7 +91,9 @@ class Runner:
             self.engine,
             jobs,
             watch,
+            self._switchboard,
         )
+        self._refreshing = Refreshing(self.warehouse.internal, self.feeds)
         self._upkeep: Upkeep | None = None
         self._files = ProjectFiles(project)
         self._looking_at_files = Pace(self._look_at_files)
@@ -110,6 +117,8 @@ class Runner:
         self._views.check_files(self.project.mistakes if self._all else ())
         self.lease.acquire()
         try:
+            if self._switchboard is not None:
+                self._switchboard.start(self.lease.warehouse)
             self.warehouse.let_read(self.project.settings.warehouse.readers)
             self.warehouse.remove_leftovers()
             forget_requests(self.warehouse.internal)
@@ -148,6 +157,7 @@ class Runner:
                 raise feed.failure
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
+        self._refreshing.look(self._reach)
         self._noting.keep()
         states = [(view.name, view.state) for view in self.views.values()]
         self._writing_status.keep(at_once=states != self._written)
@@ -161,6 +171,8 @@ class Runner:
         for feed in self.feeds.values():
             feed.channel.stop()
         self._views.stop()
+        if self._switchboard is not None:
+            self._switchboard.close()
         for feed in self.feeds.values():
             feed.close()
         if self._upkeep is not None:
@@ -251,6 +263,7 @@ class Runner:
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
             "global": describe_across(self._followed.parts, self.views.values()),
+            **({"nodes": self._switchboard.described} if self._switchboard is not None else {}),
         }
 
     def _note(self) -> None:
@@ -281,6 +294,9 @@ class Runner:
                     self._reload([request.name], request, [request.name])
                 case "repair":
                     self._repair(request)
+                case "refresh":
+                    view = self._views.existing(request.name)
+                    self._refreshing.begin(request, view, self.project.sources_of(view.name))
         except FencedError:
             raise
         except HeadwaterError as error:
@@ -301,6 +317,15 @@ class Runner:
         self._reload(views, request, ())
         if not views:
             answer(self.warehouse.internal, request)
+
+
+def _switchboard(project: Project) -> Switchboard | None:
+    """Where the runner listens for nodes; None if no source has one of its own."""
+    apart = [name for name, each in project.settings.sources.items() if each.node == "by itself"]
+    if not apart:
+        return None
+    settings = project.settings.nodes
+    return Switchboard(of_runner(settings, project.folder, project.warehouse, __version__), apart)
 
 
 def _by_reason(views: Iterable[KeptView]) -> Iterator[HeadwaterError]:

@@ -33,6 +33,22 @@ class _SourceTold(_Told):
     trouble: str | None = None
 
 
+class _NodeTold(_Told):
+    address: str
+    since: float
+
+
+class _NodesTold(_Told):
+    listens: str
+    refused: str | None = None
+    sources: dict[str, _NodeTold | None] = {}
+
+
+class _RingsTold(_Told):
+    epoch: list[int]
+    token_at: list[str]
+
+
 class _ViewTold(_Told):
     state: str
     level: str | None = None
@@ -42,6 +58,7 @@ class _ViewTold(_Told):
     note: str | None = None
     lag: dict[str, int | None] | None = None
     committed_at: float | None = None
+    rings: _RingsTold | None = None
 
 
 class _WaitingTold(_Told):
@@ -65,6 +82,7 @@ class _AcrossTold(_Told):
 class _StatusTold(_Told):
     model_config = ConfigDict(strict=True, populate_by_name=True)
 
+    nodes: _NodesTold | None = None
     trouble: str | None = None
     across: _AcrossTold = Field(default=_AcrossTold(), alias="global")
     views: dict[str, _ViewTold] = {}
@@ -122,6 +140,7 @@ def describe(project: Project) -> dict[str, Any]:
         "views": views,
         "sources": sources,
         "global": {"waiting": [], "mistakes": [], **(live.get("global") or {})},
+        **({"nodes": live["nodes"]} if live.get("nodes") else {}),
     }
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.algebra.views import View
-from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
+from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_hosted
 from headwater.check.levels import Level, parse_level
 from headwater.errors import InputError
 from headwater.project.setting_values import did_you_mean
@@ -24,7 +24,15 @@ from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
 PROVIDES: frozenset[Need] = frozenset(
-    {Need.BY_KEY, Need.CONTENTS, Need.COPIES, Need.REPLACE, Need.EARLY, Need.IDLE}
+    {
+        Need.BY_KEY,
+        Need.CONTENTS,
+        Need.COPIES,
+        Need.REPLACE,
+        Need.EARLY,
+        Need.IDLE,
+        Need.MESSAGES,
+    }
 )
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
@@ -74,7 +82,7 @@ def choose(
     if view.copies and Need.COPIES not in chosen.needs:
         parts.append(f"questions about {', '.join(view.copies)} alone are answered from copies")
     return Choice(
-        chosen.name, settings, make_manager(chosen, view, settings), "; ".join(parts) + "."
+        chosen.name, settings, make_hosted(chosen, view, settings), "; ".join(parts) + "."
     )
 
 

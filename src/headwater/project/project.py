@@ -18,6 +18,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
+from headwater.algorithms.hosted import Hosted
 from headwater.check.levels import Level
 from headwater.errors import EngineError, InputError, UnsupportedViewError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
@@ -220,17 +221,32 @@ class Project:
         file, run = definition.file, self.settings.run
         view, keys = definition.view, file.keep_keys
         try:
-            return choose(view, file.level, file.algorithm, file.parameters, run, keys)
+            choice = choose(view, file.level, file.algorithm, file.parameters, run, keys)
         except (ForcedError, UnsupportedViewError) as error:
             raise _misused(file, error) from None
+        return replace(choice, reason=choice.reason + self._nodes_of(choice))
+
+    def _nodes_of(self, choice: Choice) -> str:
+        """Where the nodes of a view's sources are, if its algorithm has any."""
+        if not isinstance(choice.manager, Hosted):
+            return ""
+        known = self.settings.sources
+        apart = [s for s in choice.manager.sources if s in known and known[s].node == "by itself"]
+        commands = ", ".join(f"'headwater node {source}'" for source in apart)
+        where = f"by themselves: {commands}" if apart else "in the runner"
+        others = "; the others are in the runner" * (0 < len(apart) < len(choice.manager.sources))
+        return f" Its nodes run {where}{others}."
 
     def publish_every(self, unit: str) -> float:
         """Seconds between two renewals of plain tables."""
         return self.files_of(unit)[0].publish_every or self.settings.warehouse.publish_every
 
 
-def open_source(folder: str | Path, name: str) -> Source:
-    """One source of a project; no other source and no view need be right."""
+def open_source(folder: str | Path, name: str, owner: str | None = None) -> Source:
+    """One source of a project; no other source and no view need be right.
+
+    `owner` is the warehouse that its log is for, if not the project's own.
+    """
     path = Path(folder) / FILE
     document = read_document(path)
     found = source_settings(path, document, name)
@@ -240,7 +256,7 @@ def open_source(folder: str | Path, name: str) -> Source:
         files, _ = _view_files(Path(folder), problems)
         files, _ = with_others(files, problems)
         found = meant({name: found}, _named(files.values()), warehouse)[name]
-    return found.open(name, Path(folder), _owner(warehouse))
+    return found.open(name, Path(folder), _owner(warehouse) if owner is None else owner)
 
 
 def _owner(warehouse: Path) -> str:
@@ -389,6 +405,12 @@ def _check_using(
         resolve(file.level, file.algorithm, file.parameters, settings.run, needed)
     except ForcedError as error:
         raise _misused(file, error) from None
+    if file.parameters.get("refresh") == "period" and file.refresh_every is None:
+        raise file.error(
+            "parameter refresh",
+            "with refresh = period nothing says how long the period is.",
+            "Write REFRESH EVERY '5 seconds' behind USING.",
+        )
 
 
 def _misused(file: ViewFile, error: ForcedError | UnsupportedViewError) -> InputError:

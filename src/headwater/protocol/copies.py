@@ -42,8 +42,12 @@ def relations_of(ask: Ask) -> frozenset[str]:
 
 
 def is_answered_by(copied: Collection[str], ask: Ask) -> bool:
-    """Whether copies of these relations are all that a question needs."""
-    return relations_of(ask) <= set(copied)
+    """Whether copies of these relations are all that a question needs.
+
+    A question that reads none is another's to answer: a node that is away keeps its queries.
+    """
+    relations = relations_of(ask)
+    return bool(relations) and relations <= set(copied)
 
 
 def answer_from(ask: Ask, find: Find) -> AnswerArrived:

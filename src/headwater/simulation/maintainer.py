@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 from headwater.pipeline.copied import Consult
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask
+from headwater.protocol.effects import Ask, Send
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.reading import Reading
 from headwater.sources.contract import Broken, Committed, as_it_is
@@ -141,6 +141,8 @@ class Maintainer:
                     self._places[source].ask(effect)
                 case Commit():
                     self._write_all([effect])
+                case Send():
+                    raise AssertionError("no node is away here")
                 case Look():
                     found = effect.found(self._stored)
                     coming.extend(self._maintenance.looked_up(found, self._world.disk.now))

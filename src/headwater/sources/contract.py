@@ -137,8 +137,11 @@ class Monitor(Protocol):
 class Wrapper(Protocol):
     """Answers questions on a connection of its own. Used by one thread."""
 
-    def ask(self, queries: Sequence[Query]) -> Reply:
-        """Evaluate all queries in one snapshot. Raises as `Monitor.read` does."""
+    def ask(self, queries: Sequence[Query], marker: str | None = None) -> Reply:
+        """Evaluate all queries in one snapshot. Raises as `Monitor.read` does.
+
+        `marker` is one that a monitor elsewhere waits for (see `Answers.expected_marker`).
+        """
         ...
 
     def close(self) -> None: ...
@@ -338,6 +341,20 @@ class Answers(Protocol):
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load: ...
 
+    def identity(self) -> str:
+        """What tells this database from others, for who asks it from elsewhere."""
+        ...
+
+    def expected_marker(self) -> str | None:
+        """A marker for a wrapper in another process, of which monitors here know; None where they
+        need not."""
+        ...
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        """The reply of a wrapper in another process, without its rows: `snapshot` is the text of
+        its snapshot."""
+        ...
+
 
 UsedColumns: TypeAlias = Mapping[str, Collection[str]]
 """For relations, by the names that they have in their source, the columns that are needed."""
@@ -432,3 +449,12 @@ class Source:
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         return self._answers.open_load(relations, readers)
+
+    def identity(self) -> str:
+        return self._answers.identity()
+
+    def expected_marker(self) -> str | None:
+        return self._answers.expected_marker()
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        return self._answers.replied_elsewhere(snapshot, marker)

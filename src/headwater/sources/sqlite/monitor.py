@@ -70,6 +70,9 @@ class SeqSnapshot:
     def includes(self, stamp: int) -> bool:
         return stamp <= self.seq
 
+    def __str__(self) -> str:
+        return str(self.seq)
+
 
 class Markers:
     """Where wrappers tell monitors of the same source which numbers answers wait for."""

@@ -30,6 +30,7 @@ from headwater.sources.contract import (
     OtherLog,
     Position,
     Reader,
+    Reply,
     Retained,
     Source,
     UsedColumns,
@@ -42,7 +43,7 @@ from headwater.sources.sqlite.constants import printed
 from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
-from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
+from headwater.sources.sqlite.monitor import Markers, SeqSnapshot, SqliteMonitor
 from headwater.sources.sqlite.names import Names
 from headwater.sources.sqlite.setup import (
     check_writers,
@@ -220,3 +221,14 @@ class SqliteAnswers:
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         return SqliteLoad(self.tables.access, self.tables.chosen(relations), readers)
+
+    def identity(self) -> str:
+        device, file, *_ = self.tables.access.file_identity()
+        return f"file {file} on device {device}"
+
+    def expected_marker(self) -> str | None:
+        return None
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        found = SeqSnapshot(int(snapshot))
+        return Reply((), found, self.markers.add(found.seq))  # monitors know only those of here
