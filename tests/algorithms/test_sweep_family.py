@@ -19,6 +19,7 @@ from headwater.lab.world import World
 CONFIGURATIONS: list[tuple[str, dict[str, str], Level]] = [
     ("sweep", {}, Level.COMPLETE),
     ("sweep", {"batch": "3"}, Level.STRONG),
+    ("sweep", {"order": "least"}, Level.COMPLETE),
     ("nested-sweep", {}, Level.STRONG),
     ("nested-sweep", {"depth": "1"}, Level.STRONG),
     ("posse", {}, Level.COMPLETE),
@@ -29,6 +30,7 @@ CONFIGURATIONS: list[tuple[str, dict[str, str], Level]] = [
     ("pvm", {"p": "3", "handle": "posse"}, Level.CONVERGENT),
     ("pvm", {"p": "2", "handle": "nested-sweep"}, Level.CONVERGENT),
     ("pvm-cc", {"p": "2"}, Level.COMPLETE),
+    ("pvm-cc", {"p": "3", "order": "least"}, Level.COMPLETE),
     ("pvm-cc", {"p": "3"}, Level.COMPLETE),
     ("pvm-cc", {"p": "2", "handle": "nested-sweep"}, Level.STRONG),
     ("pvm-cc", {"p": "3", "handle": "posse", "policy": "concurrent"}, Level.COMPLETE),

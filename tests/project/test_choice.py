@@ -5,11 +5,21 @@ import pytest
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT
+from headwater.algebra.views import View
 from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
+from headwater.costs.statistics import RelationStatistics, SourceStatistics, Statistics
 from headwater.errors import InputError
-from headwater.project.choice import Choice, as_stored, choose, promised, usable
+from headwater.project.choice import (
+    Choice,
+    as_loaded,
+    as_stored,
+    choose,
+    costs,
+    promised,
+    usable,
+)
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need
 
@@ -116,7 +126,12 @@ def test_what_can_be_used() -> None:
             {"handle": "nested-sweep"},
             "with handle = nested-sweep pvm-cc is strong, and complete was asked for.",
         ),
-        (Level.STRONG, "sweep", {"p": "3"}, "sweep has no parameter p. Its parameters: batch."),
+        (
+            Level.STRONG,
+            "sweep",
+            {"p": "3"},
+            "sweep has no parameter p. Its parameters: batch, order.",
+        ),
         (Level.STRONG, "sweep", {"batch": "0"}, "batch = 0: '0' is not a whole number from 1 on."),
         (
             Level.CONVERGENT,
@@ -198,6 +213,86 @@ def test_rows_that_are_looked_up_are_not_condensed() -> None:
     kept = as_stored(view, "c-t-strobe", keep_keys=True)
     assert kept.compact is None
     assert kept.shown_schema == view.shown_schema
+
+
+# By cost
+
+
+KEYED = parse_view("SELECT r.a, s.a AS c, s.b FROM x.r JOIN y.s ON r.b = s.a", RELATIONS)
+BESIDE = [Relation("x.t", "x", AB, ("a",)), RELATIONS[0]]
+AT_ONE = parse_view("SELECT r.a, t.a AS c FROM x.r JOIN x.t ON r.b = t.a", BESIDE)
+
+
+def measured(view: View, mostly: str = "inserts", **of_source: float) -> Statistics:
+    rates = {"inserts": 0.01, "deletes": 0.01, "updates": 0.01, mostly: 1.0}
+    return Statistics(
+        {relation.name: RelationStatistics(**rates) for relation in view.relations},
+        {source: SourceStatistics(observed_s=60.0, **of_source) for source in view.sources},
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("view", [JOIN, KEYED, AT_ONE])
+@pytest.mark.parametrize("mostly", ["inserts", "deletes"])
+@pytest.mark.parametrize("together", [1, 20])
+def test_what_is_chosen_by_cost_keeps_the_level(
+    level: Level, view: View, mostly: str, together: int
+) -> None:
+    statistics = measured(view, mostly, together=together)
+    choice = choose(view, level, statistics=statistics)
+    assert promised(ALGORITHMS[choice.algorithm], choice.parameters, view.sources) >= level
+    again = choose(view, level, statistics=statistics)
+    assert (again.algorithm, again.parameters) == (choice.algorithm, choice.parameters)
+    for each in costs(view, level, statistics=statistics):
+        assert each.out or promised(ALGORITHMS[each.algorithm], {}, view.sources) >= level
+
+
+def test_deletions_by_key_are_cheaper_where_most_changes_are_deletions() -> None:
+    choice = choose(KEYED, Level.STRONG, statistics=measured(KEYED, "deletes", question_s=0.02))
+    assert choice.algorithm == "t-strobe"
+    assert "the quickest of" in choice.reason
+
+
+def test_without_keys_they_are_out_and_the_way_in_is_told() -> None:
+    statistics = measured(JOIN, "deletes", question_s=0.02)
+    assert choose(JOIN, Level.STRONG, statistics=statistics).algorithm not in BY_KEY
+    out = {each.algorithm: each.out for each in costs(JOIN, Level.STRONG, statistics=statistics)}
+    assert out["t-strobe"] == "needs keys that the view does not show: KEEP KEYS, and a reload"
+    assert out["strobe"] == "convergent only"
+    assert out["eca"] == "needs that all relations of the view are at one source"
+    assert out["copies"].startswith("runs in the lab only")
+
+
+def test_sums_have_no_rows_to_delete_by_key() -> None:
+    sums = parse_view(
+        "SELECT r.a, sum(s.b) AS b FROM x.r JOIN y.s ON r.b = s.a GROUP BY r.a", RELATIONS
+    )
+    out = {each.algorithm: each.out for each in costs(sums, Level.STRONG)}
+    assert out["t-strobe"].startswith("needs rows, and sums are stored: KEEP KEYS")
+    kept = as_stored(sums, None, keep_keys=True)
+    assert kept.kept == "keys"
+    assert not {c.algorithm: c.out for c in costs(kept, Level.STRONG)}["t-strobe"]
+
+
+def test_who_waits_for_silence_is_out_where_there_is_none() -> None:
+    busy = measured(KEYED, "inserts", transactions=1000.0, question_s=0.01)
+    out = {each.algorithm: each.out for each in costs(KEYED, Level.STRONG, statistics=busy)}
+    assert "hardly pause" in out["t-strobe"]
+
+
+def test_who_is_slow_with_a_backlog_is_out() -> None:
+    out = {each.algorithm: each.out for each in costs(AT_ONE, Level.COMPLETE)}
+    assert "the more transactions wait" in out["lca"]
+    assert "the more transactions wait" in out["c-t-strobe"]
+
+
+def test_a_view_that_asks_nothing_costs_nothing() -> None:
+    assert costs(ONE, Level.STRONG) == ()
+
+
+def test_what_a_view_was_loaded_with_is_kept() -> None:
+    assert as_loaded(JOIN, "keys").kept == "keys"
+    assert as_loaded(JOIN, "") is JOIN
 
 
 def test_what_the_pipeline_comes_to_provide_decides_what_can_be_used(

@@ -46,7 +46,11 @@ def random_row(random: Random) -> Row:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_found_is_what_is_stored(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("whole_bytes", [0, looking_up.WHOLE_BYTES])
+def test_what_is_found_is_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, whole_bytes: int
+) -> None:
+    monkeypatch.setattr(looking_up, "WHOLE_BYTES", whole_bytes)
     random = Random(seed)
     bag = Rows.of(SCHEMA, [random_row(random) for _ in range(10)])
     view = made(tmp_path, bag)
@@ -83,13 +87,18 @@ def test_whole_rows_are_found_by_the_key_alone(
         return read_arrow(folder, files, schema)
 
     monkeypatch.setattr(looking_up, "read_arrow", noting)
+    monkeypatch.setattr(looking_up, "WHOLE_BYTES", 0)
     wanted = [LookUp(SCHEMA.names, frozenset({(1, 1, "other")}))]
     assert stored.touched(wanted) == Rows.of(SCHEMA, [(1, 1, "a")])
     assert read == [["id", "line"]]
 
 
 @pytest.mark.parametrize("column", values.SCHEMA.names)
-def test_every_type_of_value_may_be_a_key(tmp_path: Path, column: str) -> None:
+@pytest.mark.parametrize("whole_bytes", [0, looking_up.WHOLE_BYTES])
+def test_every_type_of_value_may_be_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, whole_bytes: int
+) -> None:
+    monkeypatch.setattr(looking_up, "WHOLE_BYTES", whole_bytes)
     bag = rows(values.ALL, values.SCHEMA)
     view = made(tmp_path, bag)
     stored = StoredRows(view)
@@ -97,6 +106,14 @@ def test_every_type_of_value_may_be_a_key(tmp_path: Path, column: str) -> None:
     for row in bag:
         wanted = [LookUp((column,), frozenset({(row[at],)}))]
         assert Bag(stored.touched(wanted)).touched(wanted) == Bag(bag).touched(wanted)
+
+
+def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = StoredRows(made(tmp_path, Rows.of(SCHEMA, [(1, 1, "a"), (2, 1, "b")])))
+    by_id = [[LookUp(("id",), frozenset({(n,)}))] for n in (1, 2)]
+    assert stored.touched(by_id[0]) == Rows.of(SCHEMA, [(1, 1, "a")])
+    monkeypatch.setattr(looking_up, "read_arrow", None)
+    assert stored.touched(by_id[1]) == Rows.of(SCHEMA, [(2, 1, "b")])
 
 
 def test_only_the_row_groups_with_a_wanted_row_are_read(tmp_path: Path) -> None:

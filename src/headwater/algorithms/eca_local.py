@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
+from headwater.algebra.relevance import relevant_rows
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Term, negated, query_of, substitute
 from headwater.algebra.views import View
@@ -107,7 +108,7 @@ class EcaLocal(Manager[State]):
         """Take in what is local whatever the view holds; what is left."""
         left = {}
         for relation, delta in transaction.deltas.items():
-            relevant = self._relevant(relation, delta)
+            relevant = relevant_rows(self.view, relation, delta)
             state, rest = self._delete(state, relation, relevant)
             if rest:
                 left[relation] = rest
@@ -117,22 +118,6 @@ class EcaLocal(Manager[State]):
         """What was looked up in the view, with everything applied that was received."""
         seen = state.seen if state.seen is not None else Rows.empty(self.view.schema)
         return apply_actions(seen, state.deletions) + state.collect
-
-    def _relevant(self, relation: str, delta: Rows) -> Rows:
-        """Without the rows that the view's conditions on this relation alone rule out."""
-        kept = []
-        for join in self.view.joins:
-            for at, occurrence in enumerate(join.occurrences):
-                if occurrence.relation.name != relation:
-                    continue
-                rows = delta.renamed(occurrence.schema)
-                for conjunct, reach in join.safe_conjuncts:
-                    if reach == {at}:
-                        rows = rows.select(conjunct)
-                kept.append(rows.renamed(delta.schema))
-        if not kept:
-            return Rows.empty(delta.schema)
-        return Rows(delta.schema, {row: n for rows in kept for row, n in rows.items()})
 
     def _delete(self, state: State, relation: str, delta: Rows) -> tuple[State, Rows]:
         """Take the deletions in by key, if the view shows it; what is left of the change."""

@@ -40,7 +40,7 @@ from headwater.algorithms.recompute import Recompute, asks_each_once
 from headwater.algorithms.rings import RingWarehouse, ring_nodes
 from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.strobe import Strobe
-from headwater.algorithms.sweep import sweep
+from headwater.algorithms.sweep import sweep, sweep_least
 from headwater.errors import InputError
 from headwater.protocol.managers import Need, Node, ViewManager
 
@@ -86,6 +86,10 @@ class Algorithm:
     unsure: Callable[[View], str] = lambda view: ""
     """Why the transactions that it names would not tell which state such a view shows; empty if
     they do."""
+    waits: bool = False
+    """Whether it shows nothing while a question is unanswered."""
+    slows_down: bool = False
+    """Whether an event costs it more the more transactions wait."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -136,6 +140,12 @@ _GATHER = Parameter(
     "on",
     _one_of("on", "off"),
 )
+_SWEEPS: dict[str, Strategy] = {"nearest": sweep, "least": sweep_least}
+_PROBES = Parameter(
+    "which relation a sweep asks first; least: one that is joined by its key",
+    "nearest",
+    _one_of(*_SWEEPS),
+)
 _PVM_PARAMETERS = {
     "p": Parameter("how many updates are in work at once", 4, _at_least_one),
     "handle": Parameter(
@@ -146,14 +156,23 @@ _PVM_PARAMETERS = {
     "policy": _POLICY,
     "depth": _DEPTH,
     "batch": _BATCH,
+    "order": _PROBES,
 }
 
 
 def _pvm(
-    view: View, in_order: bool, *, p: int, handle: str, policy: str, depth: int, batch: int
+    view: View,
+    in_order: bool,
+    *,
+    p: int,
+    handle: str,
+    policy: str,
+    depth: int,
+    batch: int,
+    order: str,
 ) -> Pvm:
     strategies: dict[str, Strategy] = {
-        "sweep": sweep,
+        "sweep": _SWEEPS[order],
         "nested-sweep": nested_sweep,
         "posse": Posse(policy),
     }
@@ -235,6 +254,7 @@ ALGORITHMS = {
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
             parameters={"batch": _WAITING},
+            waits=True,
         ),
         Algorithm(
             "eca-key",
@@ -244,6 +264,7 @@ ALGORITHMS = {
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=_BY_KEY | {Need.ONE_SOURCE},
             parameters={"batch": _WAITING},
+            waits=True,
         ),
         Algorithm(
             "eca-local",
@@ -252,6 +273,8 @@ ALGORITHMS = {
             EcaLocal,
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.BY_KEY}),
+            waits=True,
+            slows_down=True,
         ),
         Algorithm(
             "lca",
@@ -260,6 +283,7 @@ ALGORITHMS = {
             Lca,
             _promises(*["complete"] * 3, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE}),
+            slows_down=True,
         ),
         Algorithm(
             "strobe",
@@ -270,6 +294,7 @@ ALGORITHMS = {
             needs=_BY_KEY,
             parameters=_STROBE_PARAMETERS,
             joins_global=False,
+            waits=True,
         ),
         Algorithm(
             "t-strobe",
@@ -286,6 +311,7 @@ ALGORITHMS = {
                     _one_of("local", "held"),
                 ),
             },
+            waits=True,
             joins_global=False,
         ),
         Algorithm(
@@ -297,6 +323,7 @@ ALGORITHMS = {
             needs=_BY_KEY,
             also_assumes=("sites report their own parts, or reports are numbered",),
             parameters=_STROBE_PARAMETERS,
+            waits=True,
         ),
         Algorithm(
             "c-strobe",
@@ -307,6 +334,7 @@ ALGORITHMS = {
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
             joins_global=False,
+            slows_down=True,
         ),
         Algorithm(
             "c-t-strobe",
@@ -316,14 +344,15 @@ ALGORITHMS = {
             _promises(*["complete"] * 6),
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
+            slows_down=True,
         ),
         Algorithm(
             "sweep",
             "PVM, sections 2 and 3, Figure 14 with one process (SWEEP)",
             "probes one source after the other and compensates each answer locally",
-            lambda view, batch: Pvm(view, p=1, batch=batch),
+            lambda view, batch, order: Pvm(view, p=1, strategy=_SWEEPS[order], batch=batch),
             _promises(*["complete"] * 6),
-            parameters={"batch": _BATCH},
+            parameters={"batch": _BATCH, "order": _PROBES},
         ),
         Algorithm(
             "nested-sweep",

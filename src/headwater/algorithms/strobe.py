@@ -22,7 +22,8 @@ Section 9 lists what saves questions; each is an option, and none lowers the lev
 - `local`: an insertion whose partners are known by key is taken in without asking. As printed the
   view is looked into as it was last updated, which brings back rows whose deletion is on AL; here
   AL is applied to it first. That holds also while queries are under way: a row that is there by
-  then was derived from base rows that no received deletion has removed.
+  then was derived from base rows that no received deletion has removed. While much is on AL it
+  asks: for all at once that is cheaper than to apply AL for each.
 - `batch`: while a query is under way, the insertions of up to that many units wait and are asked
   for in one query. Deletions never wait, and take out what waits under their key.
 """
@@ -43,6 +44,9 @@ from headwater.protocol.effects import Action, AddNew, Apply, Ask, KeyDelete, ap
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.protocol.look_ups import LookUp, together
 from headwater.protocol.transactions import Transaction
+
+MOST_ACTIONS = 32
+"""With more on the action list partners are not looked up in the view (`local`)."""
 
 
 @cached_hash
@@ -82,7 +86,7 @@ class Strobe(Manager[State]):
         return State()
 
     def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:
-        if not isinstance(event, TransactionArrived) or not self.local:
+        if not isinstance(event, TransactionArrived) or not self._looks(state):
             return ()
         now = self.current(replace(state, contents=event.seen))
         found: list[LookUp] = []
@@ -141,7 +145,7 @@ class Strobe(Manager[State]):
             for relation, delta in deltas.items()
             if self.view.relation(relation) is not None and delta.positive()
         }
-        if not self.local:
+        if not self._looks(state):
             return state, inserted
         current = self.current(state)
         unknown: dict[str, Rows] = {}
@@ -154,6 +158,9 @@ class Strobe(Manager[State]):
                 else:
                     state = self._add(state, effect)
         return state, unknown
+
+    def _looks(self, state: State) -> bool:
+        return self.local and len(state.actions) <= MOST_ACTIONS
 
     def current(self, state: State) -> Rows:
         """The view with the action list applied, to look up partners in."""

@@ -9,7 +9,8 @@ any graph: the next relation is always one that a condition connects to what is 
 there is one, those to the left of the change first and the nearest first, which on a chain
 is the papers' order. When several units are in work, a source with fewer questions before
 it comes first (section 3.5 suggests it). All partials of a unit that can go on at the
-chosen source go in one message.
+chosen source go in one message. `sweep_least` asks a relation that is reached by its key before
+others: each row finds one partner at most there, so less travels on.
 """
 
 from __future__ import annotations
@@ -21,23 +22,36 @@ from headwater.algorithms.parts.view_change import Partial, Question, Workload, 
 
 def sweep(partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
     """The next probe of the first partial, with those of others at the same source."""
-    source = _source(partials[0], candidates(partials[0], load)[0])
+    return _sweep(partials, load, least=False)
+
+
+def sweep_least(partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
+    """The same, in the order that should move the least."""
+    return _sweep(partials, load, least=True)
+
+
+def _sweep(partials: tuple[Partial, ...], load: Workload, least: bool) -> tuple[Question, ...]:
+    source = _source(partials[0], candidates(partials[0], load, least)[0])
     probes = []
     for partial in partials:
-        here = [at for at in candidates(partial, load) if _source(partial, at) == source]
+        here = [at for at in candidates(partial, load, least) if _source(partial, at) == source]
         if here:
             probes.append(join_probe(partial, here[0]))
     return ((source, tuple(probes)),)
 
 
-def candidates(partial: Partial, load: Workload) -> list[int]:
+def candidates(partial: Partial, load: Workload, least: bool = False) -> list[int]:
     """The base occurrences that may come next, best first; never empty."""
-    connected = [at for at in partial.term.base if is_connected(partial.term, at)]
+    term = partial.term
+    connected = [at for at in term.base if is_connected(term, at)]
+    known = {name for factor in term.bound for name in factor.rows.schema.names}
 
-    def rank(at: int) -> tuple[int, bool, int]:
-        return load.get(_source(partial, at), 0), at > partial.at, abs(at - partial.at)
+    def rank(at: int) -> tuple[int, bool, bool, int]:
+        may_grow = least and term.join.key_from(at, known) is None
+        waits = load.get(_source(partial, at), 0)
+        return waits, may_grow, at > partial.at, abs(at - partial.at)
 
-    return sorted(connected or partial.term.base, key=rank)
+    return sorted(connected or term.base, key=rank)
 
 
 def is_connected(term: Term, at: int) -> bool:

@@ -320,3 +320,27 @@ def views_bench(
     from headwater.bench.views import views as measured
 
     measured(views or [5, 500], transactions, as_json)
+
+
+@app.command("algorithms")
+def algorithms_bench(
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(help="one, inserts, deletes or bursts; may be repeated. All if left out."),
+    ] = None,
+    level: Annotated[str, typer.Option(help="The level that is asked for.")] = "strong",
+    seen: Annotated[str, typer.Option(help="Seeds on which the chooser may measure.")] = "0:3",
+    seeds: Annotated[str, typer.Option(help="Seeds that are compared.")] = "10:13",
+    distance: Annotated[
+        float, typer.Option(help="Milliseconds that each question takes longer.", min=0)
+    ] = 0.0,
+    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Every algorithm on real databases, on four workloads, beside the one that is chosen.
+
+    All views of a workload are at work at once and take turns, round by round.
+    """
+    from headwater.bench.algorithms.command import algorithms
+
+    algorithms(workload, level, seen, seeds, distance, plot, as_json)

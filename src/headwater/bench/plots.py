@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,58 @@ def level_grid(
     axis.axis("off")
     axis.set_title(title, loc="left", pad=12)
     _save(figure, path)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A value, how far it stretches, and what it is: `best`, `weak` or nothing of the kind."""
+
+    value: float
+    upto: float | None = None
+    kind: str = ""
+
+
+_DOTS = {"best": ("#c0392b", 7.0), "weak": ("#c8c3bc", 4.0), "": ("#1f5a8c", 5.0)}
+"""Colour and size of a dot, by its kind."""
+
+
+def dot_grid(
+    path: Path,
+    title: str,
+    rows: Sequence[str],
+    measures: Sequence[str],
+    panels: Mapping[str, Sequence[Mapping[str, Dot]]],
+) -> None:
+    """Write a grid: a column for each panel, in it a row of dots for each measure; logarithmic."""
+    pyplot = _pyplot()
+    size = (2.2 + 2.7 * len(panels), (0.24 * len(rows) + 0.9) * len(measures) + 0.4)
+    figure, axes = pyplot.subplots(
+        len(measures), len(panels), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
+    for column, (name, found) in enumerate(panels.items()):
+        axes[0][column].set_title(name, fontsize=9, loc="left")
+        for row, measure in enumerate(measures):
+            _draw_dots(axes[row][column], rows, found[row])
+            axes[row][column].set_xlabel(measure, fontsize=8)
+    figure.suptitle(title, x=0.01, ha="left")
+    _save(figure, path)
+
+
+def _draw_dots(axis: Any, rows: Sequence[str], dots: Mapping[str, Dot]) -> None:
+    for at, name in enumerate(rows):
+        if (dot := dots.get(name)) is not None:
+            colour, size = _DOTS[dot.kind]
+            if dot.upto is not None:
+                axis.plot([dot.value, dot.upto], [at, at], color=colour, linewidth=1, alpha=0.5)
+            axis.plot([dot.value], [at], marker="o", markersize=size, color=colour)
+            if dot.kind == "best":
+                axis.axvline(dot.value, color=colour, linewidth=0.8, linestyle=":")
+    axis.set_xscale("log")
+    axis.set_yticks(range(len(rows)), rows, fontsize=8, family="monospace")
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_cell(axis: Any, corner: tuple[float, float], promised: Level, measured: Level) -> None:

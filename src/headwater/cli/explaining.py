@@ -46,6 +46,8 @@ def explain(
 
 
 def _print(found: Explanation) -> None:
+    from headwater.project.cost_lines import COST_COLUMNS
+
     out = console()
     out.print(f"{found.name}, by {found.algorithm}: {found.reason}", markup=False)
     if found.over_views:
@@ -54,6 +56,12 @@ def _print(found: Explanation) -> None:
     if found.functions:
         names = ", ".join(found.functions)
         out.print(f"Calls the functions {names}, unfolded to what they return.", markup=False)
+    if found.costs:
+        print_table(
+            "What a transaction would cost by each algorithm",
+            list(COST_COLUMNS),
+            (line.cells for line in found.costs),
+        )
     print_table(
         "When a table changes, these are looked up",
         ["table", "rows, about", "looked up"],

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from headwater.project.inspection import Inspection, SourceFound, ViewFound
 
 
+_MOST_TABLES = 3
+"""Of so many views the costs are shown; those of others tells `explain`."""
+
+
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder that is empty or not there yet.")],
     database: Annotated[
@@ -112,6 +116,7 @@ def _print_objects(found: Inspection) -> None:
                 "cautions": list(view.cautions),
                 "stored": [part.to_json() for part in view.parts],
                 "copies": view.copies,
+                "costs": [line.to_json() for line in view.costs],
             }
         )
     for warning in found.warnings:
@@ -138,6 +143,7 @@ def _print_tables(found: Inspection) -> None:
                 for view in found.views
             ),
         )
+    _print_costs(found)
     for source in found.sources:
         if source.set_up is False:
             console().print(f"Before the first run: headwater setup {source.name}")
@@ -158,6 +164,20 @@ def _print_tables(found: Inspection) -> None:
         print_error(problem)
     if not found.problems:
         console().print("✓ everything is sound")
+
+
+def _print_costs(found: Inspection) -> None:
+    from headwater.project.cost_lines import COST_COLUMNS, able
+
+    weighed = [view for view in found.views if len(able(view.costs)) > 1]
+    for view in weighed[:_MOST_TABLES]:
+        print_table(
+            f"{view.name}: what a transaction would cost",
+            list(COST_COLUMNS),
+            (line.cells for line in able(view.costs)),
+        )
+    if left := [view.name for view in weighed[_MOST_TABLES:]]:
+        console().print(f"What algorithms would cost other views: headwater explain {left[0]}")
 
 
 def _named(view: ViewFound) -> dict[str, object]:

@@ -22,8 +22,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TypeAlias, assert_never
 
+from headwater.algebra.rows import Rows
+from headwater.algebra.values import width
 from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
@@ -34,9 +37,10 @@ from headwater.pipeline.joining import LateParts
 from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
 from headwater.pipeline.nodes_away import NodesAway
+from headwater.pipeline.observed import Observed
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask, Send
+from headwater.protocol.effects import Add, Ask, Send
 from headwater.protocol.events import AnswerArrived, MessageArrived, TransactionArrived
 from headwater.protocol.messages import WAREHOUSE
 from headwater.sources.subscription import Delivery, Subscription, Wake
@@ -52,6 +56,7 @@ _LONGEST_TURN_S = 0.2
 _SHORTEST_WAIT_S = 0.001
 _RECENT = 1000
 _LATE = LateParts()
+_SAMPLED = 20
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class Counters:
     questions: int = 0
     saved: int = 0
     """Questions that copies of relations have answered."""
+    answer_bytes: int = 0
+    """What the answers to its questions held, about."""
     committed_at: float = 0.0
     freshness_s: list[float] = field(default_factory=list)
     """From reading a transaction at the source to its commit, of the last ones that were read
@@ -107,6 +114,7 @@ class Maintainer:
         self.plan = plan
         self.table: ViewTable | None = None
         self.counters = Counters()
+        self.observed = Observed()
         self._obtain = obtain
         self._feeds = {source: feeds[source] for source in plan.view.sources}
         self._engine = engine
@@ -375,7 +383,9 @@ class Maintainer:
         self._watch_arrival(delivery)
         began = time.monotonic()
         wanted = maintenance.take(delivery, began, self._read_since)
-        self._watch("join", time.monotonic() - began)
+        took = time.monotonic() - began
+        self._watch("join", took)
+        self.observed.events_s.append(took)
         self._do_all(maintenance, wanted)
 
     @property
@@ -396,7 +406,9 @@ class Maintainer:
                     self._write_all(maintenance, [effect])
                 case Look():
                     assert self._stored is not None
+                    began = time.monotonic()
                     found = effect.found(self._stored)
+                    self.observed.look_ups_s.append(time.monotonic() - began)
                     coming.extend(maintenance.looked_up(found, time.monotonic()))
                 case Consult():
                     coming.extend(maintenance.consulted(self._consult(effect), time.monotonic()))
@@ -417,9 +429,15 @@ class Maintainer:
             case TransactionArrived(transaction):
                 self.counters.transactions += 1
                 if delivery.read_at and transaction.updates:
-                    self._watch("delivery", time.monotonic() - delivery.read_at)
-            case AnswerArrived(label=label):
-                self._watch("probe", time.monotonic() - self._asked.pop(label))
+                    waited = time.monotonic() - delivery.read_at
+                    self._watch("delivery", waited)
+                    self.observed.deliveries_s.append(waited)
+                    self.observed.arrived(delivery.source, transaction, delivery.read_at)
+            case AnswerArrived(label=label, results=results):
+                self.counters.answer_bytes += sum(map(about_bytes, results))
+                took = time.monotonic() - self._asked.pop(label)
+                self._watch("probe", took)
+                self.observed.answered(delivery.source, took)
 
     def _ask(self, ask: Ask) -> None:
         self.counters.questions += 1
@@ -442,7 +460,10 @@ class Maintainer:
         assert self._stored is not None
         began = time.monotonic()
         change = self._engine.settle(commit.change(self._stored))
-        self._watch("join", time.monotonic() - began)
+        took = time.monotonic() - began
+        self._watch("join", took)
+        if not all(isinstance(action, Add) for action in commit.actions):
+            self.observed.look_ups_s.append(took)
         began = time.monotonic()
         for source, number in commit.needed.items():
             self._feeds[source].wait_durable(number)
@@ -458,6 +479,7 @@ class Maintainer:
         )
         self._watch("change log", durable - began)
         self._watch("commit", time.monotonic() - durable)
+        self.observed.commits_s.append(time.monotonic() - began)
         return len(change)
 
     def _count(self, commit: Commit, rows: int, now: float) -> None:
@@ -467,3 +489,11 @@ class Maintainer:
         for received in commit.received:
             if received.read_at > self._following_since:
                 self.counters.note_freshness(now - received.read_at)
+
+
+def about_bytes(rows: Rows) -> int:
+    """How many bytes rows have, by the first few of them; unknown, and so none, on Spark."""
+    if isinstance(rows, Frame) or not rows:
+        return 0
+    sample = list(islice(rows, _SAMPLED))
+    return sum(sum(map(width, row)) for row in sample) * len(rows) // len(sample)

@@ -28,6 +28,7 @@ from itertools import groupby
 from typing import Any, Literal, TypeAlias, assert_never
 
 from headwater.algebra.copies import CopyParts
+from headwater.algebra.relevance import relevant_rows
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
@@ -73,6 +74,8 @@ UNCHANGED_S = 5.0
 _MOST_UNCHANGED = 5000
 _MOST_TOGETHER = 1000
 _LONGEST_TOGETHER_S = 0.2
+_MOST_SIFTED = 10_000
+"""Of a larger change rows are not looked at one by one: it is asked for at once anyway."""
 IDLE_S = 0.05
 """After how long without anything a manager that wants to know is told that nothing goes on."""
 _LATE = LateParts()
@@ -140,13 +143,19 @@ class Arrival:
 
 
 def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lift) -> Transaction:
-    """What a transaction means to a view, under the name by which its manager knows it."""
+    """What a transaction means to a view, under the name by which its manager knows it.
+
+    Rows that the view's conditions on their relation rule out mean nothing to it.
+    """
     schemas = {relation.name: relation.schema for relation in view.relations}
     updates = []
     for name, delta in transaction.deltas.items():
         if name in schemas:
             place = f"transaction {delivery.number} of {delivery.source}"
-            if found := narrowed(delta, schemas[name], view.name, name, place):
+            found = narrowed(delta, schemas[name], view.name, name, place)
+            if len(found) <= _MOST_SIFTED:
+                found = relevant_rows(view, name, found)
+            if found:
                 updates.append(Update(name, lift(found)))
     called = identity(delivery.source, delivery.number)
     return replace(transaction, id=called, updates=tuple(updates))

@@ -10,6 +10,7 @@ from headwater.algebra.sql.view import normalised
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.maintenance import Plan, Ticks
 from headwater.project.differences import cannot_be_relied_on, describe_difference
+from headwater.project.loaded import as_it_goes_on
 from headwater.project.project import Project
 from headwater.warehouse.warehouse import Warehouse, refuse_own
 
@@ -21,10 +22,12 @@ def plan_view(
     project: Project, warehouse: Warehouse, view: str, relations: Iterable[Relation], anew: bool
 ) -> Plan:
     """InputError if its file does not fit its table, unless that is to be made anew."""
-    definition = project.definition(view, relations)
+    definition, running = project.definition(view, relations), None
+    if not anew:
+        definition, running = as_it_goes_on(definition, warehouse)
     stored = definition.stored
     narrow = definition.view.narrowed()
-    choice = project.choose(replace(definition, view=narrow))
+    choice = project.choose(replace(definition, view=narrow), running)
     for member in narrow.members:
         refuse_own(warehouse, member.name, view)
     if not anew and warehouse.has_view(view):

@@ -29,6 +29,7 @@ from headwater.pipeline.describe import (
     write_status,
 )
 from headwater.pipeline.followed import FollowedSources
+from headwater.pipeline.gathering import Gatherer
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.life import with_way_out
 from headwater.pipeline.project_files import ProjectFiles, with_sound
@@ -95,6 +96,11 @@ class Runner:
         )
         self._refreshing = Refreshing(self.warehouse.internal, self.feeds)
         self._upkeep: Upkeep | None = None
+        self._gatherer = Gatherer(
+            self.warehouse,
+            lambda: [v.maintainer for v in list(self.views.values()) if v.maintainer is not None],
+            lambda source: self.project.sources[source],
+        )
         self._files = ProjectFiles(project)
         self._looking_at_files = Pace(self._look_at_files)
         self._noting = Pace(self._note, _NOTE_S)
@@ -138,6 +144,7 @@ class Runner:
             self.project.settings.warehouse.retention,
             self.project.settings.warehouse.changes_retention,
             lambda: self.lease.lost,
+            self._gatherer.look,
         )
         self._upkeep.start()
 
@@ -167,6 +174,7 @@ class Runner:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
         if self._upkeep is not None:
             self._upkeep.stop()
+        counted = self._gatherer.running()
         self._views.begin_to_stop()
         for feed in self.feeds.values():
             feed.channel.stop()
@@ -179,6 +187,7 @@ class Runner:
             self._upkeep.join(_STOP_S)
         if self.lease.epoch:
             if not self.lease.lost:
+                self._gatherer.finish(counted)
                 self._write_status()
                 with suppress(HeadwaterError):  # it was replaced, or is told by what cannot do so
                     self._note()

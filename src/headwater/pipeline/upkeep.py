@@ -26,7 +26,10 @@ _CLEANED = "Old versions could not be deleted: "
 
 
 class Upkeep:
-    """The thread; `troubles` has for each view what could not be done for it."""
+    """The thread; `troubles` has for each view what could not be done for it.
+
+    It calls `gather` from time to time, too, which gathers statistics.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,9 @@ class Upkeep:
         retention_s: float,
         changes_s: float,
         is_replaced: Callable[[], bool],
+        gather: Callable[[], None] = lambda: None,
     ) -> None:
+        self._gather = gather
         self._warehouse = warehouse
         self._views = views
         self._feeds = feeds
@@ -84,6 +89,7 @@ class Upkeep:
     def _look(self) -> None:
         for view in self._views():
             self._look_at(view)
+        self._gather()
         for task in self._policy.for_warehouse(time.monotonic()):
             match task:
                 case WarehouseTask.RELEASE:

@@ -217,7 +217,7 @@ def corrections(
 def _view(
     project: Project, name: str, stored: StoredDefinition, described: Mapping[str, Relation]
 ) -> View:
-    definition = project.definition(name, described.values())
+    definition = project.definition(name, described.values()).as_loaded(stored.kept)
     difference = describe_difference(stored, definition.stored)
     if difference is not None:
         raise InputError(difference)

@@ -4,21 +4,29 @@ Databases commit transactions of several updates, each at one source, so what co
 algorithm promises for the scenario `single-source-local`, or `source-local` if the view has several
 sources.
 
-Choices: `sweep` with batches for every level up to strong, since asking for less would not make
-it cheaper; `pvm-cc` for complete, since it keeps several transactions in work and still shows
-every state in order.
+What each would cost is estimated from statistics (see `costs`). Until something was measured the
+default is taken.
+
+Choices: the default is `sweep` with batches for every level up to strong, since asking for less
+would not make it cheaper, and `pvm-cc` for complete, since it keeps several transactions in work
+and still shows every state in order. What is stored for a view is never chosen: it follows from
+its file (`USING`, `KEEP KEYS`), or is what the view was loaded with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_hosted
 from headwater.check.levels import Level, parse_level
-from headwater.errors import InputError
+from headwater.costs.estimating import Estimator
+from headwater.costs.statistics import Statistics
+from headwater.costs.weighing import BUSIEST, UNMEASURED, Candidate, Weighed, weigh
+from headwater.errors import InputError, UnsupportedViewError
 from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
@@ -37,6 +45,9 @@ PROVIDES: frozenset[Need] = frozenset(
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
 """What a view has or has not, whoever maintains it. Managers refuse a view without its keys."""
+_ONLY_BY_NAME = frozenset({Need.SILENCE, Need.COPIES, Need.MESSAGES})
+"""Who needs one of these is never chosen without being named: it is wrong, or stores or runs more
+than a view asks for by itself."""
 
 
 @dataclass(frozen=True)
@@ -64,26 +75,143 @@ def choose(
     parameters: Mapping[str, str] | None = None,
     run: RunSettings | None = None,
     keep_keys: bool = False,
+    statistics: Statistics | None = None,
+    running: str | None = None,
 ) -> Choice:
-    """The algorithm for a view at this level; ForcedError if the one forced will not do."""
+    """The algorithm for a view at this level; ForcedError if the one forced will not do.
+
+    `running` is the one by which it was maintained last.
+    """
     run = run or RunSettings()
     chosen, settings = resolve(level, forced, parameters or {}, run, view.sources)
     if unsure := chosen.unsure(view):
         raise ForcedError(
             "algorithm", f"{chosen.name} {unsure}.", _can_use(level, view.sources, view)
         )
-    parts = [_why(level, forced, promised(chosen, settings, view.sources), settings)]
-    if all(len(join.occurrences) == 1 for join in view.joins):
-        parts.append("no join, so no source is asked anything")
+    by_cost = ""
+    if not _asks(view):
+        by_cost = "no join, so no source is asked anything"
+    elif not forced and statistics and statistics.is_observed(view.sources):
+        weighed = _weighed(view, level, run, statistics, running)
+        chosen, settings = ALGORITHMS[weighed.taken.algorithm], dict(weighed.taken.parameters)
+        by_cost = weighed.why
+    elif not forced:
+        by_cost = UNMEASURED
+    parts = [_why(level, forced, chosen, promised(chosen, settings, view.sources), settings)]
+    parts += [by_cost] if by_cost else []
     if len(view.sources) > 1 and level > Level.NONE:
         parts.append(f"transactions across databases: {global_promise(chosen)}")
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
     if view.copies and Need.COPIES not in chosen.needs:
         parts.append(f"questions about {', '.join(view.copies)} alone are answered from copies")
-    return Choice(
-        chosen.name, settings, make_hosted(chosen, view, settings), "; ".join(parts) + "."
-    )
+    manager = make_hosted(chosen, view, settings)
+    return Choice(chosen.name, settings, manager, "; ".join(parts) + ".")
+
+
+def costs(
+    view: View,
+    level: Level,
+    run: RunSettings | None = None,
+    statistics: Statistics | None = None,
+    running: str | None = None,
+) -> tuple[Candidate, ...]:
+    """What each algorithm would cost a view, those that may be chosen first; nothing for a view
+    that asks nothing whatever maintains it."""
+    if not _asks(view):
+        return ()
+    run, statistics = run or RunSettings(), statistics or Statistics()
+    return _weighed(view, level, run, statistics, running).candidates
+
+
+def _asks(view: View) -> bool:
+    return any(len(join.occurrences) > 1 for join in view.joins)
+
+
+def _weighed(
+    view: View, level: Level, run: RunSettings, statistics: Statistics, running: str | None
+) -> Weighed:
+    """Every algorithm, with what it would cost for the view or why it is out."""
+    alike = replace(view, name="view", sql="")  # views that differ in nothing else cost the same
+    return _weighed_alike(alike, level, run, statistics, running)
+
+
+@lru_cache(maxsize=256)
+def _weighed_alike(
+    view: View, level: Level, run: RunSettings, statistics: Statistics, running: str | None
+) -> Weighed:
+    estimator = Estimator(view, statistics, level >= Level.COMPLETE)
+    default, measured = _default(level), statistics.is_observed(view.sources)
+    candidates = []
+    for name, chosen in ALGORITHMS.items():
+        settings = _ours(chosen, level, run)
+        if out := _out(chosen, settings, view, level):
+            candidates.append(Candidate(name, out=out))
+        else:
+            candidates += _tried(chosen, settings, estimator, measured)
+    return weigh(candidates, default.name, running, measured)
+
+
+def _tried(
+    chosen: Algorithm, settings: Mapping[str, str], estimator: Estimator, measured: bool
+) -> list[Candidate]:
+    """One algorithm with all parameters that are worth a try, once something was measured."""
+    found = []
+    for more in variants(chosen) if measured else [{}]:
+        tried = {**settings, **more}
+        try:
+            estimate = estimator.estimate(chosen, tried)
+        except Exception as error:  # what it costs is no reason to stop a view
+            return [Candidate(chosen.name, out=f"cannot be estimated ({type(error).__name__})")]
+        if not chosen.waits or estimator.busy(estimate) <= BUSIEST:
+            found.append(Candidate(chosen.name, tried, estimate))
+    if found:
+        return found
+    out = "shows nothing while a question is unanswered, and the sources hardly pause"
+    return [Candidate(chosen.name, out=out)]
+
+
+def variants(chosen: Algorithm) -> list[dict[str, str]]:
+    """Parameters beside the usual ones that may make it cheaper."""
+    found: list[dict[str, str]] = [{}]
+    if "local" in chosen.parameters:
+        found.append({"local": "on"})
+    if "order" in chosen.parameters:
+        found += [{**each, "order": "least"} for each in found]
+    if "handle" in chosen.parameters:
+        found.append({"handle": "posse", "policy": "adjacent"})
+    elif "policy" in chosen.parameters:
+        found += [{"policy": "adjacent"}, {"policy": "concurrent"}]
+    return found
+
+
+def _out(chosen: Algorithm, settings: Mapping[str, str], view: View, level: Level) -> str:
+    """Why an algorithm cannot be chosen for a view; empty if it can."""
+    if lacks := _lacking(chosen):
+        return f"runs in the lab only: needs that {lacks[0].value}"
+    if chosen.needs & _ONLY_BY_NAME:
+        return "is taken only where USING names it"
+    if Need.ONE_SOURCE in chosen.needs and len(view.sources) > 1:
+        return f"needs that {Need.ONE_SOURCE.value}"
+    kept = promised(chosen, settings, view.sources)
+    if kept < level:
+        return f"{kept} only"
+    if unsure := chosen.unsure(view):
+        return unsure
+    if Need.BY_KEY in chosen.needs and view.compact is not None:
+        return "needs rows, and sums are stored" + _by_keeping_keys(view)
+    if chosen.slows_down:
+        return "an event costs it more the more transactions wait, as after every stop"
+    try:
+        make_hosted(chosen, view, settings)
+    except UnsupportedViewError:
+        return "needs keys that the view does not show" + _by_keeping_keys(view)
+    return ""
+
+
+def _by_keeping_keys(view: View) -> str:
+    kept = as_stored(view, None, keep_keys=True)
+    return ": KEEP KEYS, and a reload" if kept != view else ""
 
 
 def global_promise(chosen: Algorithm) -> str:
@@ -98,14 +226,31 @@ def as_stored(
     keys, where these may be kept out of sight, and copies of relations: all of them, or those that
     are asked for."""
     chosen = ALGORITHMS.get(forced or "")
-    needs = chosen.needs if chosen is not None else frozenset()
-    if Need.BY_KEY in needs:
-        if keep_keys and Need.KEYS in needs:
-            view = view.with_keys()
-        view = view.with_rows()
-    if Need.COPIES in needs:
+    if chosen is not None and Need.COPIES in chosen.needs:
         copied = view.joined
-    return view.with_copies(copied)
+    return _with_rows(view, chosen, forced is None, keep_keys).with_copies(copied)
+
+
+def _with_rows(view: View, chosen: Algorithm | None, is_free: bool, keep_keys: bool) -> View:
+    if is_free:
+        wider = view.with_keys() if keep_keys else view
+        shows = all(wider.key_positions(r.name) is not None for r in wider.relations)
+        return wider.with_rows() if keep_keys and shows else view
+    if chosen is None or Need.BY_KEY not in chosen.needs:
+        return view
+    if keep_keys and Need.KEYS in chosen.needs:
+        view = view.with_keys()
+    return view.with_rows()
+
+
+def as_loaded(view: View, kept: str) -> View:
+    """The view with what it was loaded with besides its own (see `View.kept`)."""
+    match kept:
+        case "keys":
+            return view.with_keys()
+        case "rows":
+            return view.with_rows()
+    return view
 
 
 def resolve(
@@ -119,13 +264,9 @@ def resolve(
     chosen = _forced(forced, sources, level) if forced else _default(level)
     _check_parameters(chosen, parameters)
     _check_needs(chosen, parameters)
-    early = Need.EARLY in chosen.needs
-    batch = str(run.batch) if level < Level.COMPLETE and not early else "1"
-    ours = {"batch": batch, "p": str(run.in_work)}
-    settings = {name: ours[name] for name in chosen.parameters if name in ours}
-    settings.update(parameters)
+    settings = {**_ours(chosen, level, run), **parameters}
     _check_promise(chosen, settings, level, sources)
-    if early and (name := _lowering(settings)):
+    if Need.EARLY in chosen.needs and (name := _lowering(settings)):
         raise ForcedError(
             f"parameter {name}",
             f"with {name} = {settings[name]} {chosen.name} would take a transaction that the view "
@@ -133,6 +274,13 @@ def resolve(
             f"Leave {name} out.",
         )
     return chosen, settings
+
+
+def _ours(chosen: Algorithm, level: Level, run: RunSettings) -> dict[str, str]:
+    """The parameters that the project's settings give, as far as the level allows them."""
+    together = level < Level.COMPLETE and Need.EARLY not in chosen.needs
+    ours = {"batch": str(run.batch) if together else "1", "p": str(run.in_work)}
+    return {name: ours[name] for name in chosen.parameters if name in ours}
 
 
 def promised(chosen: Algorithm, settings: Mapping[str, str], sources: Collection[str]) -> Level:
@@ -256,18 +404,22 @@ def _batch(settings: Mapping[str, str]) -> int:
     return int(settings.get("batch", "1"))
 
 
-def _why(level: Level, forced: str | None, kept: Level, settings: Mapping[str, str]) -> str:
+def _why(
+    level: Level, forced: str | None, chosen: Algorithm, kept: Level, settings: Mapping[str, str]
+) -> str:
     if forced and kept == Level.NONE:
         return "USING names it; it promises nothing, and is for demonstrations"
     if forced:
         return f"USING names it; it is {kept}"
-    if level == Level.COMPLETE:
+    if chosen.name == "pvm-cc":
         return (
-            "complete: shows the state after every transaction, in order, with up to "
+            f"{kept}: shows the state after every transaction, in order, with up to "
             f"{settings['p']} in work at once"
         )
-    together = f"takes up to {_batch(settings):,} waiting transactions together and asks only "
-    together += "about what they change"
-    if level == Level.STRONG:
-        return f"strong: {together}"
-    return f"strong, which costs no more than {level}: {together}"
+    told = chosen.summary
+    if chosen.name == "sweep":
+        told = f"takes up to {_batch(settings):,} waiting transactions together and asks only "
+        told += "about what they change"
+    if kept > level:
+        return f"{kept}, which costs no more than {level}: {told}"
+    return f"{kept}: {told}"

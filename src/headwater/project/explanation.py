@@ -36,6 +36,7 @@ from headwater.algebra.tops import (
 from headwater.algebra.values import Json
 from headwater.algebra.views import Join, View, equated_columns
 from headwater.errors import HeadwaterError, InputError
+from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.project import Project as ProjectFolder
 from headwater.project.project import known_owner
 from headwater.project.stored_parts import (
@@ -46,6 +47,7 @@ from headwater.project.stored_parts import (
     stored_parts,
     told_of_pairs,
 )
+from headwater.project.view_files import DefinedView
 from headwater.sources.contract import Source
 
 LARGE_ROWS = 1_000_000
@@ -108,6 +110,8 @@ class Explanation:
     """The relations of which copies are kept."""
     now: StoredNow | None
     """None if it is not loaded."""
+    costs: tuple[CostLine, ...] = ()
+    """What each algorithm would cost; none where nothing is asked."""
 
     @property
     def large_copies(self) -> list[tuple[str, int]]:
@@ -142,6 +146,7 @@ class Explanation:
             "all_pairs": list(self.all_pairs),
             "copies": [copy.to_json() for copy in self.copies],
             "now": None if self.now is None else self.now.to_json(),
+            "costs": [line.to_json() for line in self.costs],
         }
 
 
@@ -154,8 +159,8 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
     sources = project.open_sources(known_owner(project.warehouse))
     needed = project.sources_of(unit)
     relations = [r for source in needed for r in sources[source].relations().values()]
-    definition = project.definition(unit, relations)
-    choice = project.choose(definition)
+    definition, running = _as_it_goes_on(project, project.definition(unit, relations))
+    choice = project.choose(definition, running)
     view = definition.view
     files = project.files_of(unit)
     return Explanation(
@@ -181,7 +186,17 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
         ),
         stored_copies(view),
         _now(project.warehouse, unit),
+        cost_lines(project, definition, choice, running),
     )
+
+
+def _as_it_goes_on(
+    project: ProjectFolder, definition: DefinedView
+) -> tuple[DefinedView, str | None]:
+    from headwater.project.loaded import as_it_goes_on
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    return as_it_goes_on(definition, Warehouse(project.warehouse))
 
 
 def table_sizes(view: View, sources: Mapping[str, Source]) -> dict[str, int | None]:

@@ -18,6 +18,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
+from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.differences import cannot_be_relied_on, describe_difference
 from headwater.project.explanation import table_sizes
 from headwater.project.java import check_java
@@ -78,6 +79,8 @@ class ViewFound:
     """The same in a sentence."""
     copies: str = ""
     """Which copies of relations are kept beside it, in a sentence."""
+    costs: tuple[CostLine, ...] = ()
+    """What each algorithm would cost; none where nothing is asked."""
 
     @property
     def file(self) -> ViewFile:
@@ -197,6 +200,24 @@ def _cautions(source: Source, project: Project) -> Iterator[str]:
         )
 
 
+def _as_it_goes_on(project: Project, definition: DefinedView) -> tuple[DefinedView, str | None]:
+    from headwater.project.loaded import as_it_goes_on
+    from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
+
+    return as_it_goes_on(definition, Warehouse(project.warehouse))
+
+
+def _reload_would(project: Project, filed: DefinedView, goes_on: DefinedView) -> Iterator[str]:
+    """What a reload would bring, where a view is not stored as its file has it."""
+    if filed.view.kept != goes_on.view.kept:
+        now, then = project.choose(goes_on), project.choose(filed)
+        words = "with hidden keys" if goes_on.view.kept else "without the keys of KEEP KEYS"
+        yield (
+            f"View {filed.name} goes on as it was loaded, {words}, by {now.algorithm}; after "
+            f"headwater reload {filed.name} it would be maintained by {then.algorithm}."
+        )
+
+
 def _since_loaded(project: Project, name: str, definition: DefinedView) -> str | None:
     """Why a view no longer fits the table that it was loaded into."""
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
@@ -308,8 +329,9 @@ def _view(
     views = []
     with _noting(found.problems):
         relations = [relation for source in found.sources for relation in source.relations]
-        definition = project.definition(name, relations, sources)
-        choice = project.choose(definition)
+        filed = project.definition(name, relations, sources)
+        definition, running = _as_it_goes_on(project, filed)
+        choice = project.choose(definition, running)
         view = definition.view
         alone = [each.view for each in definition.members] or [view]
         told = tuple(
@@ -319,11 +341,21 @@ def _view(
         )
         parts, stored = stored_parts(view), describe_parts(view)
         copies = describe_copies(view, table_sizes(view, sources)) if view.copies else ""
-        reason = choice.reason
         if files[0].level == Level.NONE:
             found.warnings.append(_promises_nothing(name, choice.algorithm))
         found.views.append(
-            ViewFound(name, files, needed, choice.algorithm, reason, told, parts, stored, copies)
+            ViewFound(
+                name,
+                files,
+                needed,
+                choice.algorithm,
+                choice.reason,
+                (*told, *_reload_would(project, filed, definition)),
+                parts,
+                stored,
+                copies,
+                cost_lines(project, definition, choice, running),
+            )
         )
         views.append(view)
         if difference := _since_loaded(project, name, definition):

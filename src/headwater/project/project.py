@@ -20,6 +20,7 @@ from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
 from headwater.algorithms.hosted import Hosted
 from headwater.check.levels import Level
+from headwater.costs.statistics import Statistics
 from headwater.errors import EngineError, InputError, UnsupportedViewError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
 from headwater.project.function_files import FOLDER as FUNCTIONS
@@ -216,12 +217,13 @@ class Project:
         if reasons:
             raise one_of(reasons)
 
-    def choose(self, definition: DefinedView) -> Choice:
-        """The algorithm for a view, and why."""
+    def choose(self, definition: DefinedView, running: str | None = None) -> Choice:
+        """The algorithm for a view, and why; `running` is the one that it had last."""
         file, run = definition.file, self.settings.run
         view, keys = definition.view, file.keep_keys
+        forced = file.algorithm, file.parameters
         try:
-            choice = choose(view, file.level, file.algorithm, file.parameters, run, keys)
+            choice = choose(view, file.level, *forced, run, keys, self.statistics, running)
         except (ForcedError, UnsupportedViewError) as error:
             raise _misused(file, error) from None
         return replace(choice, reason=choice.reason + self._nodes_of(choice))
@@ -236,6 +238,13 @@ class Project:
         where = f"by themselves: {commands}" if apart else "in the runner"
         others = "; the others are in the runner" * (0 < len(apart) < len(choice.manager.sources))
         return f" Its nodes run {where}{others}."
+
+    @property
+    def statistics(self) -> Statistics:
+        """What was measured so far."""
+        from headwater.project.measured import read_statistics  # would slow down all commands
+
+        return read_statistics(self.warehouse / "_headwater")
 
     def publish_every(self, unit: str) -> float:
         """Seconds between two renewals of plain tables."""

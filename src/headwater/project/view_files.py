@@ -37,7 +37,7 @@ from headwater.algebra.sql.view import (
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
-from headwater.project.choice import as_stored
+from headwater.project.choice import as_loaded, as_stored
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
 from headwater.warehouse.definition import StoredDefinition
@@ -165,7 +165,8 @@ class ViewFile:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
         copied = self.copied(view, relations)
         stored = as_stored(view, self.algorithm, self.keep_keys, copied)
-        return DefinedView(self, replace(stored, sql=self.whole), copied)
+        plain = replace(view, sql=self.whole)
+        return DefinedView(self, replace(stored, sql=self.whole), plain, copied)
 
     def copied(self, view: View, relations: Sequence[Relation]) -> frozenset[str]:
         """The relations of which copies are to be kept; InputError for one that cannot be."""
@@ -223,6 +224,8 @@ class DefinedView:
 
     file: ViewFile
     view: View
+    plain: View
+    """The view with nothing stored that its SELECT does not need."""
     copied: frozenset[str] = frozenset()
     """The relations of which its file asks for copies."""
     members: tuple[DefinedView, ...] = ()
@@ -241,8 +244,16 @@ class DefinedView:
         listed = [(view.name, view.view.sql, relations) for view, relations in found]
         file = found[0][0].file
         copied = frozenset[str]().union(*(view.copied for view, _ in found))
-        view = as_stored(parse_group(listed, name), file.algorithm, file.keep_keys, copied)
-        return cls(file, view, copied, tuple(each for each, _ in found))
+        plain = parse_group(listed, name)
+        view = as_stored(plain, file.algorithm, file.keep_keys, copied)
+        return cls(file, view, plain, copied, tuple(each for each, _ in found))
+
+    def as_loaded(self, kept: str) -> DefinedView:
+        """The view with what is stored for it since it was loaded (see `View.kept`), unless USING
+        asks for something else: another algorithm is chosen without a reload."""
+        if self.file.algorithm is not None or kept == self.view.kept:
+            return self
+        return replace(self, view=as_loaded(self.plain, kept).with_copies(self.copied))
 
     @property
     def stored(self) -> StoredDefinition:

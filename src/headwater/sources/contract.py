@@ -21,7 +21,7 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
 from headwater.protocol.transactions import Transaction
-from headwater.sources.discovered import DiscoveredTable
+from headwater.sources.discovered import DiscoveredTable, RelationSize
 
 if TYPE_CHECKING:
     import pyarrow
@@ -292,6 +292,10 @@ class Constant:
     text: str
 
 
+UsedColumns: TypeAlias = Mapping[str, Collection[str]]
+"""For relations, by the names that they have in their source, the columns that are needed."""
+
+
 class Answers(Protocol):
     """The half of a source that describes its relations, answers questions, and loads."""
 
@@ -331,6 +335,13 @@ class Answers(Protocol):
         """
         ...
 
+    def sizes(self, columns: UsedColumns) -> Mapping[str, RelationSize]:
+        """About how large relations are, and how many values these columns of them have.
+
+        Of what is not known soon nothing is told.
+        """
+        ...
+
     def cautions(self) -> Sequence[str]:
         """What somebody should know of what can be read, in sentences."""
         ...
@@ -354,10 +365,6 @@ class Answers(Protocol):
         """The reply of a wrapper in another process, without its rows: `snapshot` is the text of
         its snapshot."""
         ...
-
-
-UsedColumns: TypeAlias = Mapping[str, Collection[str]]
-"""For relations, by the names that they have in their source, the columns that are needed."""
 
 
 class Source:
@@ -443,6 +450,9 @@ class Source:
 
     def missing_indexes(self, probes: Mapping[str, Collection[tuple[str, ...]]]) -> Sequence[str]:
         return self._answers.missing_indexes(probes)
+
+    def sizes(self, columns: UsedColumns) -> Mapping[str, RelationSize]:
+        return self._answers.sizes(columns)
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         return self._answers.open_wrapper(lift)

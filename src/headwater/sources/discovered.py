@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,13 @@ class DiscoveredTable:
     size_bytes: int | None = None
     indexes: tuple[str, ...] = ()
     problem: str = ""
+
+
+@dataclass(frozen=True)
+class RelationSize:
+    """About how large a relation is, as far as its source knows or can tell soon."""
+
+    rows: float
+    row_bytes: float | None = None
+    distinct: Mapping[str, float] = field(default_factory=dict)
+    """How many different values columns have."""

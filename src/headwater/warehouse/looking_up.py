@@ -1,7 +1,7 @@
 """Looking rows of a view up by key, for action lists that are carried out on it.
 
-A view may be large, and what a list touches is little. Of the files at the base only the columns
-of the key are looked at, and kept in memory for the next look-up, up to a limit; the whole rows are
+A view may be large, and what a list touches is little. Small files at the base are kept in memory
+for the next look-up, up to a limit. Of others only the columns of the key are; the whole rows are
 read only of the row groups in which a key was found. The tail of the log is kept in memory as it
 grows. Files never change, so nothing that is kept grows old: what a state does not name any more
 is forgotten.
@@ -12,7 +12,7 @@ It is for the view's one writer, between its commits: what it finds is the newes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from headwater.warehouse.view_table import ViewTable
 
 KEPT_BYTES = 64 * 2**20
-"""So much of the base's key columns is kept in memory for one view."""
+"""So much of the base is kept in memory for one view."""
+WHOLE_BYTES = 2**20
+"""Of a file up to this size all columns are."""
 _COMPARED_BY_ARROW = frozenset(
     {"bool", "int", "decimal", "text", "bytes", "date", "timestamp", "timestamp_tz"}
 )
@@ -54,9 +56,9 @@ class StoredRows:
         self._keys: dict[tuple[str, tuple[str, ...]], pyarrow.Table] = {}
         self._tail: tuple[frozenset[str], pyarrow.Table] | None = None
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
-        """The columns of commits."""
+        """The columns of commits, which stay while the view has one writer."""
         return self._view.schema
 
     def touched(self, look_ups: Sequence[LookUp]) -> Rows:
@@ -99,28 +101,33 @@ class StoredRows:
             more = read_arrow(state.log.folder, new, schema)
             table = pyarrow.concat_tables([table, more])
         self._tail = frozenset(files), table
-        number = pc.field(COMMIT)
-        current = (number > state.base.number) & (number <= state.number)
+        number = table.column(COMMIT)  # a mask is had sooner than a plan for an expression
+        behind = pc.greater(number, state.base.number)
+        current = pc.and_(behind, pc.less_equal(number, state.number))
         return table.filter(current).drop_columns([COMMIT])
 
     # The base
 
     def _in_file(self, state: ViewState, file: DataFile, wanted: Sequence[LookUp]) -> pyarrow.Table:
+        schema = signed_schema(state.schema) if state.is_counted else arrow_schema(state.schema)
+        if file.size <= WHOLE_BYTES:
+            rows = self._kept(state, file, schema)
+            return self._signed(state, rows.filter(_mask(rows, wanted, state.schema)))
         used = {column for look_up in wanted for column in look_up.columns}
         names = tuple(name for name in state.schema.names if name in used)
-        keys = self._key_table(state, file, names)
+        keys = self._kept(state, file, arrow_schema(state.schema.only(names)))
         places = pc.indices_nonzero(_mask(keys, wanted, state.schema)).to_pylist()
         if not places:
             return signed_schema(self.schema).empty_table()
-        schema = signed_schema(state.schema) if state.is_counted else arrow_schema(state.schema)
         return self._signed(state, read_places(state.stored.folder, file, schema, places))
 
-    def _key_table(self, state: ViewState, file: DataFile, names: tuple[str, ...]) -> pyarrow.Table:
+    def _kept(self, state: ViewState, file: DataFile, schema: pyarrow.Schema) -> pyarrow.Table:
+        """Some columns of a file, kept for the next look-up if there is room."""
         there = {each.name for each in state.stored.files}
         self._keys = {known: table for known, table in self._keys.items() if known[0] in there}
+        names = tuple(schema.names)
         if (file.name, names) in self._keys:
             return self._keys[file.name, names]
-        schema = arrow_schema(state.schema.only(names))
         table = read_arrow(state.stored.folder, [file], schema)
         if table.nbytes + sum(kept.nbytes for kept in self._keys.values()) <= KEPT_BYTES:
             self._keys[file.name, names] = table

@@ -9,13 +9,22 @@ from psycopg import sql
 
 from headwater.algebra.schema import Relation
 from headwater.errors import SourceError
-from headwater.sources.contract import Constant, Lift, Load, Reply, Wrapper, as_it_is
-from headwater.sources.discovered import DiscoveredTable
+from headwater.sources.contract import (
+    Constant,
+    Lift,
+    Load,
+    Reply,
+    UsedColumns,
+    Wrapper,
+    as_it_is,
+)
+from headwater.sources.discovered import DiscoveredTable, RelationSize
 from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.catalog import served_columns
 from headwater.sources.postgres.constants import printed
 from headwater.sources.postgres.discovery import discover
 from headwater.sources.postgres.load import PostgresLoad
+from headwater.sources.postgres.sizes import sizes
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.tables import Tables
 from headwater.sources.postgres.types import Table
@@ -54,6 +63,10 @@ class PostgresAnswers:
             for probe in dict.fromkeys(_indexable(tables[name], columns) for columns in wanted)
             if probe and served[name].isdisjoint(probe)
         ]
+
+    def sizes(self, columns: UsedColumns) -> Mapping[str, RelationSize]:
+        with self.tables.looking() as (connection, tables):
+            return sizes(self.tables.access, connection, tables, columns)
 
     def cautions(self) -> Sequence[str]:
         told: list[str] = []

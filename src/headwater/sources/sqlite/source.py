@@ -37,9 +37,10 @@ from headwater.sources.contract import (
     Wrapper,
     as_it_is,
 )
-from headwater.sources.discovered import DiscoveredTable
+from headwater.sources.discovered import DiscoveredTable, RelationSize
 from headwater.sources.sqlite.access import Access
 from headwater.sources.sqlite.constants import printed
+from headwater.sources.sqlite.counting import sizes
 from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
@@ -212,6 +213,10 @@ class SqliteAnswers:
                 for name, columns in probes.items()
                 for statement in missing_indexes(connection, tables[name], columns)
             ]
+
+    def sizes(self, columns: UsedColumns) -> Mapping[str, RelationSize]:
+        with self.tables.reading() as (connection, tables):
+            return sizes(connection, tables, columns)
 
     def cautions(self) -> Sequence[str]:
         return ()

@@ -1,0 +1,1 @@
+"""Every algorithm that maintains real views, on four workloads, and the one that is chosen."""

@@ -1,0 +1,171 @@
+"""The command: every algorithm on every workload, as a table, as JSON and as a picture."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from headwater.bench.algorithms.comparing import CHOSEN, Comparison, compare
+from headwater.bench.algorithms.measure import Measured
+from headwater.bench.algorithms.workload import WORKLOADS, Templates, Workload
+from headwater.bench.plots import Dot, dot_grid
+from headwater.check.levels import Level, parse_level
+from headwater.errors import InputError
+from headwater.terminal.output import parse_seeds, print_json, print_table
+
+FIGURES: dict[str, Callable[[Measured], float]] = {
+    "messages": lambda found: found.messages,
+    "bytes": lambda found: found.bytes,
+    "median, ms": lambda found: found.median_ms,
+    "p95, ms": lambda found: found.p95_ms,
+}
+
+
+def algorithms(
+    names: Sequence[str] | None,
+    level: str,
+    seen: str,
+    seeds: str,
+    distance_ms: float,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure and show; see `headwater bench algorithms --help`."""
+    workloads, wanted = _workloads(names), _level(level)
+    calibrating, measuring = parse_seeds(seen), parse_seeds(seeds)
+    if set(calibrating) & set(measuring):
+        raise InputError(
+            "The chooser would have seen seeds that are measured.", "Give --seen and --seeds apart."
+        )
+    found = []
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
+        templates = Templates(Path(folder))
+        try:
+            for workload in workloads:
+                done = compare(
+                    templates, workload, wanted, calibrating, measuring, distance_ms / 1000, _say
+                )
+                found.append(done)
+                _show(done, as_json)
+        finally:
+            templates.stop()
+    if plot is not None:
+        _draw(plot, found)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _workloads(names: Sequence[str] | None) -> list[Workload]:
+    known = {workload.name: workload for workload in WORKLOADS}
+    for name in names or ():
+        if name not in known:
+            listed = ", ".join(known)
+            raise InputError(f"There is no workload '{name}'.", f"There are: {listed}.")
+    return [known[name] for name in names or known]
+
+
+def _level(text: str) -> Level:
+    found = parse_level(text)
+    if found < Level.CONVERGENT:
+        raise InputError(f"--level {text}: is no level.", "Write for example strong.")
+    return found
+
+
+# Shown
+
+
+def _show(found: Comparison, as_json: bool) -> None:
+    if as_json:
+        for line in _objects(found):
+            print_json(line)
+        return
+    print_table(
+        f"{found.workload.title}, {found.level}: a transaction, on seeds "
+        f"{', '.join(map(str, found.seeds))}",
+        ["algorithm", *FIGURES, ""],
+        (
+            [
+                name,
+                *(f"{figure(measured):,.1f}" for figure in FIGURES.values()),
+                _remark(found, name),
+            ]
+            for name, measured in _ordered(found)
+        ),
+    )
+
+
+def _ordered(found: Comparison) -> list[tuple[str, Measured]]:
+    return sorted(found.found.items(), key=lambda item: item[1].median_ms)
+
+
+def _remark(found: Comparison, name: str) -> str:
+    if name == CHOSEN:
+        chosen = ", ".join(dict.fromkeys(found.choices))
+        return f"{chosen}: time × {found.ratio(_time):.2f}, bytes × {found.ratio(_bytes):.2f}"
+    return "" if found.keeps[name] else "below the level"
+
+
+def _time(found: Measured) -> float:
+    return found.median_ms
+
+
+def _bytes(found: Measured) -> float:
+    return found.bytes
+
+
+def _objects(found: Comparison) -> list[dict[str, Any]]:
+    about = {"workload": found.workload.name, "level": str(found.level)}
+    lines: list[dict[str, Any]] = [
+        {
+            **about,
+            "algorithm": name,
+            "keeps_level": found.keeps[name],
+            "transactions": measured.transactions,
+            "messages": round(measured.messages, 3),
+            "bytes": round(measured.bytes, 1),
+            "median_ms": round(measured.median_ms, 2),
+            "p95_ms": round(measured.p95_ms, 2),
+        }
+        for name, measured in _ordered(found)
+    ]
+    lines.append(
+        {
+            **about,
+            "seeds": found.seeds,
+            "chosen": found.choices,
+            "best_time": found.best(_time)[0],
+            "time_ratio": round(found.ratio(_time), 3),
+            "best_bytes": found.best(_bytes)[0],
+            "bytes_ratio": round(found.ratio(_bytes), 3),
+            "noise": round(found.noise, 3),
+        }
+    )
+    return lines
+
+
+def _draw(path: Path, found: Sequence[Comparison]) -> None:
+    names = list(dict.fromkeys(name for each in found for name in sorted(each.found)))
+    names = [name for name in names if name != CHOSEN]
+    rows = [CHOSEN, *names]
+    panels = {}
+    for each in found:
+        dots, moved = {}, {}
+        for name, measured in each.found.items():
+            kind = "best" if name == CHOSEN else "" if each.keeps[name] else "weak"
+            dots[name] = Dot(measured.median_ms, measured.p95_ms, kind)
+            moved[name] = Dot(max(1.0, measured.bytes), None, kind)
+        chosen = ", ".join(dict.fromkeys(each.choices))
+        panels[f"{each.workload.title}\n{chosen}"] = (dots, moved)
+    dot_grid(
+        path,
+        "Every algorithm on real databases",
+        rows,
+        ("visible after, ms (median; to p95)", "bytes of answers a transaction"),
+        panels,
+    )
