@@ -260,7 +260,7 @@ def test_without_keys_they_are_out_and_the_way_in_is_told() -> None:
     assert out["t-strobe"] == "needs keys that the view does not show: KEEP KEYS, and a reload"
     assert out["strobe"] == "convergent only"
     assert out["eca"] == "needs that all relations of the view are at one source"
-    assert out["copies"].startswith("runs in the lab only")
+    assert out["copies"] == "is taken only where USING names it"
 
 
 def test_sums_have_no_rows_to_delete_by_key() -> None:
