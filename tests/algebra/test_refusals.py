@@ -3,11 +3,13 @@
 import pytest
 
 from headwater.algebra.evaluate import evaluate_shown
+from headwater.algebra.keying import keying
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import DATE, INT, TEXT
 from headwater.errors import SqlError
+from tests.hanging import hang_limit
 
 R = Relation("r", "x", Schema.of([("id", INT), ("k", TEXT), ("a", INT), ("day", DATE)]), ("id",))
 STATE = {
@@ -112,3 +114,26 @@ def test_mistakes_of_a_subquery_and_around_it_are_told_together() -> None:
     with pytest.raises(SqlError) as caught:
         parse_view("SELECT (SELECT MAX(q.c) FROM r q WHERE q.b = r.id) AS m, x FROM r", [R])
     assert [each.column for each in caught.value.problems] == [20, 40, 58]
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "FULL"])
+def test_many_outer_joins_are_read_in_the_time_of_few(kind: str) -> None:
+    tables = [f"{kind} JOIN r AS r{n} ON r{n}.id = r{n - 1}.a" for n in range(1, 25)]
+    with hang_limit():
+        view = parse_view(f"SELECT r0.id FROM r AS r0 {' '.join(tables)}", [R])
+        assert view.top is not None
+        keying(view.top)
+        assert view.compact is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        " UNION ".join(f"SELECT a + {n} AS a FROM r" for n in range(400)),
+        f"SELECT {' + '.join(['a'] * 3000)} AS a FROM r",
+    ],
+    ids=["sets", "a sum"],
+)
+def test_a_query_that_is_nested_too_deeply_is_told_so(query: str) -> None:
+    with pytest.raises(SqlError, match="nested too deeply"):
+        parse_view(query, [R])

@@ -79,7 +79,9 @@ def _given(row: Row) -> list[object]:
 
 
 THEIR_WORDS = {
-    "PERCENTILE(GREATEST(a, b), 0.4)": "PERCENTILE_CONT(0.4) WITHIN GROUP (ORDER BY GREATEST(a, b))",
+    "PERCENTILE(GREATEST(a, b), 0.4)": (
+        "PERCENTILE_CONT(0.4) WITHIN GROUP (ORDER BY GREATEST(a, b))"
+    ),
     "LEFT SEMI JOIN": "SEMI JOIN",
     "LEFT ANTI JOIN": "ANTI JOIN",
     "COUNT(DISTINCT c, d)": "COUNT(DISTINCT (c, d)) FILTER (WHERE c + d > -1)",

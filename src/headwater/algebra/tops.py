@@ -317,10 +317,15 @@ def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
 
 
 def nodes_of(top: Top) -> Iterator[Top]:
-    """All nodes of a tree, from the root down."""
-    yield top
-    for below in inputs_of(top):
-        yield from nodes_of(below)
+    """All nodes of a tree, from the root down; subtrees that are equal once."""
+    seen: set[Top] = set()
+    left = [top]
+    while left:
+        node = left.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            left += reversed(inputs_of(node))
 
 
 def parts_of(top: Top) -> tuple[Part, ...]:

@@ -203,6 +203,9 @@ class ViewFile:
             raise (found[0] if len(found) == 1 else SeveralInputError(found)) from None
         except HeadwaterError:
             raise
+        except RecursionError:
+            message = "the query is nested too deeply."
+            raise error_at(self.path, self.text, self.offset, message, "Simplify it.") from None
         except Exception as error:  # ends a view, and not everything beside it
             message = f"the view cannot be understood ({type(error).__name__})."
             hint = "Write it in another way, and report this."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, substituted
@@ -45,13 +45,15 @@ def laid_out_together(tops: Sequence[Top]) -> tuple[tuple[Join, ...], Schema, tu
         leaf: Part(tuple(part.columns[o] for o in outputs), leaf.schema, numbers[id(part)])
         for leaf, (part, outputs) in homes.items()
     }
-    return joins, schema, tuple(_over(top, found) for top in tops)
+    over: dict[Top, Top] = dict(found)
+    return joins, schema, tuple(_over(top, over) for top in tops)
 
 
-def _over(top: Top, parts: Mapping[Leaf, Part]) -> Top:
-    if isinstance(top, Leaf):
-        return parts[top]
-    return with_inputs(top, [_over(below, parts) for below in inputs_of(top)])
+def _over(top: Top, known: dict[Top, Top]) -> Top:
+    """The tree over the parts that are known for its leaves; equal subtrees are made once."""
+    if top not in known:
+        known[top] = with_inputs(top, [_over(below, known) for below in inputs_of(top)])
+    return known[top]
 
 
 @dataclass

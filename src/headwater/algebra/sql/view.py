@@ -54,7 +54,7 @@ def parse_view(
     readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
     reading, text = _reading(sql, known, readings, functions)
     _check_columns(reading, text)
-    if not isinstance(reading.plan, Sum) and not any(leaves_of(reading.plan)):
+    if not _placed(text, lambda: isinstance(reading.plan, Sum) or any(leaves_of(reading.plan))):
         raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
     return _placed(
         text, lambda: view_of(renamed(reading.plan, reading.names), name, sql, total=total)
@@ -123,6 +123,8 @@ def _placed(text: SqlText, make: Callable[[], _T], about: exp.Expr | None = None
     except RefusalError as error:
         place = text.first_of(error.about) if about is None else text.start(about)
         raise text.error_at(place, str(error), error.hint) from None
+    except RecursionError:
+        raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
 
 
 def _parsed(sql: str, functions: Functions = NONE) -> tuple[SqlText, exp.Expr, Functions]:
