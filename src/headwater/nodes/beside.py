@@ -51,6 +51,7 @@ from headwater.warehouse.definition import StoredDefinition
 
 _CONNECT_S = 5.0
 _LEAVE_BEHIND_S = 2.0
+_LOOK_S = 0.2
 _MARKER = re.compile(r"[a-z0-9_]+/[0-9a-f]+")
 """It stands in a statement."""
 
@@ -183,6 +184,7 @@ class _Session:
         self._columns: dict[str, frozenset[str]] = {}
         self._tell = tell
         self._views: dict[str, _Hosted] = {}
+        self._is_over = threading.Event()
         self._jobs: queue.SimpleQueue[Callable[[], None] | HeadwaterError | None]
         self._jobs = queue.SimpleQueue()
         self._connections = Connections(source.name, lambda: self._narrow, as_it_is)
@@ -206,14 +208,17 @@ class _Session:
                     raise job if isinstance(job, LostLinkError) else LostLinkError(str(job))
                 job()
         finally:
+            self._is_over.set()
             link.close()
             self._connections.stop()
             self._connections.join(_LEAVE_BEHIND_S)
             link.join(_LEAVE_BEHIND_S)
 
     def _watch(self, stop: threading.Event) -> None:
-        stop.wait()
-        self._jobs.put(None)
+        while not self._is_over.is_set():
+            if stop.wait(_LOOK_S):
+                self._jobs.put(None)
+                return
 
     # Messages
 

@@ -323,8 +323,9 @@ class Switchboard:
             connection = self._secured(connection)
             self._introduce(connection, address)
         except Exception as error:  # whatever a stranger does to one thread is told, and no more
-            known = isinstance(error, HeadwaterError)
-            why = error.message if known else f"the connection failed ({type(error).__name__})."
+            why = f"the connection failed ({type(error).__name__})."
+            if isinstance(error, HeadwaterError):
+                why = error.message
             self._refused = f"Somebody at {address} was refused: {why}"
             connection.close()
         finally:

@@ -256,7 +256,10 @@ class Channel:
                 return list(zip(numbers, held, strict=True))
         first, last = numbers[0], numbers[-1]
         found = self._recalled(first, min(_AT_ONCE, last - first + 1))
-        return [(number, held) for number, held in found if place.is_concerned(held.item)]
+        # By number: what cancelled out in a transaction is not in the history, and the place still
+        # has to pass it.
+        wanted = set(numbers)
+        return [(number, held) for number, held in found if number in wanted]
 
     def _recalled(self, first: int, most: int) -> Sequence[tuple[int, HeldItem]]:
         found = self._history.recall(first - 1, most) if self._history is not None else ()
