@@ -21,13 +21,13 @@ from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
+from headwater.pipeline.joining import identity
 from headwater.pipeline.maintenance import (
     Arrival,
     Commit,
     Look,
     Maintenance,
     Plan,
-    identity,
     relevant,
 )
 from headwater.project.choice import as_stored, choose

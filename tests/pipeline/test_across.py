@@ -1,6 +1,6 @@
 """Parts of transactions across databases that wait, never come, or are tagged wrong."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -58,7 +58,7 @@ def running(small: Small) -> Iterator[Runner]:
         runner.stop()
 
 
-def shows(small: Small, view: str, rows: set[tuple[object, ...]]) -> Callable[[], bool]:
+def shows(small: Small, view: str, rows: Collection[tuple[object, ...]]) -> Callable[[], bool]:
     return lambda: small.rows(view) == rows
 
 

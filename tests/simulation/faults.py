@@ -13,10 +13,10 @@ import pytest
 
 from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
-from headwater.pipeline import maintenance
+from headwater.pipeline import joining, maintenance
 from headwater.pipeline.cutting import Cutting, LoadCut
 from headwater.pipeline.joining import Joining
-from headwater.pipeline.maintenance import Commit, Maintenance
+from headwater.pipeline.maintenance import Commit, Look, Maintenance
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import Reflected
 from headwater.project import needs
@@ -53,7 +53,7 @@ def _by_number(source: str, number: int) -> str:
 
 def identity_by_transaction_number(patch: Patch) -> None:
     """Transactions of different sources are taken for one another."""
-    for module in (maintenance, judge):
+    for module in (joining, maintenance, judge):
         patch.setattr(module, "identity", _by_number)
 
 
@@ -245,7 +245,7 @@ def vector_before_its_change(patch: Patch) -> None:
     """Progress is noted although what goes with it is not committed yet."""
     ticked = Maintenance.tick
 
-    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit | Look]:
         found = ticked(self, now, more)
         if not found and self._pending.actions:
             return [Commit((), self.vector, (), "vector")]

@@ -19,7 +19,7 @@ from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.frames.arrow import arrow_schema, plain_from_arrow
-from headwater.pipeline.maintenance import identity
+from headwater.pipeline.joining import identity
 from headwater.protocol.transactions import Transaction
 from headwater.simulation.database import Database
 from headwater.simulation.disk import Disk, Mount
