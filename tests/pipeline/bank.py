@@ -72,8 +72,8 @@ class Bank(Shop):
             text = text.replace("COMPLETE", "STRONG") if south else text
             (folder / "views" / f"{name}.sql").write_text(text)
         self.project = Project.open(folder)
-        for source in self.project.sources.values():
-            source.setup()
+        for followed in self.project.sources.values():
+            followed.setup()
         self.base = self.contents()
 
     def _settings(self, more: str) -> str:
@@ -104,7 +104,7 @@ class Bank(Shop):
         """Run statements, all of them in one transaction."""
         with self.transaction(source) as connection:
             for statement in statements:
-                connection.execute(statement)  # type: ignore[arg-type]
+                connection.execute(statement)
 
     def part(self, source: str, name: str, owner: int, amount: int) -> None:
         """One part of a transfer between both databases."""
@@ -124,7 +124,7 @@ class Bank(Shop):
 
     def _select(self, source: str, query: str) -> list[tuple[object, ...]]:
         with self.transaction(source) as connection:
-            return list(connection.execute(query).fetchall())  # type: ignore[arg-type]
+            return list(connection.execute(query).fetchall())
 
     def sums(self, view: str) -> list[int]:
         """What a reader of each version sums up."""

@@ -11,8 +11,14 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.pipeline.cutting import Cutting
-from headwater.pipeline.global_parts import GlobalParts, closed_cut
-from headwater.pipeline.joining import GlobalError, Joining, LateParts, PassedOn
+from headwater.pipeline.global_parts import GlobalParts, GlobalTransaction, closed_cut
+from headwater.pipeline.joining import (
+    LOOK_AGAIN_S,
+    GlobalError,
+    Joining,
+    LateParts,
+    PassedOn,
+)
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.sources.contract import Committed
@@ -88,14 +94,14 @@ def test_a_part_whose_other_is_elsewhere_goes_on_when_that_is_known() -> None:
     world = World()
     assert world.take(world.read("x", "g")) == []
     world.read("z", "g")
-    assert shown(world.later(0.1)) == ["x1"]
+    assert shown(world.later(LOOK_AGAIN_S)) == ["x1"]
 
 
 def test_a_part_whose_other_is_of_no_concern_goes_on_when_that_is_known() -> None:
     world = World()
     assert world.take(world.read("x", "g")) == []
     world.read("y", "g", relation="other")
-    assert shown(world.later(0.1)) == ["x1"]
+    assert shown(world.later(LOOK_AGAIN_S)) == ["x1"]
 
 
 def test_all_sources_of_the_view_are_enough_whatever_else_is_missing() -> None:
@@ -163,7 +169,7 @@ def test_a_circle_with_an_answer_in_it_is_broken_at_once_and_told() -> None:
     world = World()
     held = [world.read("x", "g"), answer("x"), world.read("x", "h"), world.read("y", "h")]
     assert world.take(*held) == []
-    found = world.take(world.read("y", "g"))
+    found = [*world.take(world.read("y", "g")), *world.later(LOOK_AGAIN_S)]
     assert shown(found) == ["x1", "x?", "x2+y1", "y2"]
     assert [each.split for each in found] == [("g",), (), (), ()]
 
@@ -249,6 +255,24 @@ def _learn(parts: GlobalParts, source: str, number: int, name: str) -> None:
     updates = (Update(f"{source}.r", CHANGED),)
     transaction = Transaction("", updates, (source,), (source,), tags=(Tag(name, 2),))
     parts.learn(source, number, [Committed(transaction, {}, number)], 0.0)
+
+
+def test_many_transactions_that_are_reported_as_one_are_joined_in_linear_time() -> None:
+    """A database that nobody read for long, whose transactions have lost their borders."""
+    world, asked = World(), 0
+    find = world.parts.find
+
+    def counted(name: str) -> GlobalTransaction | None:
+        nonlocal asked
+        asked += 1
+        return find(name)
+
+    world.parts.find = counted  # type: ignore[method-assign]
+    names = [f"g{number}" for number in range(300)]
+    assert world.take(world.read("y", *names)) == []
+    found = world.take(*[world.read("x", name) for name in names])
+    assert [len(each.deliveries) for each in found] == [301]
+    assert asked < 20 * len(names)
 
 
 # Loads

@@ -13,7 +13,7 @@ import pytest
 
 from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
-from headwater.pipeline import maintenance
+from headwater.pipeline import joining, maintenance
 from headwater.pipeline.copied import Copied
 from headwater.pipeline.cutting import Cutting, LoadCut
 from headwater.pipeline.joining import Joining
@@ -53,7 +53,7 @@ def _by_number(source: str, number: int) -> str:
 
 def identity_by_transaction_number(patch: Patch) -> None:
     """Transactions of different sources are taken for one another."""
-    for module in (maintenance, judge):
+    for module in (joining, maintenance, judge):
         patch.setattr(module, "identity", _by_number)
 
 

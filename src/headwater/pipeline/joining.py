@@ -87,6 +87,7 @@ class Joining:
         self._whole = whole
         self._passed = {source: reached.number for source, reached in vector.items()}
         self._given_up: set[str] = set()
+        self._look_at = -math.inf
         self._channels = HeldChannels(self)
 
     def __len__(self) -> int:
@@ -101,11 +102,19 @@ class Joining:
 
     def passed(self, now: float, read_since: Mapping[str, float]) -> Iterator[PassedOn]:
         """What goes on now; each source is being read since a time, or is not (infinity)."""
+        self.due = math.inf
         if not self._channels:
             return
+        looks = now >= self._look_at
+        if looks:
+            self._channels.look_again()
         yield from self._go_on()
-        while self._channels and self._give_up_late(now, read_since):
+        while looks and self._channels.is_unsure and self._give_up_late(now, read_since):
+            self._channels.look_again()
             yield from self._go_on()
+        if self._channels.is_unsure:
+            self._look_at = now + LOOK_AGAIN_S if looks else self._look_at
+            self.due = self._look_at
 
     def awaits(self, source: str) -> bool:
         """Whether something is held until more is received of a source."""
@@ -159,7 +168,6 @@ class Joining:
 
     def _give_up_late(self, now: float, read_since: Mapping[str, float]) -> bool:
         """Whether something is not waited for any more; GlobalError if the view is to stop."""
-        self.due = math.inf
         for item in self._channels.unknown():
             for tag in _tags(item):
                 found = self._of(tag, item)
@@ -168,7 +176,6 @@ class Joining:
                 if now >= self._deadline(found, item, read_since):
                     self._give_up(found, f"was not there {self._late.wait_s:g} s after it")
                     return True
-                self.due = now + LOOK_AGAIN_S
         for item in self._channels.torn():
             ids = [known for tag in _tags(item) if (known := self._of(tag, item)) is not None]
             if ids:

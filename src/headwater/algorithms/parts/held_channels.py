@@ -10,7 +10,8 @@ then no order shows each of them whole, and the least that does goes on as one.
 An answer reflects exactly what was passed on before it, so it never goes on together with
 something else. What it stands in the middle of is torn: it can never go on as a whole.
 
-Who knows what belongs together is asked (`Outlook`), each time anew: more may be known by then.
+Who knows what belongs together is asked (`Outlook`), and asked again when more may be known. A
+channel whose first message waits for others that are known is left alone until all have come.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class _Whole(Generic[Item]):
     """How many messages of each channel."""
     unknown: Sequence[Item]
     """Those of them of which it is not known what else they need."""
-    awaited: Collection[str]
-    """The channels that have yet to deliver some of it."""
+    awaited: Collection[tuple[str, str]]
+    """What of it has not come yet, by channel and name."""
     has_answer: bool
 
     @property
@@ -96,11 +97,31 @@ class HeldChannels(Generic[Item]):
     def __init__(self, outlook: Outlook[Item]) -> None:
         self._outlook = outlook
         self._channels: dict[str, _Channel[Item]] = {}
+        self._stuck: dict[str, set[tuple[str, str]] | None] = {}
+        """The channels that need not be looked at until something has come; None: until it is
+        looked again."""
 
     def receive(self, channel: str, item: Item) -> None:
         """A message has arrived; call `passed` then."""
         found = self._channels.setdefault(channel, _Channel())
-        found.append(item, self._outlook.name(item))
+        name = self._outlook.name(item)
+        found.append(item, name)
+        if name is not None and self._stuck:
+            for awaited in self._stuck.values():
+                if awaited:
+                    awaited.discard((channel, name))
+            if self._outlook.needs(item) != frozenset():
+                self.look_again(among_unknown=True)
+
+    def look_again(self, among_unknown: bool = False) -> None:
+        """More may be known, or less may be needed; or only of what was not known."""
+        kept = self._stuck.items() if among_unknown else ()
+        self._stuck = {name: awaited for name, awaited in kept if awaited is not None}
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether something stands still for another reason than that others have yet to come."""
+        return any(awaited is None for awaited in self._stuck.values())
 
     @property
     def held(self) -> Mapping[str, Sequence[Item]]:
@@ -131,7 +152,7 @@ class HeldChannels(Generic[Item]):
 
     def awaits(self, channel: str) -> bool:
         """Whether something waits for what a channel has yet to deliver, and is known to have."""
-        return any(channel in whole.awaited for whole in self._wholes())
+        return any(channel == other for whole in self._wholes() for other, _ in whole.awaited)
 
     def _take(self, name: str, count: int) -> list[Item]:
         channel = self._channels[name]
@@ -140,14 +161,27 @@ class HeldChannels(Generic[Item]):
 
     def _least(self) -> Mapping[str, int]:
         """How much of each channel goes on next; nothing if nothing can."""
-        wholes = []
+        may = []
         for name, channel in self._channels.items():
-            if channel.items:
-                if self._outlook.needs(channel.items[0]) == frozenset():
-                    return {name: 1}
-                wholes.append(self._whole(name))
-        may = [whole for whole in wholes if whole.is_there and not whole.is_torn]
-        return min(may, key=lambda whole: whole.size).extents if may else {}
+            if not channel.items or self._is_stuck(name):
+                continue
+            if self._outlook.needs(channel.items[0]) == frozenset():
+                if name in self._stuck:
+                    self.look_again()
+                return {name: 1}
+            whole = self._whole(name)
+            if whole.is_there and not whole.is_torn:
+                may.append(whole)
+            else:
+                self._stuck[name] = None if whole.unknown or whole.is_torn else set(whole.awaited)
+        if not may:
+            return {}
+        self.look_again()
+        return min(may, key=lambda whole: whole.size).extents
+
+    def _is_stuck(self, name: str) -> bool:
+        awaited = self._stuck.get(name, set())
+        return awaited is None or bool(awaited)
 
     def _wholes(self) -> Iterator[_Whole[Item]]:
         return (self._whole(name) for name, channel in self._channels.items() if channel.items)
@@ -155,7 +189,7 @@ class HeldChannels(Generic[Item]):
     def _whole(self, name: str) -> _Whole[Item]:
         extents, looked = {name: 1}, {name: 0}
         unknown: list[Item] = []
-        awaited: set[str] = set()
+        awaited: set[tuple[str, str]] = set()
         has_answer = False
         while ahead := next((n for n, count in extents.items() if looked[n] < count), None):
             item = self._channels[ahead].items[looked[ahead]]
@@ -168,7 +202,7 @@ class HeldChannels(Generic[Item]):
                 channel = self._channels.get(other)
                 at = None if channel is None else channel.place(called)
                 if at is None:
-                    awaited.add(other)
+                    awaited.add((other, called))
                 else:
                     extents[other] = max(extents.get(other, 0), at + 1)
                     looked.setdefault(other, 0)
