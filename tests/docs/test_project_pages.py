@@ -40,7 +40,13 @@ def test_the_example_settings_and_views_are_a_project(
     project = Project.open(tmp_path)
     definitions = project.definitions(RELATIONS)
     chosen = {name: project.choose(found).algorithm for name, found in definitions.items()}
-    assert chosen == {"order_lines": "sweep", "vip_orders": "pvm-cc", "finance": "sweep"}
+    assert chosen == {
+        "order_lines": "sweep",
+        "vip_orders": "pvm-cc",
+        "vip_totals": "sweep",
+        "goes_wrong": "conventional",
+        "finance": "sweep",
+    }
 
 
 def test_the_example_of_a_mistake_is_what_is_printed(

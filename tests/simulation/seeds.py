@@ -51,6 +51,7 @@ SEEDS = {
     "halves of transactions committed": 94,
     "copies at the last commit": 36,
     "copies with what is committed twice": 486,
+    "another order after a crash": 2294,
 }
 
 
