@@ -45,6 +45,8 @@ def test_the_example_settings_and_views_are_a_project(
         "order_lines": "sweep",
         "vip_orders": "pvm-cc",
         "dear_orders": "sweep",
+        "vip_totals": "sweep",
+        "goes_wrong": "conventional",
         "finance": "sweep",
     }
 

@@ -83,6 +83,8 @@ def views() -> dict[str, tuple[str, Sequence[str]]]:
 
 
 VIEWS = views()
+PLAIN = VIEWS.keys() - BEYOND_JOINS.keys() - WITH_COPIES.keys()
+"""A view by each algorithm, over one source and over both, with nothing else to it."""
 
 
 class Orders(Shop):

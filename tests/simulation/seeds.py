@@ -56,6 +56,7 @@ SEEDS = {
     "parts reflected one by one": 10,
     "copies at the last commit": 36,
     "copies with what is committed twice": 486,
+    "another order after a crash": 2294,
 }
 
 

@@ -83,6 +83,13 @@ def spectrum_scenarios(kind: str, seeds: Iterable[int]) -> list[Scenario]:
     return found + [generate(seed, shape) for seed in seeds for shape in shapes]
 
 
+def small_scenarios(kind: str, seeds: Iterable[int] = range(6)) -> list[Scenario]:
+    """Random scenarios of a kind with keys, so small that every schedule can be tried even where
+    nearly all of them are possible."""
+    shape = Shape(kind, 2, sources=2, transactions=3, keys=True)
+    return [generate(seed, shape) for seed in seeds]
+
+
 def some_key_scenarios(kind: str, seeds: Iterable[int], keeps_keys: bool) -> list[Scenario]:
     """Scenarios of a kind whose views show the keys of some relations only."""
     shapes = [
