@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ CHAIN = parse_view(
 
 
 def only(kind: str, **more: float) -> Statistics:
-    rates = {"inserts": 0.0, "deletes": 0.0, "updates": 0.0, kind: 1.0}
+    rates: dict[str, Any] = {"inserts": 0.0, "deletes": 0.0, "updates": 0.0, kind: 1.0}
     return Statistics({r.name: RelationStatistics(**{**rates, **more}) for r in TABLES})
 
 
@@ -153,7 +154,7 @@ def test_dearer_questions_and_commits_take_longer(name: str) -> None:
 
 def at_once(name: str, together: int) -> Estimate:
     sources = {s: SourceStatistics(together=together) for s in CHAIN.sources}
-    batch = {"batch": "1000"} if "batch" in ALGORITHMS[name].parameters else {}
+    batch: dict[str, Any] = {"batch": "1000"} if "batch" in ALGORITHMS[name].parameters else {}
     return estimate(name, Statistics({}, sources), **batch)
 
 
@@ -182,7 +183,7 @@ def test_asking_by_key_first_moves_less_where_others_have_many_partners() -> Non
         "JOIN s3.r3 ON r3.k = r2.a",
         TABLES,
     )
-    rates = {"inserts": 0.0, "deletes": 0.0, "updates": 0.0}
+    rates: dict[str, Any] = {"inserts": 0.0, "deletes": 0.0, "updates": 0.0}
     statistics = Statistics(
         {
             "s1.r1": RelationStatistics(1e5, distinct={"a": 1e3}, **rates),

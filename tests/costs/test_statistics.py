@@ -7,6 +7,7 @@ import pytest
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import INT
 from headwater.costs.statistics import (
+    ENOUGH,
     MEMORY_S,
     Counted,
     RelationStatistics,
@@ -64,8 +65,10 @@ def test_later_counts_weigh_by_their_time_and_old_ones_fade() -> None:
 def test_a_quiet_source_is_watched_too() -> None:
     assert not Statistics().is_observed(("x",))
     quiet = with_questions(SourceStatistics(), Counted(10.0))
-    assert Statistics({}, {"x": quiet}).is_observed(("x",))
-    assert not Statistics({}, {"x": quiet}).is_observed(("x", "y"))
+    busy = with_questions(SourceStatistics(), Counted(10.0, {}, ENOUGH, ENOUGH))
+    assert Statistics({}, {"x": quiet, "y": busy}).is_observed(("x", "y"))
+    assert not Statistics({}, {"y": busy}).is_observed(("x", "y"))
+    assert not Statistics({}, {"x": quiet}).is_observed(("x",))
     assert quiet.question_s == SourceStatistics().question_s
 
 

@@ -69,7 +69,7 @@ def test_a_run_leaves_statistics_behind(tmp_path: Path) -> None:
     small = Small(tmp_path, {"owned": OWNED.format("")})
     assert maintained(small, *CHANGES) == "sweep"
     found = read_statistics(internal(small))
-    assert found.is_observed(("shop", "crm"))
+    assert not found.is_observed(("shop", "crm"))  # too little has happened
     orders = found.relations["shop.orders"]
     assert orders.inserts == orders.deletes == orders.updates > 0
     assert found.sources["shop"].transactions > found.sources["crm"].transactions > 0

@@ -7,7 +7,7 @@ import pytest
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
-from headwater.algebra.values import INT, TEXT
+from headwater.algebra.values import INT, TEXT, Row
 from headwater.errors import HeadwaterError
 from headwater.pipeline.maintenance import relevant
 from headwater.protocol.transactions import Transaction, Update
@@ -33,7 +33,7 @@ def test_rows_that_the_view_rules_out_mean_nothing_to_it() -> None:
     view = parse_view(
         "SELECT x.id FROM r AS x, r AS y WHERE x.a = 'p' AND y.id > 5", {"r": relation}
     )
-    counts = {(1, "o"): 1, (2, "p"): -1, (7, "o"): 1, (8, "p"): 1}
+    counts: dict[Row, int] = {(1, "o"): 1, (2, "p"): -1, (7, "o"): 1, (8, "p"): 1}
     transaction = Transaction("u:4", (Update("u.r", Rows(schema, counts)),), ("u",), ("u",))
     found = relevant(view, transaction, Delivery("u", None, None, 4), as_it_is)
     del counts[1, "o"]  # neither condition lets it in

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headwater.algebra.schema import Relation, Schema
@@ -224,7 +226,7 @@ AT_ONE = parse_view("SELECT r.a, t.a AS c FROM x.r JOIN x.t ON r.b = t.a", BESID
 
 
 def measured(view: View, mostly: str = "inserts", **of_source: float) -> Statistics:
-    rates = {"inserts": 0.01, "deletes": 0.01, "updates": 0.01, mostly: 1.0}
+    rates: dict[str, Any] = {"inserts": 0.01, "deletes": 0.01, "updates": 0.01, mostly: 1.0}
     return Statistics(
         {relation.name: RelationStatistics(**rates) for relation in view.relations},
         {source: SourceStatistics(observed_s=60.0, **of_source) for source in view.sources},

@@ -46,7 +46,7 @@ def explain(
 
 
 def _print(found: Explanation) -> None:
-    from headwater.project.cost_lines import COST_COLUMNS
+    from headwater.project.cost_lines import COST_COLUMNS, able, reasons
 
     out = console()
     out.print(f"{found.name}, by {found.algorithm}: {found.reason}", markup=False)
@@ -60,8 +60,10 @@ def _print(found: Explanation) -> None:
         print_table(
             "What a transaction would cost by each algorithm",
             list(COST_COLUMNS),
-            (line.cells for line in found.costs),
+            (line.cells for line in able(found.costs)),
         )
+        for why, those in reasons(found.costs).items():
+            out.print(f"○ not {', '.join(those)}: {why}", markup=False)
     print_table(
         "When a table changes, these are looked up",
         ["table", "rows, about", "looked up"],

@@ -14,6 +14,8 @@ from headwater.algebra.values import Json, Type
 
 KINDS = ("inserts", "deletes", "updates")
 FORMAT = 1
+ENOUGH = 20
+"""So many transactions say something of what is to be expected."""
 MEMORY_S = 3600.0
 """What is new counts as if no more than so long had been observed before."""
 
@@ -98,8 +100,10 @@ class Statistics:
         return self.sources.get(name, _UNKNOWN_SOURCE)
 
     def is_observed(self, sources: tuple[str, ...]) -> bool:
-        """Whether each of these sources was watched for a while."""
-        return all(self.source(source).observed_s > 0 for source in sources)
+        """Whether each of these sources was watched, and enough has happened there together."""
+        known = [self.source(source) for source in sources]
+        happened = sum(source.transactions * source.observed_s for source in known)
+        return happened >= ENOUGH and all(source.observed_s > 0 for source in known)
 
     def to_json(self) -> dict[str, Json]:
         return {

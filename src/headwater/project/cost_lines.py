@@ -12,7 +12,7 @@ from headwater.project.choice import Choice, costs
 from headwater.project.project import Project
 from headwater.project.view_files import DefinedView
 
-COST_COLUMNS = ("algorithm", "messages", "bytes", "time", "measured", "")
+COST_COLUMNS = ("", "algorithm", "messages", "bytes", "time", "measured")
 """Of a table of such lines; figures are for one transaction."""
 
 
@@ -26,14 +26,14 @@ class CostLine:
 
     @property
     def cells(self) -> list[str]:
-        estimate = self.candidate.estimate
-        figures = ["-", "-", "-"] if estimate is None else _figures(*vars(estimate).values())
-        measured = "-"
+        """Of one that may be chosen."""
+        estimate, measured = self.candidate.estimate, "-"
+        assert estimate is not None
         if (spent := self.spent) is not None:
             told = _figures(spent.messages, spent.bytes, spent.time_s)
-            measured = f"{told[0]} messages, {told[1]} bytes, {told[2]}"
-        title = self.candidate.algorithm if self.candidate.out else _title(self.candidate)
-        return [title, *figures, measured, "chosen" if self.is_chosen else self.candidate.out]
+            measured = f"{told[0]}, {told[1]} bytes, {told[2]}"
+        figures = _figures(estimate.messages, estimate.bytes, estimate.time_s)
+        return ["●" if self.is_chosen else "", _title(self.candidate), *figures, measured]
 
     def to_json(self) -> dict[str, Json]:
         estimated: Json = None
@@ -69,6 +69,15 @@ def cost_lines(
 def able(lines: Sequence[CostLine]) -> list[CostLine]:
     """The lines of those that keep the level and can maintain the view."""
     return [line for line in lines if not line.candidate.out]
+
+
+def reasons(lines: Sequence[CostLine]) -> dict[str, list[str]]:
+    """Why the others are out, and who is for that reason."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        if line.candidate.out:
+            found.setdefault(line.candidate.out, []).append(line.candidate.algorithm)
+    return found
 
 
 def _title(candidate: Candidate) -> str:

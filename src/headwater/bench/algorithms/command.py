@@ -108,7 +108,7 @@ def _remark(found: Comparison, name: str) -> str:
     if name == CHOSEN:
         chosen = ", ".join(dict.fromkeys(found.choices))
         return f"{chosen}: time × {found.ratio(_time):.2f}, bytes × {found.ratio(_bytes):.2f}"
-    return "" if found.keeps[name] else "below the level"
+    return "" if found.entries[name].keeps else "below the level"
 
 
 def _time(found: Measured) -> float:
@@ -125,7 +125,7 @@ def _objects(found: Comparison) -> list[dict[str, Any]]:
         {
             **about,
             "algorithm": name,
-            "keeps_level": found.keeps[name],
+            "keeps_level": found.entries[name].keeps,
             "transactions": measured.transactions,
             "messages": round(measured.messages, 3),
             "bytes": round(measured.bytes, 1),
@@ -141,8 +141,10 @@ def _objects(found: Comparison) -> list[dict[str, Any]]:
             "chosen": found.choices,
             "best_time": found.best(_time)[0],
             "time_ratio": round(found.ratio(_time), 3),
+            "time_ratio_choosable": round(found.ratio(_time, choosable=True), 3),
             "best_bytes": found.best(_bytes)[0],
             "bytes_ratio": round(found.ratio(_bytes), 3),
+            "bytes_ratio_choosable": round(found.ratio(_bytes, choosable=True), 3),
             "noise": round(found.noise, 3),
         }
     )
@@ -157,7 +159,7 @@ def _draw(path: Path, found: Sequence[Comparison]) -> None:
     for each in found:
         dots, moved = {}, {}
         for name, measured in each.found.items():
-            kind = "best" if name == CHOSEN else "" if each.keeps[name] else "weak"
+            kind = "best" if name == CHOSEN else "" if each.entries[name].keeps else "weak"
             dots[name] = Dot(measured.median_ms, measured.p95_ms, kind)
             moved[name] = Dot(max(1.0, measured.bytes), None, kind)
         chosen = ", ".join(dict.fromkeys(each.choices))

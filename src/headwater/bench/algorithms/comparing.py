@@ -22,6 +22,7 @@ _WITH = {"t-strobe": "local = on", "posse": "policy = adjacent"}
 """Algorithms that are also measured with other parameters than a project gives them."""
 
 Say = Callable[[str], None]
+Figure = Callable[[Measured], float]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ class Entry:
     header: str
     keeps: bool
     """Whether it keeps the level that the others are compared at."""
+
+    @property
+    def may_be_chosen(self) -> bool:
+        """Whether the chooser takes it, too, and not only USING."""
+        algorithm = ALGORITHMS.get(self.name.partition(" ")[0])
+        return self.keeps and (algorithm is None or not algorithm.slows_down)
 
 
 @dataclass
@@ -45,18 +52,23 @@ class Comparison:
     """By the name of the entry."""
     choices: list[str] = field(default_factory=list)
     """What was chosen, on each seed."""
-    keeps: dict[str, bool] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
 
-    def best(self, figure: Callable[[Measured], float]) -> tuple[str, float]:
-        """The entry that keeps the level with the least of something, and how much that is."""
-        able = [name for name in self.found if self.keeps[name] and name != CHOSEN]
+    def best(self, figure: Figure, choosable: bool = False) -> tuple[str, float]:
+        """The entry that keeps the level with the least of something, and how much that is; only
+        of those that may be chosen, if so wanted."""
+        able = [
+            name
+            for name, entry in self.entries.items()
+            if (entry.may_be_chosen if choosable else entry.keeps) and name != CHOSEN
+        ]
         least = min(able, key=lambda name: figure(self.found[name]))
         return least, figure(self.found[least])
 
-    def ratio(self, figure: Callable[[Measured], float]) -> float:
-        """How many times as dear the chosen one was as the best of all, itself included."""
+    def ratio(self, figure: Figure, choosable: bool = False) -> float:
+        """How many times as dear the chosen one was as the best, itself included."""
         chosen = figure(self.found[CHOSEN])
-        least = min(chosen, self.best(figure)[1])
+        least = min(chosen, self.best(figure, choosable)[1])
         return 1.0 if chosen == least else chosen / least if least else float("inf")
 
     @property
@@ -109,7 +121,7 @@ def compare(
                 measured = at_work[entry.name].measured()
                 before = comparison.found.get(entry.name)
                 comparison.found[entry.name] = before + measured if before else measured
-                comparison.keeps[entry.name] = entry.keeps
+                comparison.entries[entry.name] = entry
     return comparison
 
 
