@@ -138,13 +138,13 @@ def _typed(
     if isinstance(node, exp.ApproxDistinct) and not isinstance(inner, exp.Distinct):
         inner = exp.Distinct(expressions=[inner])
     distinct = isinstance(inner, exp.Distinct)
+    nodes = [] if inner is None else list(inner.expressions) if distinct else [inner]
     if distinct and name not in _DISTINCT:
         raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
     within = bool(order) and name in _WITHIN
     if name != "count":
         beside = bool(node.args.get("accuracy")) - within
         t.text.check_arguments(node, FUNCTIONS[name].arguments + beside)
-    nodes = list(inner.expressions) if distinct else [inner] if inner is not None else []
     nodes += given[1:]
     if within:
         nodes = [order[0].this, *nodes]

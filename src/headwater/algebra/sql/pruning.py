@@ -113,8 +113,8 @@ def _pruned(top: Top, needed: frozenset[str], known: _Known) -> Top:
             chosen = tuple(a for n, a in zip(names, aggregates, strict=True) if n in needed)
             looked_at = frozenset(keys).union(*(a.columns for a in chosen))
             kept_schema = schema.only([*schema.names[: len(keys)], *kept_names])
-            below = pruned(top.input, looked_at, known)
-            return replace(top, input=below, aggregates=chosen, schema=kept_schema)
+            kept_input = pruned(top.input, looked_at, known)
+            return replace(top, input=kept_input, aggregates=chosen, schema=kept_schema)
         case Summed():
             return top
         case Exploded(input=below, column=column, schema=schema):
