@@ -10,7 +10,7 @@ import pytest
 from headwater.embedded.postgres import PostgresServer
 from headwater.pipeline.verify import verify_view
 from tests.nodes.processes import NodeCommand, free_port, node, with_nodes
-from tests.pipeline.orders import BOTH, ONE, SELECTS, Orders, write
+from tests.pipeline.orders import BOTH, ONE, SELECTS, Orders, OrdersWriter, write
 from tests.pipeline.running import Running
 from tests.pipeline.world import Oracle
 from tests.warehouse.test_small import no_spark
@@ -52,7 +52,9 @@ def survive(
     """Kill nodes again and again while writers write; then let everything be shown."""
     nodes = {source: NodeCommand(shop.folder, source) for source in ("crm", "shop")}
     running = Running(shop)
-    writers = write(shop, pause_s, 1_000_000, seed=random.randrange(1000))
+    writers = [OrdersWriter(shop, s, random.randrange(1000), pause_s, 1_000_000) for s in nodes]
+    for writer in writers:
+        writer.start()
     try:
         running.wait_until(lambda: are_running(running))
         for _ in range(kills):
@@ -95,7 +97,7 @@ def test_the_same_with_many_kills_of_nodes_and_runners(
 ) -> None:
     shop = Orders(tmp_path, server, VIEWS)
     with_nodes(tmp_path, free_port(), "crm", "shop")
-    survive(shop, 25, Random(time.time_ns()), 0.03, runner_too=True)
+    survive(shop, 15, Random(time.time_ns()), 0.03, runner_too=True)
 
 
 def test_one_source_may_have_a_node_of_its_own_and_the_other_none(

@@ -1,4 +1,4 @@
-"""A channel that has its past elsewhere delivers each transaction once, however it is kept."""
+"""A channel whose past is elsewhere delivers each transaction once, however it is kept there."""
 
 from collections.abc import Sequence
 from dataclasses import replace
