@@ -41,12 +41,11 @@ def laid_out_together(tops: Sequence[Top]) -> tuple[tuple[Join, ...], Schema, tu
         part.join(schema, None if alone else number) for number, part in enumerate(stored, 1)
     )
     numbers = {id(part): None if alone else at for at, part in enumerate(stored, 1)}
-    found = {
+    found: dict[Top, Top] = {
         leaf: Part(tuple(part.columns[o] for o in outputs), leaf.schema, numbers[id(part)])
         for leaf, (part, outputs) in homes.items()
     }
-    over: dict[Top, Top] = dict(found)
-    return joins, schema, tuple(_over(top, over) for top in tops)
+    return joins, schema, tuple(_over(top, found) for top in tops)
 
 
 def _over(top: Top, known: dict[Top, Top]) -> Top:

@@ -109,8 +109,8 @@ def _pruned(top: Top, needed: frozenset[str], known: _Known) -> Top:
             chosen = tuple(a for n, a in zip(names, aggregates, strict=True) if n in needed)
             looked_at = frozenset(keys).union(*(a.columns for a in chosen))
             kept_schema = schema.only([*schema.names[: len(keys)], *kept_names])
-            below = pruned(top.input, looked_at, known)
-            return replace(top, input=below, aggregates=chosen, schema=kept_schema)
+            grouped = pruned(top.input, looked_at, known)
+            return replace(top, input=grouped, aggregates=chosen, schema=kept_schema)
         case Summed():
             return top
         case Exploded(input=below, column=column, schema=schema):
