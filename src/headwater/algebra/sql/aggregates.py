@@ -132,7 +132,7 @@ def _typed(
     t: Translator,
 ) -> Aggregate:
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
-    inner = given[0] if given else None
+    inner: Any = given[0] if given else None
     if isinstance(inner, exp.Order):
         inner, order = inner.this, inner.expressions
     if isinstance(node, exp.ApproxDistinct) and not isinstance(inner, exp.Distinct):
