@@ -31,7 +31,7 @@ SEEDS = {
     "answers where their view stands": 0,
     "what concerns a view is passed over": 0,
     "a replaced runner commits": 35,
-    "a replaced runner acknowledges": 44,
+    "a replaced runner acknowledges": 54,
     "states taken together": 75,
     "watermark that jumps": 63,
     "vector before its change": 58,
@@ -55,7 +55,7 @@ SEEDS = {
     "loads that divide": 43,
     "parts reflected one by one": 10,
     "copies at the last commit": 36,
-    "copies with what is committed twice": 486,
+    "copies with what is committed twice": 496,
     "another order after a crash": 2294,
 }
 
