@@ -66,7 +66,7 @@ def test_keeps_its_promise_over_all_schedules(name: str, promised: Level) -> Non
         assert found.level >= promised, f"seed {seed}: {found.counterexample}"
 
 
-@pytest.mark.parametrize("name", ["eca", "eca-key"])
+@pytest.mark.parametrize("name", ["eca", "eca-key", "eca-local"])
 @pytest.mark.parametrize("batch", ["2", "9"])
 def test_is_strong_when_transactions_wait_for_each_other(name: str, batch: str) -> None:
     for seed in SEEDS[::3]:
@@ -75,10 +75,11 @@ def test_is_strong_when_transactions_wait_for_each_other(name: str, batch: str) 
         assert found.level >= Level.STRONG, f"seed {seed}: {found.counterexample}"
 
 
-def test_a_backlog_costs_two_questions() -> None:
+@pytest.mark.parametrize("name", ["eca", "eca-local"])
+def test_a_backlog_costs_two_questions(name: str) -> None:
     scenario = generate(3, Shape("single-source-local", relations=3, transactions=8))
     steps = parse_schedule(["commit s1"] * 8 + ["answer s1"] * 2)
-    done = run(simulate(scenario, "eca", {"batch": "100"}), replayed(steps))
+    done = run(simulate(scenario, name, {"batch": "100"}), replayed(steps))
     assert questions(done.trace) == 4
     assert done.verdict.level >= Level.STRONG
 

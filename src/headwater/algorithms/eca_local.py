@@ -17,7 +17,8 @@ in which rows of that relation are bound, the deleted one perhaps among them, th
 lose the key when it comes. So each term is answered by itself, and keeps the deletions that
 concern it; a compensation inherits them from the term that it compensates.
 
-Choices: of a transaction the local deletions are taken first, then the rest as one update.
+Choices: of a transaction the local deletions are taken first, then the rest as one update. `batch`
+is ECA's: transactions that come while a question is unanswered wait, and are taken as one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorp
 from headwater.protocol.effects import Action, Add, Apply, Ask, Effect, KeyDelete, apply_actions
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.protocol.look_ups import LookUp
-from headwater.protocol.transactions import Transaction
+from headwater.protocol.transactions import Transaction, net_change
 
 
 @cached_hash
@@ -61,6 +62,8 @@ class State:
     """Deletions by key since the view was last updated."""
     parts: tuple[Part, ...] = ()
     received: tuple[str, ...] = ()
+    waiting: tuple[Transaction, ...] = ()
+    """Transactions of which nothing was taken in yet."""
     seen: Rows | None = None
     """What was looked up in the view for the transaction that is being taken in."""
 
@@ -68,6 +71,7 @@ class State:
 @dataclass(frozen=True)
 class EcaLocal(Manager[State]):
     view: View
+    batch: int = 1
 
     def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
         return State(Rows.empty(self.view.schema))
@@ -75,7 +79,7 @@ class EcaLocal(Manager[State]):
     def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:
         if not isinstance(event, TransactionArrived) or state.parts:
             return ()
-        state, left = self._without_local(replace(state, seen=event.seen), event.transaction)
+        state, left = self._without_local(replace(state, seen=event.seen), event.transaction.deltas)
         if len(left) != 1:
             return ()
         ((relation, delta),) = left.items()
@@ -90,10 +94,19 @@ class EcaLocal(Manager[State]):
     def take_transaction(
         self, state: State, transaction: Transaction
     ) -> tuple[State, tuple[Effect, ...]]:
-        state = replace(
-            state, updates=state.updates + 1, received=(*state.received, transaction.id)
-        )
-        state, left = self._without_local(state, transaction)
+        waiting = (*state.waiting, transaction)
+        state = replace(state, waiting=waiting, received=(*state.received, transaction.id))
+        if state.parts and len(waiting) < self.batch:
+            return state, ()
+        return self._take_waiting(state)
+
+    def _take_waiting(self, state: State) -> tuple[State, tuple[Effect, ...]]:
+        """Take in what waits, as one transaction."""
+        if not state.waiting:
+            return state, ()
+        deltas = net_change(item for t in state.waiting for item in t.deltas.items())
+        state = replace(state, updates=state.updates + 1, waiting=())
+        state, left = self._without_local(state, deltas)
         effect = self._told_by_view(state, left)
         if effect is not None:
             return self._install(replace(state, collect=state.collect + effect), ())
@@ -103,11 +116,11 @@ class EcaLocal(Manager[State]):
     # What is local
 
     def _without_local(
-        self, state: State, transaction: Transaction
+        self, state: State, deltas: Mapping[str, Rows]
     ) -> tuple[State, dict[str, Rows]]:
         """Take in what is local whatever the view holds; what is left."""
         left = {}
-        for relation, delta in transaction.deltas.items():
+        for relation, delta in deltas.items():
             relevant = relevant_rows(self.view, relation, delta)
             state, rest = self._delete(state, relation, relevant)
             if rest:
@@ -172,6 +185,11 @@ class EcaLocal(Manager[State]):
         return replace(state, parts=(*state.parts, *parts)), tuple(asks)
 
     def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
+        state, more = self._take_waiting(state)  # the answer reflects it
+        state, effects = self._incorporate(state, answer)
+        return state, (*more, *effects)
+
+    def _incorporate(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         label = answer.label.split("^")[0]
         asked = [part for part in state.parts if part.question == label]
         state = replace(state, parts=tuple(p for p in state.parts if p.question != label))

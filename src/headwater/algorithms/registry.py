@@ -273,8 +273,8 @@ ALGORITHMS = {
             EcaLocal,
             _promises("complete", *["strong"] * 2, *["none"] * 3),
             needs=frozenset({Need.ONE_SOURCE, Need.CONTENTS, Need.BY_KEY}),
+            parameters={"batch": _WAITING},
             waits=True,
-            slows_down=True,
         ),
         Algorithm(
             "lca",
