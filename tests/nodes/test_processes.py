@@ -69,6 +69,7 @@ def survive(
                 running.wait_until(lambda at=killed: nodes[at].has_said("view"))  # type: ignore[misc]
         for writer in writers:
             writer.stop()
+        running.wait_until(lambda: are_running(running))
         assert running.stop() == 0, running.errors
         once = Running(shop, "--once", name="once")
         assert once.wait() == 0, once.errors
