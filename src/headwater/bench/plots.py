@@ -129,12 +129,23 @@ def _draw_dots(axis: Any, rows: Sequence[str], dots: Mapping[str, Dot]) -> None:
             axis.plot([dot.value], [at], marker="o", markersize=size, color=colour)
             if dot.kind == "best":
                 axis.axvline(dot.value, color=colour, linewidth=0.8, linestyle=":")
-    axis.set_xscale("log")
+    _mark_decades(axis, [dot.value for dot in dots.values()])
     axis.set_yticks(range(len(rows)), rows, fontsize=8, family="monospace")
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.tick_params(axis="x", labelsize=8)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _mark_decades(axis: Any, values: Sequence[float]) -> None:
+    """A logarithmic axis with few marks, in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_xscale("log")
+    wide = max(values) > 200 * min(values)
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.xaxis.set_minor_locator(NullLocator())
 
 
 def _draw_cell(axis: Any, corner: tuple[float, float], promised: Level, measured: Level) -> None:
