@@ -13,10 +13,11 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from headwater.algebra.expressions import ColumnRef, Expression, Literal, substituted
+from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.relevance import condition_on
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.tops import PART, Part, Top, inputs_of, with_inputs
@@ -106,8 +107,9 @@ def copy_parts(own: Schema, joins: Sequence[Join], relations: Collection[Relatio
     rows of these joins."""
     first = len(joins) + 1 if PART in own.positions else _OWN + 1
     slots = _Slots(own)
+    asking = [join for join in joins if len(join.occurrences) > 1]
     copies = tuple(
-        Copy(relation, number, _condition(relation.name, joins), slots.of(relation.schema))
+        Copy(relation, number, condition_on(relation.name, asking), slots.of(relation.schema))
         for number, relation in enumerate(relations, first)
     )
     numbered = () if PART in own.positions else (Column(PART, INT),)
@@ -141,21 +143,3 @@ class _Slots:
         self._taken.add(name.lower())
         self.columns.append(Column(name, kind))
         return name
-
-
-def _condition(relation: str, joins: Sequence[Join]) -> Expression | None:
-    """What a row of a relation has to meet to be joined anywhere, or None."""
-    ways: dict[Expression, None] = {}
-    for join in (join for join in joins if len(join.occurrences) > 1):
-        for at, occurrence in enumerate(join.occurrences):
-            if occurrence.relation.name != relation:
-                continue
-            meanings = {
-                f"{occurrence.alias}.{c.name}": ColumnRef(c.name, c.type)
-                for c in occurrence.relation.schema.columns
-            }
-            own = [substituted(c, meanings) for c, reach in join.safe_conjuncts if reach == {at}]
-            if not own:
-                return None
-            ways[reduce(lambda a, b: call("and", a, b), own)] = None
-    return reduce(lambda a, b: call("or", a, b), ways)

@@ -22,6 +22,7 @@ from headwater.algebra.copies import CopyParts, copy_parts
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.left_to_spark import left_to_spark
+from headwater.algebra.relevance import condition_on
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.tops import (
@@ -197,6 +198,15 @@ class View:
         if self.members:
             return compacted(UnionAll(tuple(member.top for member in self.members)), self.schema)
         return compacted(self.top, self.schema)
+
+    @cached_property
+    def _conditions(self) -> Mapping[str, Expression | None]:
+        return {r.name: condition_on(r.name, self.joins) for r in self.relations}
+
+    def relevant_rows(self, relation: str, delta: Rows) -> Rows:
+        """The rows of a change that the conditions on their relation alone do not rule out."""
+        condition = self._conditions[relation]
+        return delta if condition is None else delta.select(condition)
 
     @cached_property
     def copy_parts(self) -> CopyParts | None:

@@ -28,7 +28,6 @@ from itertools import groupby
 from typing import Any, Literal, TypeAlias, assert_never
 
 from headwater.algebra.copies import CopyParts
-from headwater.algebra.relevance import relevant_rows
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.views import View
@@ -154,7 +153,7 @@ def relevant(view: View, transaction: Transaction, delivery: Delivery, lift: Lif
             place = f"transaction {delivery.number} of {delivery.source}"
             found = narrowed(delta, schemas[name], view.name, name, place)
             if len(found) <= _MOST_SIFTED:
-                found = relevant_rows(view, name, found)
+                found = view.relevant_rows(name, found)
             if found:
                 updates.append(Update(name, lift(found)))
     called = identity(delivery.source, delivery.number)

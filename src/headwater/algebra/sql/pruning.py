@@ -78,7 +78,7 @@ def _pruned(top: Top, needed: frozenset[str], known: _Known) -> Top:
         case Part() | Constant() | Found():
             return top
         case Recursive(start=start, step=step):
-            return replace(top, start=pruned(start), step=pruned(step))
+            return replace(top, start=pruned(start, None, known), step=pruned(step, None, known))
         case Select(condition=condition):
             return Select(pruned(top.input, needed | columns_of(condition), known), condition)
         case Project(outputs=outputs, schema=schema):
