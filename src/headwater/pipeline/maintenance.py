@@ -251,6 +251,7 @@ class Maintenance:
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
+        self._asked: dict[str, Ask] = {}
         self._heard_at = 0.0
 
     @property
@@ -307,8 +308,15 @@ class Maintenance:
         else:
             self._reflected.receive(delivery.source, delivery.number, delivery.position)
         self.joining.receive(delivery)
+        return self._join(now, read_since)
+
+    def _join(self, now: float, read_since: Mapping[str, float]) -> list[Ask | Commit | Look]:
+        """Hand over what may go on, and ask again where an answer cannot be used."""
         self._ready.extend(self.joining.passed(now, read_since))
-        return self._go_on(now)
+        again = [self._asked[answer.label] for answer in self.joining.put_off()]
+        for ask in again:
+            self._owed[ask.source] += 1
+        return [*again, *self._go_on(now)]
 
     def looked_up(self, event: Event, now: float) -> Sequence[Ask | Commit | Look]:
         """Hand an event over for which rows were looked up, and what has come behind it."""
@@ -323,11 +331,12 @@ class Maintenance:
         return found
 
     def _take_in(self, passed: PassedOn, now: float) -> Sequence[Ask | Commit | Look]:
-        first = passed.deliveries[0]
-        if first.broken is not None:
-            self._pass(first, first.broken)
+        for delivery in passed.deliveries:
+            if delivery.broken is not None:
+                self._pass(delivery, delivery.broken)
+        event = next((d.event for d in passed.deliveries if d.event is not None), None)
+        if event is None:
             return ()
-        event = first.event
         if isinstance(event, TransactionArrived):
             event = self._arrive(passed)
             if not event.transaction.updates:
@@ -335,6 +344,7 @@ class Maintenance:
                 return ()
         else:
             assert isinstance(event, AnswerArrived), f"no view is delivered {event}"
+            del self._asked[event.label]
         self._heard_at = now
         return self._offer(event, now)
 
@@ -343,6 +353,7 @@ class Maintenance:
         arrivals = [
             Arrival(d.source, d.number, d.position, d.read_at, passed.split)
             for d in passed.deliveries
+            if d.event is not None
         ]
         events = [d.event for d in passed.deliveries]
         parts = [e.transaction for e in events if isinstance(e, TransactionArrived)]
@@ -366,6 +377,7 @@ class Maintenance:
             match effect:
                 case Ask(source=source):
                     self._owed[source] += 1
+                    self._asked[effect.label] = effect
                     found.append(effect)
                 case Apply():
                     found += self._apply(effect, now)
@@ -428,8 +440,7 @@ class Maintenance:
         self, now: float, more: bool, read_since: Mapping[str, float] = _ALWAYS
     ) -> Sequence[Ask | Commit | Look]:
         """What is to be asked and written now; `more` says whether something else has arrived."""
-        self._ready.extend(self.joining.passed(now, read_since))
-        found = self._go_on(now)
+        found = self._join(now, read_since)
         if _is_look(found):
             return found
         if not more and self._wants_idle and now >= self._heard_at + IDLE_S:

@@ -46,6 +46,7 @@ class World:
         self.late = LateParts(_FOR_EVER if settings.across else _SOON)
         self.views = views(self.random, settings.views, settings.tops, keyed, settings.groups)
         self.judge = Judge(self.disk, self.databases, self.views)
+        self.judge.releases = not settings.across
         self.alive: set[int] = set()
         self.tally = Tally.empty()
         self.upkeep_s = self.random.choice([1.0, 10.0])
