@@ -21,7 +21,7 @@ from headwater.pipeline.joining import (
 )
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.transactions import Tag, Transaction, Update
-from headwater.sources.contract import Committed
+from headwater.sources.contract import Broken, Committed
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.vectors import Reached
 
@@ -165,13 +165,25 @@ def test_transactions_in_another_order_at_another_source_go_on_as_one() -> None:
     assert shown(world.take(world.read("y", "g"))) == ["x1+x2+y1+y2"]
 
 
-def test_a_circle_with_an_answer_in_it_is_broken_at_once_and_told() -> None:
+def test_an_answer_in_the_middle_of_what_goes_on_together_is_asked_for_again() -> None:
+    """It reflects a part of it, so it cannot be used."""
     world = World()
     held = [world.read("x", "g"), answer("x"), world.read("x", "h"), world.read("y", "h")]
     assert world.take(*held) == []
-    found = [*world.take(world.read("y", "g")), *world.later(LOOK_AGAIN_S)]
-    assert shown(found) == ["x1", "x?", "x2+y1", "y2"]
-    assert [each.split for each in found] == [("g",), (), (), ()]
+    assert shown(world.take(world.read("y", "g"))) == ["x1+x2+y1+y2"]
+    assert world.joining.put_off() == [answer("x").event]
+    assert world.joining.put_off() == []
+    assert shown(world.take(world.read("x", "i"), world.read("y", "i"))) == ["x3+y3"]
+
+
+def test_a_gap_in_the_middle_goes_along() -> None:
+    world = World()
+    gap = Delivery("x", None, None, 2, broken=Broken({}, "", {}))
+    world.numbers["x"] = 0
+    first = world.read("x", "g")
+    world.numbers["x"] = 2
+    assert world.take(first, gap, world.read("x", "h"), world.read("y", "h")) == []
+    assert shown(world.take(world.read("y", "g"))) == ["x1+x2+x3+y1+y2"]
 
 
 def test_several_transactions_that_are_reported_as_one_take_all_others_along() -> None:

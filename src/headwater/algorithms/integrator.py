@@ -48,6 +48,7 @@ class Integrator:
             for message in queue:
                 channels.receive(name, message)
         passed = tuple(map(_as_one, channels.passed()))
+        assert not channels.put_off, "global transactions come in one order"
         return Integrator(tuple((s, tuple(q)) for s, q in channels.held.items())), passed
 
 

@@ -7,8 +7,7 @@ that concern the view are there; they are then passed on as one transaction (see
 
 - when it is known that no other part concerns the view;
 - when another part is in the view already, which was taken by itself, maybe by an earlier runner;
-- when it has waited for as long as the settings say and they say that it is released; or at once,
-  when an answer stands in the middle of what would have to go on together.
+- when it has waited for as long as the settings say, and they say that it is released.
 
 So nothing that is decided here has to be remembered: what the view has is its vector, and where
 parts are is in the change logs. After a crash the same follows from both.
@@ -29,7 +28,7 @@ from headwater.algebra.views import View
 from headwater.algorithms.parts.held_channels import HeldChannels
 from headwater.errors import HeadwaterError
 from headwater.pipeline.global_parts import GlobalTransaction
-from headwater.protocol.events import TransactionArrived
+from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.protocol.transactions import Tag, Transaction
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.vectors import VersionVector
@@ -116,6 +115,12 @@ class Joining:
             self._look_at = now + LOOK_AGAIN_S if looks else self._look_at
             self.due = self._look_at
 
+    def put_off(self) -> list[AnswerArrived]:
+        """The answers that cannot be used, since they stood in the middle of what went on together;
+        they are asked for again."""
+        found, self._channels.put_off = self._channels.put_off, []
+        return [item.event for item in found if isinstance(item.event, AnswerArrived)]
+
     def awaits(self, source: str) -> bool:
         """Whether something is held until more is received of a source."""
         return bool(self._channels) and self._channels.awaits(source)
@@ -129,7 +134,8 @@ class Joining:
     # What is known of deliveries
 
     def name(self, item: Delivery) -> str | None:
-        return None if _transaction(item) is None else identity(item.source, item.number)
+        """Gaps have a number too: one that does not concern the view goes along."""
+        return identity(item.source, item.number) if item.number else None
 
     def needs(self, item: Delivery) -> frozenset[tuple[str, str]] | None:
         found: set[tuple[str, str]] = set()
@@ -174,13 +180,8 @@ class Joining:
                 if found is None or found.is_known_to(self._view):
                     continue
                 if now >= self._deadline(found, item, read_since):
-                    self._give_up(found, f"was not there {self._late.wait_s:g} s after it")
+                    self._give_up(found)
                     return True
-        for item in self._channels.torn():
-            ids = [known for tag in _tags(item) if (known := self._of(tag, item)) is not None]
-            if ids:
-                self._give_up(ids[0], "came in another order with other global transactions")
-                return True
         return False
 
     def _deadline(
@@ -190,14 +191,14 @@ class Joining:
         began = [read_since.get(source, 0.0) for source in lacking]
         return max([found.parts[item.source].since, *began]) + self._late.wait_s
 
-    def _give_up(self, found: GlobalTransaction, why: str) -> None:
+    def _give_up(self, found: GlobalTransaction) -> None:
         if self._late.then == "stop":
             there = ", ".join(f"transaction {p.number} of {s}" for s, p in found.parts.items())
             name = self._view.name
             raise GlobalError(
                 f"View {name} cannot go on: of the global transaction {found.id!r} there is "
                 f"{there}, and what else it has in the sources of the view ({found.count} parts in "
-                f"all) {why}.",
+                f"all) was not there {self._late.wait_s:g} s after it.",
                 "If it is still to come, run 'headwater run' again when it is there. If it never "
                 'comes, write late = "release" under [global] in headwater.toml: the part is then '
                 "shown by itself.",

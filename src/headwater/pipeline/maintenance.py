@@ -326,6 +326,7 @@ class Maintenance:
         self._written_at = -math.inf  # the first change is due at once
         self._hurries = False
         self._owed = dict.fromkeys(plan.view.sources, 0)
+        self._asked: dict[str, Ask] = {}
         self._heard_at = 0.0
         self._told_at = 0.0
         self._is_asked = False
@@ -398,7 +399,15 @@ class Maintenance:
                 self._reflected.receive(received.source, received.number, received.position)
             self.joining.receive(received)
             self._ready.extend(self.joining.passed(now, read_since))
-        return self._go_on(now)
+        return self._join(now, read_since)
+
+    def _join(self, now: float, read_since: Mapping[str, float]) -> list[Wanted]:
+        """Hand over what may go on, and ask again where an answer cannot be used."""
+        self._ready.extend(self.joining.passed(now, read_since))
+        again = [self._asked[answer.label] for answer in self.joining.put_off()]
+        for ask in again:
+            self._owed[ask.source] += 1
+        return [*again, *self._go_on(now)]
 
     def _in_turn(self, delivery: Delivery) -> Iterator[Delivery]:
         """What is received now: what has come, unless others are to be received before it."""
@@ -436,11 +445,12 @@ class Maintenance:
         return found
 
     def _take_in(self, passed: PassedOn, now: float) -> Sequence[Wanted]:
-        first = passed.deliveries[0]
-        if first.broken is not None:
-            self._pass(first, first.broken)
+        for delivery in passed.deliveries:
+            if delivery.broken is not None:
+                self._pass(delivery, delivery.broken)
+        event = next((d.event for d in passed.deliveries if d.event is not None), None)
+        if event is None:
             return ()
-        event = first.event
         if isinstance(event, TransactionArrived):
             event = self._arrive(passed)
             if not event.transaction.updates:
@@ -448,6 +458,7 @@ class Maintenance:
                 return ()
         else:
             assert isinstance(event, AnswerArrived), f"no view is delivered {event}"
+            del self._asked[event.label]
         self._heard_at = now
         return self._offer(event, now)
 
@@ -456,6 +467,7 @@ class Maintenance:
         arrivals = [
             Arrival(d.source, d.number, d.position, d.read_at, passed.split)
             for d in passed.deliveries
+            if d.event is not None
         ]
         events = [d.event for d in passed.deliveries]
         parts = [e.transaction for e in events if isinstance(e, TransactionArrived)]
@@ -489,6 +501,7 @@ class Maintenance:
                         self._to_answer.append(effect)
                     else:
                         self._owed[source] += 1
+                        self._asked[effect.label] = effect
                         found.append(effect)
                 case Apply():
                     found += self._apply(effect, now)
@@ -554,8 +567,7 @@ class Maintenance:
         self, now: float, more: bool, read_since: Mapping[str, float] = _ALWAYS
     ) -> Sequence[Wanted]:
         """What is to be asked and written now; `more` says whether something else has arrived."""
-        self._ready.extend(self.joining.passed(now, read_since))
-        found = self._go_on(now)
+        found = self._join(now, read_since)
         if _waits(found):
             return found
         if now >= self._idle_at() and not (more and self._plan.ticks == "when quiet"):

@@ -82,6 +82,8 @@ class Judge:
         self._storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
         self.power_lost()
         self.commits = 0
+        self.releases = True
+        """Whether parts of transactions across databases may be shown by themselves."""
         self._databases = databases
         self._views = {view.name: view for view in views}
         self._shown = {name: _Shown() for name in self._views}
@@ -165,6 +167,7 @@ class Judge:
             f"{name}: commit {commit.number} ({commit.kind}) at {_shown(commit.vector)} shows "
             f"{shown.contents}, and the view there is {stored}",
         )
+        demand(self.releases or not commit.split, f"{name} shows parts of {commit.split} alone")
         shown.split |= set(commit.split)
         for found, parts in self._divided(name, numbers).items():
             demand(

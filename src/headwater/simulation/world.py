@@ -53,6 +53,7 @@ class World:
             settings.copies,
         )
         self.judge = Judge(self.disk, self.databases, self.views)
+        self.judge.releases = not settings.across
         self.alive: set[int] = set()
         self.tally = Tally.empty()
         self.upkeep_s = self.random.choice([1.0, 10.0])

@@ -8,7 +8,8 @@ one order at one source and in another at a second, and several transactions may
 then no order shows each of them whole, and the least that does goes on as one.
 
 An answer reflects exactly what was passed on before it, so it never goes on together with
-something else. What it stands in the middle of is torn: it can never go on as a whole.
+something else. One that stands in the middle of what does is put off: it is of no use any more, and
+whoever asked has to ask again.
 
 Who knows what belongs together is asked (`Outlook`), and asked again when more may be known. A
 channel whose first message waits for others that are known is left alone until all have come.
@@ -65,6 +66,14 @@ class _Channel(Generic[Item]):
         self._taken += count
         return [self.items.popleft() for _ in range(count)]
 
+    def remove(self, at: int) -> Item:
+        """Take off something that has no name."""
+        found = self.items[at]
+        del self.items[at]
+        for name, place in self._places.items():
+            self._places[name] = place - (place - self._taken > at)
+        return found
+
 
 @dataclass(frozen=True)
 class _Whole(Generic[Item]):
@@ -76,7 +85,6 @@ class _Whole(Generic[Item]):
     """Those of them of which it is not known what else they need."""
     awaited: Collection[tuple[str, str]]
     """What of it has not come yet, by channel and name."""
-    has_answer: bool
 
     @property
     def size(self) -> int:
@@ -85,10 +93,6 @@ class _Whole(Generic[Item]):
     @property
     def is_there(self) -> bool:
         return not self.unknown and not self.awaited
-
-    @property
-    def is_torn(self) -> bool:
-        return self.is_there and self.has_answer and self.size > 1
 
 
 class HeldChannels(Generic[Item]):
@@ -100,6 +104,8 @@ class HeldChannels(Generic[Item]):
         self._stuck: dict[str, set[tuple[str, str]] | None] = {}
         """The channels that need not be looked at until something has come; None: until it is
         looked again."""
+        self.put_off: list[Item] = []
+        """Answers that are of no use any more; whoever takes them off asks again."""
 
     def receive(self, channel: str, item: Item) -> None:
         """A message has arrived; call `passed` then."""
@@ -120,7 +126,7 @@ class HeldChannels(Generic[Item]):
 
     @property
     def is_unsure(self) -> bool:
-        """Whether something stands still for another reason than that others have yet to come."""
+        """Whether something stands still because it is not known what it belongs together with."""
         return any(awaited is None for awaited in self._stuck.values())
 
     @property
@@ -142,14 +148,6 @@ class HeldChannels(Generic[Item]):
         found = (item for whole in self._wholes() for item in whole.unknown)
         return list({id(item): item for item in found}.values())
 
-    def torn(self) -> Sequence[Item]:
-        """What can never go on, whatever comes: the first of each channel of the least such."""
-        torn = [whole for whole in self._wholes() if whole.is_torn]
-        if not torn:
-            return ()
-        least = min(torn, key=lambda whole: whole.size)
-        return [self._channels[name].items[0] for name in sorted(least.extents)]
-
     def awaits(self, channel: str) -> bool:
         """Whether something waits for what a channel has yet to deliver, and is known to have."""
         return any(channel == other for whole in self._wholes() for other, _ in whole.awaited)
@@ -170,14 +168,24 @@ class HeldChannels(Generic[Item]):
                     self.look_again()
                 return {name: 1}
             whole = self._whole(name)
-            if whole.is_there and not whole.is_torn:
+            if whole.is_there:
                 may.append(whole)
             else:
-                self._stuck[name] = None if whole.unknown or whole.is_torn else set(whole.awaited)
+                self._stuck[name] = None if whole.unknown else set(whole.awaited)
         if not may:
             return {}
         self.look_again()
-        return min(may, key=lambda whole: whole.size).extents
+        least = min(may, key=lambda whole: whole.size)
+        return {name: self._without_answers(name, n) for name, n in least.extents.items()}
+
+    def _without_answers(self, name: str, count: int) -> int:
+        """Put off the answers among the first messages of a channel; how many are left."""
+        channel = self._channels[name]
+        for at in reversed(range(count)):
+            if self._outlook.name(channel.items[at]) is None:
+                self.put_off.append(channel.remove(at))
+                count -= 1
+        return count
 
     def _is_stuck(self, name: str) -> bool:
         awaited = self._stuck.get(name, set())
@@ -190,11 +198,9 @@ class HeldChannels(Generic[Item]):
         extents, looked = {name: 1}, {name: 0}
         unknown: list[Item] = []
         awaited: set[tuple[str, str]] = set()
-        has_answer = False
         while ahead := next((n for n, count in extents.items() if looked[n] < count), None):
             item = self._channels[ahead].items[looked[ahead]]
             looked[ahead] += 1
-            has_answer |= self._outlook.name(item) is None
             needed = self._outlook.needs(item)
             if needed is None:
                 unknown.append(item)
@@ -206,4 +212,4 @@ class HeldChannels(Generic[Item]):
                 else:
                     extents[other] = max(extents.get(other, 0), at + 1)
                     looked.setdefault(other, 0)
-        return _Whole(extents, unknown, awaited, has_answer)
+        return _Whole(extents, unknown, awaited)
