@@ -116,7 +116,8 @@ class Bank(Shop):
         amount, first, second = random.randint(1, 9), *random.sample(range(OWNERS), 2)
         order = random.sample(["north", "south"], 2)
         if random.random() < 0.4:
-            self.write(order[0], _added(first, -amount), _added(second, amount))
+            moved = sorted([(first, -amount), (second, amount)])  # or two clerks wait in a circle
+            self.write(order[0], *(_added(owner, change) for owner, change in moved))
             return
         name = uuid.UUID(int=random.getrandbits(128)).hex
         self.part(order[0], name, first, -amount)
