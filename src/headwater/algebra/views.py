@@ -204,7 +204,10 @@ class View:
         return {r.name: condition_on(r.name, self.joins) for r in self.relations}
 
     def relevant_rows(self, relation: str, delta: Rows) -> Rows:
-        """The rows of a change that the conditions on their relation alone do not rule out."""
+        """The rows of a change that the conditions on their relation alone do not rule out; none of
+        a relation that it does not read."""
+        if relation not in self._conditions:
+            return Rows.empty(delta.schema)
         condition = self._conditions[relation]
         return delta if condition is None else delta.select(condition)
 
