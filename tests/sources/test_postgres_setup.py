@@ -309,6 +309,13 @@ def test_a_refusal_that_passes_is_worth_another_try(state: str, text: str) -> No
     assert text in error.message
 
 
+def test_a_role_whose_sessions_are_read_only_is_told_what_to_set() -> None:
+    text = "cannot execute CREATE PUBLICATION in a read-only transaction"
+    error = Access("pg", "").failure("25006", text, "set it up")
+    assert "sessions of this role are read-only" in str(error)
+    assert "default_transaction_read_only = off" in str(error)
+
+
 def test_a_log_that_is_gone_is_told_with_the_command_that_begins_it_anew() -> None:
     error = Access("pg", "").failure("3F000", 'schema "x" does not exist', "read the log")
     assert "headwater repair pg" in error.hint

@@ -64,6 +64,7 @@ _BUSY = ("40001", "40P01", "53", "55006", "55P03")
 _ON_THIS_MACHINE = ("/", "@", "localhost", "127.", "::1")
 _CANCELLED = "57014"
 _BY_SOMEONE = "due to user request"
+_READ_ONLY = "25006"
 _GONE = ("42P01", "42703", "42704", "3F000")
 
 
@@ -181,6 +182,13 @@ class Access:
             return RefusedError(
                 f"Source {self.source}: no privilege to {doing}: {text}.",
                 "docs/sources/postgres.md lists the privileges that a role needs.",
+            )
+        if state == _READ_ONLY:
+            return SourceError(
+                f"Source {self.source}: cannot {doing}, since sessions of this role are read-only: "
+                f"{text}.",
+                "Set default_transaction_read_only = off for the role, or in this database "
+                "(ALTER ROLE ... IN DATABASE ... SET).",
             )
         if state in _GONE:
             return SourceError(
