@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,13 @@ from headwater.bench.comparison import comparable, compare
 from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
 from headwater.lab.library import example, example_names
 from headwater.lab.simulate import LAB_SETTINGS
-from headwater.lab.spectrum import Cell, measure_spectrum
+from headwater.lab.spectrum import (
+    Cell,
+    measure,
+    measure_spectrum,
+    small_scenarios,
+    some_key_scenarios,
+)
 from headwater.pipeline.life import TABLE, LifeEvent, LifeState, Refused, Step
 from headwater.project.choice import resolve, usable
 from headwater.project.setting_values import parse_duration
@@ -107,10 +113,42 @@ def spectrum() -> str:
     )
 
 
+def left_open() -> str:
+    """What becomes of levels where something is otherwise than the papers assume."""
+    names = [name for name, algorithm in ALGORITHMS.items() if algorithm.nodes is None]
+    return table(
+        [
+            "algorithm",
+            "answers out of order, one source",
+            "answers out of order, two sources",
+            "global, sites report",
+            "the last site reports",
+            "with numbers",
+            "some keys",
+            "some keys, KEEP KEYS",
+        ],
+        ([f"`{name}`", *_left_open(name)] for name in names),
+    )
+
+
+def _left_open(name: str) -> Iterator[str]:
+    for kind in ("single-source", "multi-source"):
+        yield _measured(measure(name, kind, small_scenarios(kind), {"channels": "updates"}))
+    for way in ("sites", "committer", "numbered"):
+        yield _measured(measure(name, "global", small_scenarios("global"), {"report": way}))
+    for keeps in (False, True):
+        scenarios = some_key_scenarios("multi-source", range(6), keeps)
+        yield _measured(measure(name, "multi-source", scenarios))
+
+
+def _measured(cell: Cell) -> str:
+    return str(cell.measured) if cell.scenarios else "refused"
+
+
 def on_databases() -> str:
     """The level of each algorithm on real databases beside writers, by what the runs have shown."""
     from headwater.embedded.postgres import PostgresServer
-    from tests.pipeline.orders import BEYOND_JOINS, VIEWS, Orders, judged, run_beside_writers
+    from tests.pipeline.orders import PLAIN, VIEWS, Orders, judged, run_beside_writers
 
     cells: dict[tuple[str, bool], Judged] = {}
     server = PostgresServer()
@@ -122,7 +160,7 @@ def on_databases() -> str:
         finally:
             shop.teardown()
         for found in judged(shop):
-            if found.view not in BEYOND_JOINS:
+            if found.view in PLAIN:
                 cells[found.algorithm, len(found.sources) == 1] = found
     return table(
         ["algorithm", "over one source", "versions", "over two sources", "versions"],
@@ -468,16 +506,23 @@ def others() -> str:
 
 def others_refused() -> str:
     """Why views of other systems are refused."""
-    from tests.algebra.other_views import OTHER_VIEWS
+    from tests.algebra.other_views import NO_FUNCTION_OF_SOURCES, OTHER_VIEWS
+
+    def share(number: int) -> str:
+        return f"{number} of {len(OTHER_VIEWS)} ({100 * number / len(OTHER_VIEWS):.1f}%)"
 
     refused = [view for view in OTHER_VIEWS if view.refused]
     reasons = Counter(view.refused for view in refused)
-    share = f"{100 * len(refused) / len(OTHER_VIEWS):.1f}%"
-    rows = []
-    for reason, count in reasons.most_common():
-        systems = dict.fromkeys(view.system for view in refused if view.refused == reason)
-        rows.append([reason, str(count), ", ".join(systems)])
-    rows.append(["**all**", f"{len(refused)} of {len(OTHER_VIEWS)} ({share})", ""])
+    rows, never = [], [view for view in refused if view.refused in NO_FUNCTION_OF_SOURCES]
+    for is_never in (True, False):
+        for reason, count in reasons.most_common():
+            if (reason in NO_FUNCTION_OF_SOURCES) is is_never:
+                systems = dict.fromkeys(view.system for view in refused if view.refused == reason)
+                rows.append([reason, str(count), ", ".join(systems)])
+        words = "no function of what the sources have" if is_never else "something else"
+        number = len(never) if is_never else len(refused) - len(never)
+        rows.append([f"**{words}**", share(number), ""])
+    rows.append(["**all**", share(len(refused)), ""])
     return table(["refused here because it is or has", "views", "from"], rows)
 
 
@@ -503,6 +548,7 @@ QUICK: dict[str, Callable[[], str]] = {
 ALL: dict[str, Callable[[], str]] = {
     **QUICK,
     "spectrum": spectrum,
+    "left-open": left_open,
     "on-databases": on_databases,
     "messages": messages,
     "rings-latency": rings_latency,

@@ -110,6 +110,10 @@ class LostConnectionError(SourceError):
     """A source cannot be reached right now; trying again later may help."""
 
 
+class NodeLostError(LostConnectionError):
+    """A node has gone: what it and its tokens had is lost, and the view begins a new life."""
+
+
 class BrokenLogError(SourceError):
     """A source's log cannot be followed from here on; only a repair of the source helps.
 

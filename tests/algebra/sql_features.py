@@ -98,6 +98,15 @@ FEATURES = (
         "SELECT t, COUNT(*) AS n, PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a) AS p FROM r "
         "GROUP BY t",
         "SELECT t, MAX_BY(a, b * 100 + a) AS x, MIN_BY(a, b * 100 + a) AS y FROM r GROUP BY t",
+        "SELECT t, MODE() WITHIN GROUP (ORDER BY b) AS x FROM r GROUP BY t",
+        "SELECT t, PERCENTILE(GREATEST(a, b), 0.4) AS x FROM r GROUP BY t",
+    ),
+    _feature(
+        "Groups",
+        "approximate aggregates, which are exact here",
+        "SELECT t, APPROX_PERCENTILE(a, 0.3) AS p, APPROX_COUNT_DISTINCT(b) AS n FROM r GROUP BY t",
+        "SELECT APPROX_PERCENTILE(c, ARRAY(0, 0.5, 1.0), 100) AS p FROM u",
+        "SELECT a, APPROX_PERCENTILE(b, 0.5) OVER (PARTITION BY t) AS p FROM r",
     ),
     _feature(
         "Groups",
@@ -106,6 +115,7 @@ FEATURES = (
         "SELECT t, b, GROUPING(b) AS g, COUNT(*) AS n FROM r WHERE a IS NOT NULL "
         "GROUP BY ROLLUP (t, b) HAVING COUNT(*) > 0 AND t IS NOT NULL",
         "SELECT c, d, SUM(c) AS n FROM u GROUP BY CUBE (c, d) HAVING c > 0",
+        "SELECT COUNT(*) AS n, MAX(c) AS m FROM u GROUP BY GROUPING SETS (())",
     ),
     _feature(
         "Sets",
@@ -147,6 +157,15 @@ FEATURES = (
         "SELECT a, EXISTS (SELECT 1 FROM s WHERE s.a = r.a) AS e FROM r",
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s JOIN u ON s.c = u.c WHERE s.a = r.a "
         "AND NOT EXISTS (SELECT 1 FROM u v WHERE v.d = s.c))",
+        "SELECT a FROM r WHERE EXISTS (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE NOT EXISTS (SELECT MAX(c) FROM s WHERE s.a = r.a HAVING MAX(c) > 0)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a LIMIT 0)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s LIMIT 0)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a LIMIT 1 OFFSET 1)",
+        "SELECT a FROM r WHERE EXISTS (SELECT MAX(c) FROM s WHERE s.a = r.a GROUP BY s.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s QUALIFY RANK() OVER (ORDER BY s.c) = r.a)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s "
+        "QUALIFY RANK() OVER (ORDER BY s.c * r.b) > r.a)",
     ),
     _feature(
         "Subqueries",
@@ -161,6 +180,12 @@ FEATURES = (
         "SELECT a FROM r WHERE a IN (SELECT c FROM u GROUP BY c HAVING COUNT(*) > 1)",
         "SELECT a FROM r WHERE a NOT IN (SELECT c FROM u GROUP BY c HAVING COUNT(*) > 1)",
         "SELECT a FROM r WHERE b = ANY (SELECT c FROM s)",
+        "SELECT a FROM r WHERE b IN (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT MAX(c) FROM s WHERE s.a = r.a)",
+        "SELECT a FROM r WHERE b IN (SELECT r.a FROM s)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT r.a FROM s)",
+        "SELECT a FROM r WHERE b IN (SELECT MAX(s.c) OVER () FROM s WHERE s.c > r.a)",
     ),
     _feature(
         "Subqueries",
@@ -182,6 +207,11 @@ FEATURES = (
         "SELECT a FROM r WHERE b IN (SELECT MAX(c) OVER () FROM s WHERE s.a = r.a)",
         "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.a "
         "QUALIFY ROW_NUMBER() OVER (ORDER BY c DESC) = 2)",
+        "SELECT a, (SELECT COUNT(*) FROM s WHERE s.a = r.a HAVING COUNT(*) > 0) AS n FROM r",
+        "SELECT a, (SELECT COUNT(*) FROM s WHERE s.a = r.a HAVING COUNT(*) = 0) AS n FROM r",
+        "SELECT a, (SELECT COUNT(*) FROM s HAVING COUNT(*) > 4) AS n FROM r",
+        "SELECT a, (SELECT COUNT(*) FROM s LIMIT 0) AS n FROM r",
+        "SELECT a, (SELECT MAX(c) FROM s WHERE s.a = r.a GROUP BY s.a) AS m FROM r",
     ),
     _feature(
         "Subqueries",
@@ -236,6 +266,28 @@ FEATURES = (
         "(SELECT MAX(s) FROM x)",
         "SELECT DISTINCT k FROM (SELECT b AS k FROM r UNION ALL SELECT c FROM s) x",
         "SELECT x.n, y.m FROM (SELECT COUNT(*) AS n FROM r) x, (SELECT COUNT(*) AS m FROM s) y",
+        "SELECT x.a, y.a AS c FROM (WITH k AS (SELECT a FROM r WHERE b > 0) SELECT a FROM k) x, "
+        "(WITH k AS (SELECT c AS a FROM s), r AS (SELECT a FROM k WHERE a > 0) SELECT a FROM r) y",
+    ),
+    _feature(
+        "Subqueries",
+        "WITH RECURSIVE",
+        "WITH RECURSIVE p AS (SELECT a, c FROM s UNION SELECT p.a, s.c FROM p JOIN s ON p.c = s.a) "
+        "SELECT a, c FROM p",
+        "WITH RECURSIVE x(n) AS (SELECT a FROM r UNION ALL SELECT n + 1 FROM x WHERE n < 3) "
+        "SELECT n, COUNT(*) AS m FROM x GROUP BY n",
+        "WITH RECURSIVE x(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM x WHERE n < 4) "
+        "SELECT n, b FROM x LEFT JOIN r ON a = n",
+        "WITH RECURSIVE p(a, c, n) AS (SELECT a, c, 1 FROM s UNION ALL SELECT p.a, s.c, n + 1 "
+        "FROM p JOIN s ON p.c = s.a WHERE n < 3) SELECT a, c, n FROM p",
+        "WITH RECURSIVE p(a, n) AS (SELECT a, 0 FROM r WHERE b > 0 UNION SELECT d, n + 1 FROM p "
+        "LEFT JOIN u ON p.a = u.c WHERE n < 3), q AS (SELECT MAX(n) AS m FROM p) "
+        "SELECT p.a, n FROM p, q WHERE n = m",
+        "WITH RECURSIVE p(a, n) AS (SELECT a, 0 FROM r UNION SELECT g.a, n + 1 FROM p JOIN "
+        "(SELECT c AS a, COUNT(*) AS k FROM s GROUP BY c) g ON g.k > p.a WHERE n < 2 AND NOT "
+        "EXISTS (SELECT 1 FROM u WHERE u.c = p.a AND u.d = p.n)) SELECT a, n FROM p",
+        "SELECT r.a FROM r WHERE b IN (WITH RECURSIVE p AS (SELECT c FROM s UNION (SELECT DISTINCT "
+        "u.d FROM u JOIN (SELECT c + 0 AS k FROM p) x ON u.c = x.k)) SELECT c FROM p)",
     ),
     _feature(
         "Subqueries",
@@ -245,6 +297,7 @@ FEATURES = (
         "SELECT n, COUNT(a) AS m FROM (VALUES (0), (1), (NULL)) AS v(n) LEFT JOIN r ON b = n "
         "GROUP BY n",
         "SELECT a FROM r UNION SELECT k FROM (VALUES (7), (1)) AS x(k)",
+        "SELECT a, n FROM r, (SELECT 1 AS n) AS x UNION ALL SELECT 7, 8",
     ),
     _feature(
         "First rows",

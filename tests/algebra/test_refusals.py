@@ -3,11 +3,13 @@
 import pytest
 
 from headwater.algebra.evaluate import evaluate_shown
+from headwater.algebra.keying import keying
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import DATE, INT, TEXT
 from headwater.errors import SqlError
+from tests.hanging import hang_limit
 
 R = Relation("r", "x", Schema.of([("id", INT), ("k", TEXT), ("a", INT), ("day", DATE)]), ("id",))
 STATE = {
@@ -35,9 +37,25 @@ REFUSED = {
     "SELECT LAG(a) AS n FROM r": r"LAG is computed over a window.* OVER \(ORDER BY",
     "SELECT ROW_NUMBER() AS n FROM r": "ROW_NUMBER is computed over a window",
     "SELECT id FROM r WHERE LEAD(a) > 1": "LEAD is computed over a window",
+    "SELECT MAX(a, id) AS n FROM r": r"column 8: MAX takes 1 argument\(s\)",
+    "SELECT MODE(a, id) AS n FROM r": "MODE takes 1 argument",
+    "SELECT COUNT_IF(a > 1, id) AS n FROM r": "COUNT_IF takes 1 argument",
+    "SELECT every(a > 1, id) AS n FROM r": "EVERY takes 1 argument",
+    "SELECT ARRAY_AGG(a, id) AS n FROM r": "ARRAY_AGG takes 1 argument",
+    "SELECT SUM(a) AS s, MAX_BY(a, id, 2) AS n FROM r": "column 21: MAX_BY takes 2 argument",
+    "SELECT PERCENTILE(a, 0.5, 2) AS n FROM r": "PERCENTILE takes 2 argument",
+    "SELECT PERCENTILE_CONT(0.5, 2) WITHIN GROUP (ORDER BY a) AS n FROM r": "(?i)argument",
+    "SELECT RANK(a) OVER (ORDER BY id) AS n FROM r": "RANK takes 0 argument",
+    "SELECT ROW_NUMBER(a) OVER (ORDER BY id) AS n FROM r": "ROW_NUMBER takes 0 argument",
+    "SELECT NTH_VALUE(a, 1, 2) OVER (ORDER BY id) AS n FROM r": "NTH_VALUE takes 2 argument",
+    "SELECT MAX(a, id) OVER (ORDER BY id) AS n FROM r": "MAX takes 1 argument",
+    "SELECT every() AS n FROM r": "(?i)every|bool_and|argument",
     "SELECT RNAK() OVER (ORDER BY id) AS n FROM r": "RNAK is not a window .* Did you mean RANK",
 }
 ACCEPTED: dict[str, set[tuple[object, ...]]] = {
+    "SELECT id, MAX_BY(id, a) OVER (ORDER BY id) AS x FROM r": {(1, 1), (2, 1), (3, 1)},
+    "SELECT MODE() WITHIN GROUP (ORDER BY a DESC) AS x FROM r": {(5,)},
+    "SELECT MODE() WITHIN GROUP (ORDER BY a) AS x FROM r": {(1,)},
     "SELECT k, SUM(a) AS x FROM r GROUP BY k HAVING x > 1": {("p", 5)},
     "SELECT k AS g, SUM(a) + 1 AS x FROM r GROUP BY k HAVING g < 'q' AND x > 1": {("p", 6)},
     "SELECT k, SUM(a) AS a FROM r GROUP BY k HAVING a > 1": {("p", 5)},
@@ -96,3 +114,26 @@ def test_mistakes_of_a_subquery_and_around_it_are_told_together() -> None:
     with pytest.raises(SqlError) as caught:
         parse_view("SELECT (SELECT MAX(q.c) FROM r q WHERE q.b = r.id) AS m, x FROM r", [R])
     assert [each.column for each in caught.value.problems] == [20, 40, 58]
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "FULL"])
+def test_many_outer_joins_are_read_in_the_time_of_few(kind: str) -> None:
+    tables = [f"{kind} JOIN r AS r{n} ON r{n}.id = r{n - 1}.a" for n in range(1, 25)]
+    with hang_limit():
+        view = parse_view(f"SELECT r0.id FROM r AS r0 {' '.join(tables)}", [R])
+        assert view.top is not None
+        keying(view.top)
+        assert view.compact is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        " UNION ".join(f"SELECT a + {n} AS a FROM r" for n in range(400)),
+        f"SELECT {' + '.join(['a'] * 3000)} AS a FROM r",
+    ],
+    ids=["sets", "a sum"],
+)
+def test_a_query_that_is_nested_too_deeply_is_told_so(query: str) -> None:
+    with pytest.raises(SqlError, match="nested too deeply"):
+        parse_view(query, [R])

@@ -280,7 +280,7 @@ REFUSED = {
         "UNION ALL SELECT id FROM orders", "UNION ... is not a SELECT", 1, 1),
     "VALUES after UNION ALL": (
         "SELECT id FROM orders\nUNION ALL VALUES (1)", "a SELECT is missing", 1, 11),
-    "no FROM after UNION ALL": ("SELECT id FROM orders UNION ALL SELECT 1", "no FROM", 1, 33),
+    "no FROM after UNION ALL": ("SELECT id FROM orders UNION ALL SELECT id", "no FROM", 1, 33),
     "another number of columns": (
         "SELECT id FROM orders\nUNION ALL SELECT id, day FROM orders", "has 2 columns", 2, 11),
     "another type": (
@@ -306,7 +306,7 @@ REFUSED = {
         "SELECT ARRAY_MAX(ARRAY(ARRAY(id))) AS x FROM orders", "have no order", 1, 8),
     # joins
     "LATERAL without a table": (
-        "SELECT id FROM orders, LATERAL (SELECT 1)", "the query has no FROM", 1, 33),
+        "SELECT id FROM orders, LATERAL (SELECT id)", "the query has no FROM", 1, 33),
     "RIGHT JOIN LATERAL": (
         "SELECT id FROM orders o RIGHT JOIN LATERAL (SELECT 1 FROM visits v) x ON TRUE",
         "LATERAL", 1, 36),
@@ -323,8 +323,8 @@ REFUSED = {
     "an alias with a dot": ("SELECT id FROM orders AS `a.b`", "dot", 1, 16),
     # subqueries
     "a subquery in WHERE": (
-        "SELECT id FROM orders\nWHERE id = (SELECT 1)", "no FROM", 2, 13),
-    "a subquery in the select list": ("SELECT (SELECT 1) FROM orders", "no FROM", 1, 9),
+        "SELECT id FROM orders\nWHERE id = (SELECT id)", "no FROM", 2, 13),
+    "a subquery in the select list": ("SELECT (SELECT id) FROM orders", "no FROM", 1, 9),
     # functions
     "SUM": ("SELECT id,\n  sum(price) FROM orders", "id is neither grouped nor", 1, 8),
     "an aggregate in WHERE": ("SELECT id FROM orders WHERE MAX(id) = 1", "aggregate MAX", 1, 29),
@@ -396,7 +396,8 @@ REFUSED = {
     "two statements": ("SELECT id FROM orders;\nSELECT 1", "more than one statement", 2, 1),
     "INSERT": ("INSERT INTO orders VALUES (1)", "INSERT ... is not a SELECT", 1, 1),
     "CREATE VIEW": ("CREATE VIEW x AS SELECT 1", "CREATE ... is not a SELECT", 1, 1),
-    "no FROM": ("SELECT 1", "no FROM", 1, 1),
+    "no FROM": ("SELECT id", "no FROM", 1, 1),
+    "constants only": ("SELECT 1", "reads no table", 1, 1),
     # syntax
     "a word too many": ("SELECT id x y FROM orders", "syntax error at 'y'", 1, 13),
     "an unfinished condition": ("SELECT id FROM orders\nWHERE", "syntax error", 2, 1),
@@ -409,7 +410,7 @@ REFUSED = {
     "too many arguments": ("SELECT ABS(1, 2) FROM orders", "not 2 arguments", 1, 8),
     # groups and windows
     "an aggregate that there is not": (
-        "SELECT APPROX_COUNT_DISTINCT(id) FROM orders", "APPROX_COUNT_DISTINCT", 1, 8),
+        "SELECT HISTOGRAM_NUMERIC(id, 5) FROM orders", "HISTOGRAM_NUMERIC", 1, 8),
     "a sum of texts": ("SELECT SUM(Name) FROM customers", "SUM needs a number", 1, 8),
     "* with GROUP BY": ("SELECT * FROM orders GROUP BY id", "no meaning with GROUP BY", 1, 8),
     "a group that there is not": ("SELECT id FROM orders GROUP BY 2", "no column 2", 1, 32),
@@ -428,29 +429,17 @@ REFUSED = {
         "SELECT o.id FROM orders o LEFT JOIN orders p ON o.id = p.id AND id IN "
         "(SELECT id FROM orders)", "id is ambiguous", 1, 65),
     "a recursive WITH": (
-        "WITH RECURSIVE x AS (SELECT id FROM orders) SELECT id FROM x", "RECURSIVE", 1, 16),
+        "WITH RECURSIVE x AS (SELECT id FROM x) SELECT id FROM x", "x reads itself", 1, 37),
     "a limit that is no number": ("SELECT id FROM orders LIMIT id", "whole number", 1, 29),
     "a subquery of two columns": (
         "SELECT (SELECT id, price FROM orders) FROM visits", "has 2 columns", 1, 16),
     "IN with two columns": (
         "SELECT id FROM orders WHERE id IN (SELECT id, day FROM orders)", "1 with 2 col", 1, 29),
-    "an outer column in a select list": (
-        "SELECT id FROM orders o WHERE id IN (SELECT o.id FROM visits)", "outside", 1, 45),
-    "a window tied by more than equalities": (
-        "SELECT id FROM orders o WHERE id IN "
-        "(SELECT MAX(v.customer) OVER () FROM visits v WHERE v.customer > o.id)",
-        "more than equalities", 1, 89),
     "only outer columns in an aggregate": (
         "SELECT (SELECT MAX(o.id) FROM visits v) FROM orders o", "outside", 1, 16),
     "a column of no group in a subquery": (
         "SELECT day, (SELECT MAX(v.customer) FROM visits v WHERE v.customer = o.id) "
         "FROM orders o GROUP BY day", "o.id is neither grouped nor aggregated", 1, 21),
-    "an outer column in a window": (
-        "SELECT id FROM orders o WHERE EXISTS "
-        "(SELECT RANK() OVER (ORDER BY v.customer + o.id) FROM visits v)", "outside", 1, 46),
-    "an outer column in QUALIFY": (
-        "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM visits v "
-        "QUALIFY RANK() OVER (ORDER BY v.customer) = o.id)", "outside", 1, 46),
     "DISTINCT ON in another order": (
         "SELECT DISTINCT ON (id) id, day FROM orders ORDER BY day", "does not begin", 1, 54),
     "DISTINCT ON a column that there is not": (

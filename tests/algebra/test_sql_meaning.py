@@ -79,6 +79,9 @@ def _given(row: Row) -> list[object]:
 
 
 THEIR_WORDS = {
+    "PERCENTILE(GREATEST(a, b), 0.4)": (
+        "PERCENTILE_CONT(0.4) WITHIN GROUP (ORDER BY GREATEST(a, b))"
+    ),
     "LEFT SEMI JOIN": "SEMI JOIN",
     "LEFT ANTI JOIN": "ANTI JOIN",
     "COUNT(DISTINCT c, d)": "COUNT(DISTINCT (c, d)) FILTER (WHERE c + d > -1)",
@@ -92,6 +95,9 @@ THEIR_WORDS = {
     "STRING_AGG(t, CAST(a AS STRING) ORDER BY a) AS x": (
         "SUBSTRING(STRING_AGG(CAST(a AS STRING) || t, '' ORDER BY a), 2) AS x"
     ),
+    "APPROX_PERCENTILE(c, ARRAY(0, 0.5, 1.0), 100)": "QUANTILE_DISC(c, [0, 0.5, 1.0])",
+    "APPROX_PERCENTILE(": "QUANTILE_DISC(",
+    "APPROX_COUNT_DISTINCT(b)": "COUNT(DISTINCT b)",
     "PERCENTILE_CONT(NULL) WITHIN GROUP (ORDER BY a)": "NULL",
 }
 

@@ -36,6 +36,11 @@ VIEWS = {
     "except": "SELECT B1 FROM r1 EXCEPT ALL SELECT B2 FROM r2",
     "self-join": "SELECT x.A1, COUNT(*) AS n FROM r1 x JOIN r1 y ON x.A1 = y.B1 GROUP BY x.A1",
     "first rows": "SELECT A1, B2 FROM r1 JOIN r2 ON B1 = A2 ORDER BY B2 DESC, A1 LIMIT 2",
+    "recursion": "WITH RECURSIVE p AS (SELECT A1, B1 FROM r1 UNION SELECT p.A1, B2 FROM p JOIN r2 "
+    "ON p.B1 = A2) SELECT A1, B1 FROM p",
+    "functions": "CREATE FUNCTION pairs(least INT) RETURNS TABLE RETURN SELECT A1, twice(B2) AS b "
+    "FROM r1 JOIN r2 ON B1 = A2 WHERE A1 >= least; CREATE FUNCTION twice(x INT) RETURNS INT RETURN "
+    "x + x; SELECT b, COUNT(*) AS n FROM pairs(1) GROUP BY b",
     "window": "SELECT A1, ROW_NUMBER() OVER (PARTITION BY B1 ORDER BY A1) AS n FROM r1, r2",
 }
 TRIED = sorted(

@@ -54,21 +54,15 @@ def scenarios() -> list[Scenario]:
 
 def used(simulation: Simulation, seed: int) -> Iterator[Need]:
     choose, world = seeded(seed), simulation.start()
-    yield from used_at_start(simulation)
     waiting: dict[str, str] = {}
     while enabled := simulation.enabled(world):
         move = choose(enabled)
         world, step = simulation.step(world, move)
         if move.kind in ("idle", "wake"):
             yield Need.IDLE
+        if step.consulted:
+            yield Need.COPIES
         yield from used_in(step, waiting)
-
-
-def used_at_start(simulation: Simulation) -> Iterator[Need]:
-    try:
-        simulation.manager.start(simulation.start().view, {})
-    except KeyError:
-        yield Need.COPIES
 
 
 def used_in(step: Step, waiting: dict[str, str]) -> Iterator[Need]:

@@ -268,6 +268,21 @@ def test_patterns_say_which_tables_views_may_name(
     assert "there is no relation app.public.events" in done.err
 
 
+@pytest.mark.parametrize("table", ["select", "Order Lines", "group", "values"])
+def test_the_first_view_of_a_project_is_sound_whatever_tables_and_columns_are_called(
+    tmp_path: Path, table: str
+) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        columns = '"from" INTEGER PRIMARY KEY, "order" TEXT, "end" TEXT, "group" TEXT'
+        connection.execute(f'CREATE TABLE "{table}" ({columns})')
+    connection.close()
+    project = tmp_path / "p"
+    assert quick("init", str(project), "--from", str(tmp_path / "shop.db")).code == 0
+    checked = quick("check", "-p", str(project))
+    assert checked.code == 0, checked.err
+    assert "everything is sound" in checked.out
+
+
 def test_init_starts_a_project_from_a_database_without_its_password(
     database: PostgresHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

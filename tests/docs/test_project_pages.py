@@ -34,13 +34,21 @@ def test_the_example_settings_and_views_are_a_project(
 ) -> None:
     monkeypatch.setenv("SHOP_DSN", "postgresql://127.0.0.1:1/nothing")
     (tmp_path / "headwater.toml").write_text(SETTINGS, encoding="utf-8")
-    (tmp_path / "views").mkdir()
     for at, example in enumerate(EXAMPLES):
-        (tmp_path / "views" / f"{at}.sql").write_text(example, encoding="utf-8")
+        folder = tmp_path / ("functions" if example.startswith("CREATE FUNCTION") else "views")
+        folder.mkdir(exist_ok=True)
+        (folder / f"{at}.sql").write_text(example, encoding="utf-8")
     project = Project.open(tmp_path)
     definitions = project.definitions(RELATIONS)
     chosen = {name: project.choose(found).algorithm for name, found in definitions.items()}
-    assert chosen == {"order_lines": "sweep", "vip_orders": "pvm-cc", "finance": "sweep"}
+    assert chosen == {
+        "order_lines": "sweep",
+        "vip_orders": "pvm-cc",
+        "dear_orders": "sweep",
+        "vip_totals": "sweep",
+        "goes_wrong": "conventional",
+        "finance": "sweep",
+    }
 
 
 def test_the_example_of_a_mistake_is_what_is_printed(

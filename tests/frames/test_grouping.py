@@ -24,6 +24,7 @@ from headwater.algebra.values import (
     VOID,
     Row,
     Type,
+    array_type,
     canonical_float,
 )
 from headwater.errors import ExpressionError
@@ -46,7 +47,7 @@ def every_aggregate(schema: Schema) -> list[Aggregate]:
         for column in schema.columns:
             value = ColumnRef(column.name, column.type)
             more: dict[str, Expression] = {"string_agg": COMMA, "percentile_cont": HALF}
-            second = more.get(name, HALF if name.startswith("percentile") else None)
+            second = more.get(name, HALF if "percentile" in name else None)
             other = second or ColumnRef("k", INT)
             arguments = (value, other)[: rule.arguments]
             try:
@@ -272,3 +273,24 @@ def test_percentiles_are_those_that_spark_has(spark: SparkSession) -> None:
     theirs = data.agg(*(F.expr(query) for query in queries))
     found = Frame.of_dataframe(theirs, result, signed=False)
     assert found == rows.aggregated(result, ["k"], functions)
+
+
+def test_an_approximate_percentile_is_sparks_while_that_is_exact(spark: SparkSession) -> None:
+    """Its sample holds all values then; NULLs do not count."""
+    chance = Random(5)
+    fractions = (0.0, 0.01, 0.25, 1 / 3, 0.5, 0.9, 1.0)
+    schema = Schema.of([("k", INT), ("n", INT)])
+    pairs = [(k, chance.choice((None, 1, 2, 5, 8))) for k in range(9) for _ in range(k)]
+    function = aggregate(
+        "approx_percentile", ColumnRef("n", INT), Literal(fractions, array_type(FLOAT))
+    )
+    keys = schema.only(["k"])
+    found = Rows.of(schema, pairs).aggregated(shown(keys, [function]), ["k"], [function])
+    listed = ", ".join(f"{fraction!r}D" for fraction in fractions)
+    theirs = (
+        spark.createDataFrame(pairs, "k bigint, n bigint")
+        .groupBy("k")
+        .agg(F.expr(f"percentile_approx(n, array({listed}))"))
+        .collect()
+    )
+    assert set(found) == {(row[0], row[1] and tuple(row[1])) for row in theirs}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import types as spark_types
 
@@ -15,6 +16,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.tops import Project, evaluate_top
 from headwater.algebra.values import INT, TEXT, Row, parse_type
+from headwater.errors import ExpressionError
 from headwater.frames.expressions import spark_schema, spark_type, to_column
 from headwater.frames.frame import Frame
 from headwater.frames.late import plain_column
@@ -157,3 +159,19 @@ def test_a_late_function_may_be_the_key_of_a_join_or_a_group(
         stored = view.stored(evaluate_view(view, state))
         found = evaluate_top(view.stored_top, Frame.of_rows(spark, stored))
         assert dict(found.items()) == Counter(map(tuple, spark.sql(sql).collect())), sql
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"),
+    [
+        ("TO_NUMBER(t, '99')", "does not fit the format"),
+        ("SPLIT(t, t)", "Unclosed character class"),
+    ],
+)
+def test_a_late_function_that_fails_names_the_row_and_the_reason(
+    spark: SparkSession, failing: str, reason: str
+) -> None:
+    view = parse_view(f"SELECT a, {failing} AS v FROM numbers", [NUMBERS])
+    stored = evaluate_view(view, {"numbers": Rows.of(NUMBERS.schema, [(1, None, None, "[", None)])})
+    with pytest.raises(ExpressionError, match=rf"numbers\.t = '\[', numbers\.a = 1: .*{reason}"):
+        len(view.shown(unsettled(spark, stored)))

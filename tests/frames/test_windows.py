@@ -30,7 +30,10 @@ FRAMES = [
     WindowFrame(0, None),
     WindowFrame(0, 0),
 ]
-NAMES = sorted(WINDOW_FUNCTIONS - {"single", "string_agg", "percentile_cont", "percentile_disc"})
+NAMES = sorted(WINDOW_FUNCTIONS - {"single"})
+CONSTANTS = {"string_agg": Literal("+", TEXT)} | {
+    name: Literal(0.3, FLOAT) for name in NAMES if "percentile" in name
+}
 
 
 def some_rows(seed: int, size: int = 14) -> Rows:
@@ -53,7 +56,8 @@ def some_function(random: Random, name: str) -> WindowFunction:
             arguments = ()
             kind: Type = FLOAT if name in ("percent_rank", "cume_dist") else INT
         elif name in FUNCTIONS:
-            arguments = (value, ColumnRef("n", INT))[: FUNCTIONS[name].arguments]
+            second = CONSTANTS.get(name, ColumnRef("n", INT))
+            arguments = (value, second)[: FUNCTIONS[name].arguments]
             try:
                 kind = aggregate(name, *arguments).type
             except ValueError:

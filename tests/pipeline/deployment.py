@@ -16,18 +16,21 @@ from random import Random
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
+from headwater.algebra.tops import evaluate_top
 from headwater.algebra.views import View
 from headwater.check.certificate import Certificate, Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
+from headwater.pipeline.copied import Consult
+from headwater.pipeline.joining import identity
 from headwater.pipeline.maintenance import (
     Arrival,
     Commit,
     Look,
     Maintenance,
     Plan,
-    identity,
+    Wanted,
     relevant,
 )
 from headwater.project.choice import as_stored, choose
@@ -92,11 +95,17 @@ class MaintainedView:
             while self.claimed[source] < number:
                 self.claimed[source] += 1
                 taken.append(identity(source, self.claimed[source]))
-        self.claims.append(Claim(self.plan.view.shown(self.contents), tuple(taken)))
+        self.claims.append(Claim(self.shown, tuple(taken)))
+
+    @property
+    def shown(self) -> Rows:
+        top = self.plan.view.stored_top
+        return self.contents.positive() if top is None else evaluate_top(top, self.contents)
 
 
 class Deployment:
-    """Sources, and views at some levels over all of them, by one algorithm if it is named."""
+    """Sources, and views at some levels over all of them, by one algorithm if it is named, with
+    copies of so many relations."""
 
     def __init__(
         self,
@@ -106,8 +115,10 @@ class Deployment:
         algorithm: str | None = None,
         parameters: Mapping[str, str] | None = None,
         restarts: int = 0,
+        copies: int = 0,
     ) -> None:
         self.restarts = restarts
+        self.copies = copies
         self.killed: MaintainedView | None = None
         """Whose maintainer does not outlive the step that it is at."""
         self.markers = count(1)
@@ -120,11 +131,15 @@ class Deployment:
         self.views = [self._view(scenario.view, level) for level in levels]
 
     def _view(self, view: View, level: Level) -> MaintainedView:
-        view = as_stored(view, self.algorithm, keep_keys=True)
+        names = [relation.name for relation in view.relations]
+        copied = self.random.sample(names, min(self.copies, len(names)))
+        view = as_stored(view, self.algorithm, keep_keys=True, copied=copied).narrowed()
         choice = choose(view, level, self.algorithm, self.parameters)
         plan = Plan(view, choice.manager, choice.algorithm, str(level), StoredDefinition.of(view))
         start = {source: Reached(0, None) for source in view.sources}
-        contents = evaluate_view(view, self.history.initial)
+        initial = self.history.initial
+        base = {r.name: initial[r.name].only(r.schema) for r in view.relations}
+        contents = view.stored(evaluate_view(view, base), base)
         places = self._places(plan, start)
         return MaintainedView(plan, contents, Maintenance(plan, start), places, start)
 
@@ -203,7 +218,7 @@ class Deployment:
     def tick(self, view: MaintainedView) -> None:
         self.do(view, view.maintenance.tick(self.now, more=False))
 
-    def do(self, view: MaintainedView, wanted: Sequence[Ask | Commit | Look]) -> None:
+    def do(self, view: MaintainedView, wanted: Sequence[Wanted]) -> None:
         for effect in wanted:
             match effect:
                 case Ask(source=source):
@@ -218,6 +233,9 @@ class Deployment:
                 case Look():
                     found = effect.found(Bag(view.contents))
                     self.do(view, view.maintenance.looked_up(found, self.now))
+                case Consult():
+                    answer = effect.answer(Bag(view.contents))
+                    self.do(view, view.maintenance.consulted(answer, self.now))
 
     @property
     def end(self) -> Rows:

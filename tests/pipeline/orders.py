@@ -40,6 +40,18 @@ BEYOND_JOINS = {
     "JOIN shop.orders o ON o.customer = c.id",
 }
 """Rows that would be condensed, and a column that tells of errors, by an algorithm with keys."""
+WITH_COPIES = {
+    "customers_copied": ("sweep", "crm.customers", SELECTS[BOTH]),
+    "lines_copied": ("t-strobe", "lines", SELECTS[BOTH]),
+    "sums_over_copies": ("pvm-cc", "crm.customers, shop.orders", BEYOND_JOINS["sums"]),
+    "outer_over_copies": (
+        "copies",
+        "",
+        "SELECT o.id, o.amount, l.qty FROM shop.orders o LEFT JOIN shop.lines l "
+        "ON l.order_id = o.id AND l.qty > 1",
+    ),
+}
+"""Copies beside an algorithm that asks: of some relations, and of all."""
 CUSTOMERS, ORDERS, LINES = 6, 12, 3
 
 
@@ -61,10 +73,18 @@ def views() -> dict[str, tuple[str, Sequence[str]]]:
     for view, select in BEYOND_JOINS.items():
         header = f"CREATE MATERIALIZED VIEW {view} WITH COMPLETE USING c-t-strobe KEEP KEYS"
         found[view] = (f"{header} AS {select}", BOTH)
+    for view, (name, copied, select) in WITH_COPIES.items():
+        sources = BOTH if "crm." in select else ONE
+        level = str(kept(name, sources)).upper()
+        header = f"CREATE MATERIALIZED VIEW {view} WITH {level} USING {name} KEEP KEYS"
+        copies = f"KEEP COPY OF {copied}" if copied else ""
+        found[view] = (f"{header} {copies} AS {select}", sources)
     return found
 
 
 VIEWS = views()
+PLAIN = VIEWS.keys() - BEYOND_JOINS.keys() - WITH_COPIES.keys()
+"""A view by each algorithm, over one source and over both, with nothing else to it."""
 
 
 class Orders(Shop):

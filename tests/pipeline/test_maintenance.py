@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
-from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape
+from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.reflected import InArrivalOrder
 from headwater.sources.contract import Snapshot
 from headwater.sources.order import Place
 from tests.pipeline.deployment import Deployment
@@ -53,6 +53,8 @@ def falls_short(
         ("eca-local", Level.STRONG),
         ("lca", Level.COMPLETE),
         ("recompute", Level.STRONG),
+        ("rings", Level.STRONG),
+        ("rings-star", Level.STRONG),
     ],
 )
 @pytest.mark.parametrize("shape", ONE_SOURCE)
@@ -71,6 +73,8 @@ def test_views_over_one_source_keep_the_level_of_their_algorithm(
         ("c-t-strobe", Level.COMPLETE),
         ("strobe", Level.CONVERGENT),
         ("c-strobe", Level.CONVERGENT),
+        ("rings", Level.STRONG),
+        ("rings-star", Level.STRONG),
     ],
 )
 @pytest.mark.parametrize("shape", WITH_KEYS)
@@ -101,11 +105,22 @@ def test_pvm_ends_with_the_view_whatever_it_shows_meanwhile(shape: str) -> None:
     assert not any(pvm_is_wrong(seed, ONE_SOURCE[shape]) for seed in SEEDS)
 
 
-def test_pvm_over_several_sources_is_wrong_after_a_kill_and_therefore_refused(
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pvm_over_several_sources_goes_on_in_the_order_of_arrival(shape: str) -> None:
+    assert not any(pvm_is_wrong(seed, SHAPES[shape]) for seed in SEEDS)
+
+
+def test_pvm_over_several_sources_is_wrong_if_another_order_is_taken_after_a_kill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unguarded = replace(ALGORITHMS["pvm"], lost_between_sources="")
-    monkeypatch.setitem(ALGORITHMS, "pvm", unguarded)
+    monkeypatch.setattr(InArrivalOrder, "may_come", lambda self, source, number: True)
+    assert any(pvm_is_wrong(seed, SHAPES["three sources"]) for seed in range(100))
+
+
+def test_pvm_over_several_sources_is_wrong_with_a_watermark_for_each_source_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Plan, "is_by_arrival", False)
     assert any(pvm_is_wrong(seed, SHAPES["three sources"]) for seed in range(100))
 
 

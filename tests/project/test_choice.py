@@ -72,7 +72,7 @@ def test_the_reason_says_what_a_view_does_not_need() -> None:
 def test_using_forces_an_algorithm(name: str) -> None:
     choice = choose(JOIN, Level.STRONG, name, run=RunSettings(batch=5))
     assert (choice.algorithm, choice.parameters["batch"]) == (name, "5")
-    assert choice.reason == "USING names it; it is strong."
+    assert choice.reason == ("USING names it; it is strong; transactions across databases: whole.")
 
 
 def test_parameters_of_using_go_before_the_settings() -> None:
@@ -82,13 +82,14 @@ def test_parameters_of_using_go_before_the_settings() -> None:
 
 def test_what_can_be_used() -> None:
     strong = ["t-strobe", "g-strobe", "c-t-strobe", "sweep", "nested-sweep", "posse", "pvm-cc"]
+    strong += ["copies", "rings", "rings-star"]
     assert usable(Level.STRONG, JOIN.sources) == strong
     assert usable(Level.STRONG, ONE.sources) == [
         "recompute",
         *("eca", "eca-key", "eca-local", "lca"),
         *strong,
     ]
-    complete = ["c-t-strobe", "sweep", "posse", "pvm-cc"]
+    complete = ["c-t-strobe", "sweep", "posse", "pvm-cc", "copies"]
     assert usable(Level.COMPLETE, JOIN.sources) == complete
     assert usable(Level.COMPLETE, ONE.sources) == ["lca", *complete]
 
@@ -103,7 +104,7 @@ def test_what_can_be_used() -> None:
             {},
             "eca needs that all relations of the view are at one source; they are at x, y. "
             f"For convergent the view can use: recompute, {', '.join(BY_KEY)}, sweep, "
-            "nested-sweep, posse, pvm-cc.",
+            "nested-sweep, posse, pvm, pvm-cc, copies, rings, rings-star.",
         ),
         (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
         (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
@@ -113,7 +114,7 @@ def test_what_can_be_used() -> None:
             "nested-sweep",
             {},
             "nested-sweep is strong, and complete was asked for. "
-            "For complete the view can use: c-t-strobe, sweep, posse, pvm-cc.",
+            "For complete the view can use: c-t-strobe, sweep, posse, pvm-cc, copies.",
         ),
         (
             Level.COMPLETE,
@@ -134,20 +135,14 @@ def test_what_can_be_used() -> None:
             "sweep has no parameter p. Its parameters: batch, order.",
         ),
         (Level.STRONG, "sweep", {"batch": "0"}, "batch = 0: '0' is not a whole number from 1 on."),
-        *(
-            (
-                Level.CONVERGENT,
-                name,
-                {},
-                f"{name} runs in the lab only: it needs that {needs}. "
-                f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
-            )
-            for name, needs in {
-                "copies": "all base relations may be copied to the warehouse",
-                "conventional": "nothing happens at the sources while a question is under way",
-            }.items()
+        (
+            Level.CONVERGENT,
+            "conventional",
+            {},
+            "conventional keeps no level unless nothing happens at the sources while a question "
+            "is under way. "
+            f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
         ),
-        *((Level.WEAK, n, {}, f"{n} runs in the lab only: it") for n in ("rings", "rings-star")),
     ],
 )
 def test_what_cannot_be_forced_is_refused_with_what_can(
@@ -158,15 +153,23 @@ def test_what_cannot_be_forced_is_refused_with_what_can(
     assert str(caught.value).startswith(message)
 
 
+def test_what_promises_nothing_is_for_who_asks_for_nothing() -> None:
+    choice = choose(JOIN, Level.NONE, "conventional")
+    assert choice.reason == "USING names it; it promises nothing, and is for demonstrations."
+    assert "conventional" not in usable(Level.CONVERGENT, JOIN.sources)
+
+
 @pytest.mark.parametrize(("name", "level"), [("eca", Level.STRONG), ("lca", Level.COMPLETE)])
 def test_an_algorithm_for_one_source_may_be_used_there(name: str, level: Level) -> None:
     assert choose(ONE, level, name).algorithm == name
 
 
-def test_pvm_is_for_joins_over_one_source() -> None:
+def test_pvm_is_for_joins_without_copies() -> None:
     assert choose(ONE, Level.CONVERGENT, "pvm").parameters == {"p": "4", "batch": "1"}
-    with pytest.raises(InputError, match=r"pvm commits a transaction before earlier ones of other"):
-        choose(JOIN, Level.CONVERGENT, "pvm")
+    assert choose(JOIN, Level.CONVERGENT, "pvm").algorithm == "pvm"
+    copied = JOIN.with_copies([JOIN.relations[0].name])
+    with pytest.raises(InputError, match=r"pvm takes transactions in before earlier ones"):
+        choose(copied, Level.CONVERGENT, "pvm")
     sums = parse_view("SELECT a, sum(b) AS b FROM x.r GROUP BY a", RELATIONS)
     with pytest.raises(InputError, match=r"pvm shows counts below zero .* can use: recompute, eca"):
         choose(sums, Level.CONVERGENT, "pvm")
@@ -259,7 +262,7 @@ def test_without_keys_they_are_out_and_the_way_in_is_told() -> None:
     assert out["t-strobe"] == "needs keys that the view does not show: KEEP KEYS, and a reload"
     assert out["strobe"] == "convergent only"
     assert out["eca"] == "needs that all relations of the view are at one source"
-    assert out["copies"].startswith("runs in the lab only")
+    assert out["copies"] == "is taken only where USING names it"
 
 
 def test_sums_have_no_rows_to_delete_by_key() -> None:

@@ -103,6 +103,12 @@ def test_a_name_may_be_quoted(tmp_path: Path, name: str) -> None:
         (START + "REFRESH EVERY 5 AS", "1:42: EVERY needs a duration in quotes."),
         (START + "REFRESH EVERY '5' AS", "1:42: '5' is not a duration: write a number and a unit"),
         (START + "KEEP KEYS KEEP KEYS AS", "1:38: KEEP occurs twice."),
+        (START + "KEEP COPY crm.customers AS", "1:38: OF was expected here, not 'crm'."),
+        (START + "KEEP COPY OF AS", "1:41: KEEP COPY OF names no relation here."),
+        (START + "KEEP COPY OF a, AS", "1:44: KEEP COPY OF names no relation here."),
+        (START + "KEEP COPY OF a.b.c.d AS", "1:41: a.b.c.d has too many parts."),
+        (START + "KEEP COPY OF a KEEP COPY OF b AS", "1:43: KEEP COPY occurs twice."),
+        (START + "WITH NO AS", "1:36: CONSISTENCY was expected here, not 'AS'."),
         (START + "WITH STRONG", "1:39: the file ends before AS SELECT."),
         (START + "AS", "1:30: there is no SELECT after AS."),
         (START + "PUBLISH EVERY '5 seconds AS", "1:42: what ' opens is never closed."),
@@ -119,7 +125,7 @@ def test_a_mistake_in_the_header_has_its_place(tmp_path: Path, text: str, messag
         ("SELECT id\nFROM ordrs", "5:6: there is no relation ordrs."),
         ("SELECT id\nFROM orders\nSORT BY id", "6:1: SORT BY is not supported."),
         ("SELECT id FROM orders WHERE (id = 1", "4:"),
-        ("SELECT 1", "4:3: the query has no FROM."),
+        ("SELECT a", "4:3: the query has no FROM."),
         ("SELECT id FROM orders; SELECT id FROM orders", "4:26: there is more than one statement."),
         ("UPDATE orders SET id = 1", "4:3: UPDATE ... is not a SELECT."),
         ("SELECT 'x FROM orders", "4:10: what ' opens is never closed."),
@@ -180,9 +186,43 @@ def test_lines_may_end_as_on_other_systems(tmp_path: Path) -> None:
 def test_what_nobody_expected_while_a_view_is_read_is_a_mistake_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumble(*_: object) -> None:
+    def stumble(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("headwater.project.view_files.parse_view", stumble)
     said = refused(tmp_path, START + "AS\nSELECT id FROM orders")
     assert said.startswith("2:1: the view cannot be understood (ZeroDivisionError).")
+
+
+JOINED = "AS SELECT o.id, c.name FROM orders o JOIN crm.customers c ON o.customer = c.id"
+
+
+@pytest.mark.parametrize("name", ["crm.customers", "customers", 'crm."customers"', "CRM.Customers"])
+def test_a_copy_is_kept_of_a_relation_that_the_view_joins(tmp_path: Path, name: str) -> None:
+    made = read(tmp_path, f"{START}KEEP KEYS KEEP COPY OF {name} {JOINED}").define(
+        [ORDERS, CUSTOMERS]
+    )
+    assert made.view.copies == ("crm.customers",)
+    assert made.stored.copies == ("crm.customers",)
+    assert made.stored.view.stored_schema == made.view.stored_schema
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"KEEP COPY OF crm.custmers {JOINED}",
+            "1:41: there is no relation crm.custmers. View v joins crm.customers, shop.orders.",
+        ),
+        (
+            "KEEP COPY OF crm.customers AS SELECT id FROM orders",
+            "1:41: a copy of crm.customers is of no use to v, which never reads it.",
+        ),
+        (
+            "KEEP COPY OF shop.orders AS SELECT id FROM orders",
+            "1:41: a copy of shop.orders is of no use to v, which never joins it.",
+        ),
+    ],
+)
+def test_a_copy_of_what_is_not_joined_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, START + text).startswith(message)

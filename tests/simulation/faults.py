@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,21 @@ import pytest
 
 from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
-from headwater.pipeline import maintenance
-from headwater.pipeline.maintenance import Commit, Maintenance
+from headwater.pipeline import joining, maintenance
+from headwater.pipeline.copied import Copied
+from headwater.pipeline.cutting import Cutting, LoadCut
+from headwater.pipeline.joining import Joining
+from headwater.pipeline.maintenance import Commit, Maintenance, Wanted
 from headwater.pipeline.recording import Recording
-from headwater.pipeline.reflected import Reflected
+from headwater.pipeline.reflected import InArrivalOrder, Reflected
 from headwater.project import needs
-from headwater.protocol.effects import Ask
+from headwater.protocol.events import AnswerArrived
 from headwater.protocol.look_ups import LookUp
 from headwater.simulation import judge, process
+from headwater.simulation.reading import Reading
 from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
+from headwater.sources.subscription import Delivery
 from headwater.storage import local
 from headwater.storage.contract import Content
 from headwater.storage.local import AppendedFile, LocalStorage
@@ -47,7 +53,7 @@ def _by_number(source: str, number: int) -> str:
 
 def identity_by_transaction_number(patch: Patch) -> None:
     """Transactions of different sources are taken for one another."""
-    for module in (maintenance, judge):
+    for module in (joining, maintenance, judge):
         patch.setattr(module, "identity", _by_number)
 
 
@@ -239,7 +245,7 @@ def vector_before_its_change(patch: Patch) -> None:
     """Progress is noted although what goes with it is not committed yet."""
     ticked = Maintenance.tick
 
-    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Ask | Commit]:
+    def tick(self: Maintenance, now: float, more: bool) -> Sequence[Wanted]:
         found = ticked(self, now, more)
         if not found and self._pending.actions:
             return [Commit((), self.vector, (), "vector")]
@@ -403,6 +409,63 @@ def halves_of_transactions_committed(patch: Patch) -> None:
     )
 
 
+def parts_taken_by_themselves(patch: Patch) -> None:
+    """A part of a transaction across databases does not wait for the others."""
+    patch.setattr(Joining, "needs", lambda self, item: frozenset())
+
+
+def answers_overtake_held_parts(patch: Patch) -> None:
+    """An answer goes on although a part before it is held."""
+    received = Joining.receive
+
+    def receive(self: Joining, delivery: Delivery) -> None:
+        if isinstance(delivery.event, AnswerArrived):
+            delivery = replace(delivery, source=f"{delivery.source} answers")
+        received(self, delivery)
+
+    patch.setattr(Joining, "receive", receive)
+
+
+def parts_forgotten_at_a_crash(patch: Patch) -> None:
+    """What an earlier runner has read is not known to be a part of anything."""
+    patch.setattr(Reading, "learn_again", lambda self, now: None)
+
+
+def loads_that_divide(patch: Patch) -> None:
+    """A view is put where its snapshots are, whatever they divide."""
+
+    def cut(self: Cutting, numbers: Mapping[str, int], *_: object) -> LoadCut:
+        return LoadCut(numbers)
+
+    patch.setattr(Cutting, "cut", cut)
+
+
+def parts_reflected_one_by_one(patch: Patch) -> None:
+    """A vector has the first part of a transaction that is in, and not the others."""
+    reflected = Maintenance._reflect
+
+    def reflect(self: Maintenance, name: str, now: float, concerns: bool = True) -> None:
+        self._known[name] = self._known[name][:1]
+        reflected(self, name, now, concerns)
+
+    patch.setattr(Maintenance, "_reflect", reflect)
+
+
+def copies_at_the_last_commit(patch: Patch) -> None:
+    """Questions are answered from copies as they are stored, without what was received since."""
+    patch.setattr(Copied, "_ahead", lambda self, names: {})
+
+
+def copies_with_what_is_committed_twice(patch: Patch) -> None:
+    """What a commit stores of copied relations is still taken for not stored."""
+    patch.setattr(Copied, "committed", lambda self: None)
+
+
+def another_order_after_a_crash(patch: Patch) -> None:
+    """What comes again is received in whatever order it comes."""
+    patch.setattr(InArrivalOrder, "may_come", lambda self, source, number: True)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -441,5 +504,13 @@ FAULTS: Mapping[str, Fault] = {
         tail_not_looked_up,
         base_not_looked_up,
         halves_of_transactions_committed,
+        parts_taken_by_themselves,
+        answers_overtake_held_parts,
+        parts_forgotten_at_a_crash,
+        loads_that_divide,
+        parts_reflected_one_by_one,
+        copies_at_the_last_commit,
+        copies_with_what_is_committed_twice,
+        another_order_after_a_crash,
     )
 }

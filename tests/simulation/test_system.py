@@ -27,6 +27,23 @@ def test_whatever_crashes_every_commit_is_the_view_at_its_vector() -> None:
     assert total.commits >= 500
 
 
+def test_whatever_crashes_no_commit_shows_a_part_of_a_transaction_across_databases() -> None:
+    """One of eleven deployments has them; in every second of these parts may never come."""
+    seeds = range(10, 10 + 11 * 8, 11)
+    assert {Settings.of(seed).across for seed in seeds} == {True, False}
+    for seed in seeds:
+        _, wrong = play(Settings.of(seed))
+        assert wrong is None, f"headwater lab system --seeds {seed}: {wrong}"
+
+
+@pytest.mark.parametrize("seed", [516])
+def test_parts_that_cancel_out_where_they_are_reported_as_one_belong_to_their_transactions(
+    seed: int,
+) -> None:
+    """What a source reports changed nothing, and the others went on by themselves."""
+    assert play(Settings.of(seed))[1] is None
+
+
 @pytest.mark.stress
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_hundred_thousand_crashes_violate_nothing(part: int) -> None:

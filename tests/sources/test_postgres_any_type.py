@@ -39,11 +39,14 @@ ODD = {
     "extra_float_digits": "-10",
     "xmloption": "'document'",
     "quote_all_identifiers": "on",
-    "array_nulls": "on",
+    "array_nulls": "off",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
 }
 PLAIN = """
 SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC'; SET lc_monetary = 'C';
-SET bytea_output = 'hex'; SET extra_float_digits = 3; SET xmloption = 'content'
+SET bytea_output = 'hex'; SET extra_float_digits = 3; SET xmloption = 'content';
+SET array_nulls = on; SET standard_conforming_strings = on; SET transform_null_equals = off
 """
 CANONICAL = {
     "numeric": "trim_scale({})::text",

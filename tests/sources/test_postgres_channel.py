@@ -91,8 +91,8 @@ class StampedByPlace(PostgresSource):
         wrapper = super().open_wrapper()
         ask = wrapper.ask
 
-        def wrong(queries: Sequence[Query]) -> Reply:
-            return replace(ask(queries), snapshot=Everything())
+        def wrong(queries: Sequence[Query], marker: str | None = None) -> Reply:
+            return replace(ask(queries, marker), snapshot=Everything())
 
         wrapper.ask = wrong  # type: ignore[method-assign]  # that is the fault
         return wrapper

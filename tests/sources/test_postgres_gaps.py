@@ -139,6 +139,12 @@ CASES = [
 ]
 
 
+NO_KEY = ("ALTER TABLE a DROP CONSTRAINT a_pkey", {"pg.a": {"id"}}, "what kept its key (id)")
+KEY_AGAIN = (
+    "ALTER TABLE a DROP CONSTRAINT a_pkey; ALTER TABLE a ADD PRIMARY KEY (id)",
+    *NO_KEY[1:],
+)
+CASES += [KEY_AGAIN]
 SILENT = [
     ("ALTER PUBLICATION p DROP TABLE a", WHOLE, "not in the publication"),
     ("ALTER PUBLICATION p DROP TABLE a; ALTER TABLE a SET UNLOGGED", WHOLE, "in the log"),
@@ -151,9 +157,9 @@ SILENT = [
 @pytest.mark.parametrize(
     ("when", "statements", "columns", "told"),
     [
-        *(("while it is read", *case) for case in CASES),
+        *(("while it is read", *case) for case in [*CASES, NO_KEY]),
         *(("between two runs", *case) for case in [*CASES, *SILENT]),
-        *(("at the next look", *case) for case in [*CASES, *SILENT]),
+        *(("at the next look", *case) for case in [*CASES, *SILENT, NO_KEY]),
     ],
 )
 def test_what_the_log_does_not_tell_is_a_gap_and_the_rest_goes_on(
@@ -419,6 +425,8 @@ def change_of_a(harness: PostgresHarness) -> str:
         "ALTER TABLE a ALTER part SET STORAGE EXTERNAL",
         "GRANT SELECT ON a TO PUBLIC",
         "CREATE INDEX ON a (part)",
+        "REINDEX TABLE CONCURRENTLY a",
+        "ALTER TABLE a ADD UNIQUE (id); ALTER TABLE a RENAME CONSTRAINT a_pkey TO kept",
         "COMMENT ON COLUMN a.part IS 'x'",
         "ALTER TABLE a DROP price",
         "ALTER TABLE a RENAME price TO cost",

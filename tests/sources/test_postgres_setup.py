@@ -165,6 +165,18 @@ def test_what_another_publication_needs_stays_and_is_told(harness: PostgresHarne
     assert identity(harness) == "f"
 
 
+def test_a_publication_of_somebody_else_that_leaves_changes_out_is_told_with_what_mends_it(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION mine FOR TABLE a WITH (publish = 'insert')")
+    with pytest.raises(SourceError, match="leaves out some rows") as told:
+        owned(harness, MINE, publication="mine").setup()
+    (statement,) = re.findall(r"ALTER PUBLICATION [^;]*", str(told.value))
+    writer.execute(statement)
+    owned(harness, MINE, publication="mine").setup()
+
+
 def test_a_publication_and_a_comment_of_somebody_else_are_left_as_they_were(
     harness: PostgresHarness,
 ) -> None:
@@ -250,6 +262,14 @@ def test_no_query_is_compiled_which_takes_seconds_where_it_runs_for_milliseconds
         assert connection.execute("SHOW jit").fetchone() == ("off",)
 
 
+def test_no_session_ends_a_load_by_a_limit_of_the_database() -> None:
+    harness = PostgresHarness(shared_server(18))
+    harness.server.execute(f"ALTER DATABASE {harness.name} SET transaction_timeout = '1s'")
+    with Access("pg", harness.dsn).connect() as connection:
+        assert connection.execute("SHOW transaction_timeout").fetchone() == ("0",)
+    harness.close()
+
+
 def test_every_session_has_an_empty_search_path_from_the_start(harness: PostgresHarness) -> None:
     access = Access("pg", harness.dsn)
     with access.connect() as connection:
@@ -287,6 +307,13 @@ def test_a_refusal_that_passes_is_worth_another_try(state: str, text: str) -> No
     error = Access("pg", "").failure(state, text, "answer a question")
     assert isinstance(error, LostConnectionError)
     assert text in error.message
+
+
+def test_a_role_whose_sessions_are_read_only_is_told_what_to_set() -> None:
+    text = "cannot execute CREATE PUBLICATION in a read-only transaction"
+    error = Access("pg", "").failure("25006", text, "set it up")
+    assert "sessions of this role are read-only" in str(error)
+    assert "default_transaction_read_only = off" in str(error)
 
 
 def test_a_log_that_is_gone_is_told_with_the_command_that_begins_it_anew() -> None:
@@ -386,6 +413,23 @@ def test_a_table_from_which_others_inherit_is_refused_in_words(
     for ask in (refused.relations, refused.setup):
         with pytest.raises(SourceError, match=r"\.a has tables that inherit from it \(.*heir\)"):
             ask()
+
+
+def test_a_table_that_another_publication_sends_in_part_is_refused_in_words(
+    harness: PostgresHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE PUBLICATION others FOR TABLE a (id)")
+    source = harness.source(["a"])
+    with pytest.raises(SourceError, match=r"others sends only some columns of public\.a"):
+        source.setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x'); DELETE FROM a")
+    by_triggers = harness.source(["a"], changes="triggers")
+    by_triggers.setup()
+    writer.execute("INSERT INTO a VALUES (1, 'x'); DELETE FROM a")
+    by_triggers.teardown()
+    writer.execute("ALTER PUBLICATION others SET TABLE a")
+    harness.source(["a"]).setup()
 
 
 def test_a_table_that_inherits_is_followed_like_any_other(harness: PostgresHarness) -> None:

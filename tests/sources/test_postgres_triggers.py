@@ -238,6 +238,7 @@ CASES = [
     ("ALTER TABLE a DROP COLUMN part; ALTER TABLE a ADD COLUMN part text DEFAULT 'new'", {"part"}),
     ("ALTER TABLE a DROP COLUMN part", {"part"}),
     ("ALTER TABLE a RENAME part TO piece", {"part"}),
+    ("ALTER TABLE a DROP CONSTRAINT a_pkey; ALTER TABLE a ADD PRIMARY KEY (id)", {"id"}),
     ("ALTER TABLE a RENAME part TO x; ALTER TABLE a RENAME note TO part", {"part"}),
 ]
 
@@ -249,7 +250,10 @@ def run(harness: PostgresHarness, statements: str) -> None:
         connection.execute(statements.format(schema=harness.name, oid=row[0]).encode())
 
 
-@pytest.mark.parametrize(("statements", "columns"), CASES)
+NO_KEY = ("ALTER TABLE a DROP CONSTRAINT a_pkey", {"id"})
+
+
+@pytest.mark.parametrize(("statements", "columns"), [*CASES, NO_KEY])
 def test_what_the_triggers_did_not_see_is_a_gap_while_running(
     harness: PostgresHarness, monitor: Monitor, statements: str, columns: set[str] | None
 ) -> None:
@@ -395,6 +399,7 @@ def test_a_new_default_of_a_used_column_changes_nothing_for_rows_behind_it(
     [
         "VACUUM FULL a",
         "ALTER TABLE a ADD COLUMN more int",
+        "REINDEX TABLE CONCURRENTLY a",
         "ALTER TABLE a DROP COLUMN note",
         "ALTER TABLE a RENAME note TO remark",
         "ALTER TABLE a ALTER note TYPE varchar(20) USING 'x'",

@@ -395,6 +395,26 @@ def test_a_table_whose_changes_were_not_seen_is_broken_and_others_go_on(
     assert rows(logged, "u") == [(1, "x", 1)]
 
 
+def test_a_key_that_nothing_keeps_any_more_is_a_gap_before_rows_that_share_it(
+    harness: SqliteHarness,
+) -> None:
+    writer = harness.writer()
+    writer.execute("CREATE UNIQUE INDEX kept ON t (w)")
+    source = harness.source(["t", "u"], keys={"t": ["w"]})
+    source.setup()
+    monitor = source.open_monitor(None)
+    writer.execute("INSERT INTO t VALUES (1, 'x', 1)")
+    assert gaps(everything(monitor)) == []
+    writer.execute("DROP INDEX kept")
+    writer.execute("INSERT INTO t VALUES (2, 'y', 1)")
+    (gap,) = gaps(everything(monitor))
+    monitor.close()
+    assert gap.columns == {"s.t": frozenset({"w"})}
+    assert "keeps its key (w) unique any more" in gap.reason
+    with pytest.raises(SourceError, match=r"keeps the key \(w\) .*CREATE UNIQUE INDEX"):
+        harness.source(["t"], keys={"t": ["w"]}).setup()
+
+
 def test_a_table_that_was_dropped_between_runs_does_not_stop_the_others(
     harness: SqliteHarness, source: SqliteSource
 ) -> None:

@@ -14,7 +14,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, FencedError, HeadwaterError
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.storage.location import Location
 from headwater.storage.system import Posix
 from headwater.warehouse import changes
@@ -225,6 +225,22 @@ def test_merged_transactions_keep_their_first_stamp(tmp_path: Path) -> None:
 
 
 # Holes
+
+
+def test_tags_are_kept_with_what_their_transaction_has_touched(tmp_path: Path) -> None:
+    """Also what changed nothing in the end; logs from before there were tags have none."""
+    nothing = Update("s.other", Rows.empty(change(1).transaction.updates[0].delta.schema))
+    tags = (Tag("g", 2), Tag("", 0, "it is not JSON"))
+    tagged = replace(
+        change(1).transaction, tags=tags, updates=(*change(1).transaction.updates, nothing)
+    )
+    opened(tmp_path).append([replace(change(1), transaction=tagged), change(2)])
+    for read in (ChangeLog(tmp_path, "s").read, ChangeLog(tmp_path, "s").heads):
+        first, second = read(0)
+        assert isinstance(first, Change)
+        assert isinstance(second, Change)
+        assert (first.transaction.tags, second.transaction.tags) == (tags, ())
+        assert "s.other" in [update.relation for update in first.transaction.updates]
 
 
 def damaged(folder: Path, number: int) -> Path:

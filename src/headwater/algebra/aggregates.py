@@ -7,12 +7,15 @@ NaN and the infinities are counted apart. Only the result is checked for its ran
 
 Choices: where Spark's answer depends on the order of rows (ANY_VALUE, MODE), it is the least one.
 Averages of integers and variances are rounded once from the exact value, where Spark adds floats.
+APPROX_PERCENTILE is exact, which is within any accuracy that is asked for: Spark gives the same
+while its sample holds all values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from headwater.algebra.expressions import (
@@ -24,7 +27,7 @@ from headwater.algebra.expressions import (
     substituted,
 )
 from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
-from headwater.algebra.ranked import listed, mode, percentile
+from headwater.algebra.ranked import first_from, listed, mode, percentile
 from headwater.algebra.values import (
     BOOL,
     FLOAT,
@@ -169,6 +172,14 @@ def _float_type(function: str, kinds: Sequence[Type]) -> Type:
     return FLOAT
 
 
+def _percentile_type(function: str, kinds: Sequence[Type]) -> Type:
+    """One of the values, or one for each percentage of an array."""
+    kind, fraction = kinds
+    if not (kind.is_numeric or kind.name in ("date", "timestamp", "timestamp_tz")):
+        raise ValueError(f"{function.upper()} needs numbers, dates or timestamps, not {kind}")
+    return array_type(kind) if fraction.name == "array" else kind
+
+
 def _text_type(function: str, kinds: Sequence[Type]) -> Type:
     for kind in kinds:
         if kind not in (TEXT, VOID):
@@ -215,6 +226,19 @@ def _with_fraction(function: Aggregate) -> Aggregate:
         raise ValueError(f"{function.function.upper()} is ordered by its own argument only")
     if fraction.value is None:  # which makes every percentile NULL, since no row has one
         return replace(function, arguments=(value, Literal(None, FLOAT)))
+    return function
+
+
+def _with_fractions(function: Aggregate) -> Aggregate:
+    """The second argument of APPROX_PERCENTILE is a percentage, or an array of them."""
+    fractions = function.arguments[1]
+    value = fractions.value if isinstance(fractions, Literal) else None
+    several = value if isinstance(value, tuple) else (value,)
+    if not several or not all(isinstance(one, int | float | Decimal) for one in several):
+        raise ValueError(f"{function.function.upper()} needs a number for its percentage")
+    for one in several:
+        if not 0 <= one <= 1:  # type: ignore[operator]
+            raise ValueError(f"the percentage {show(one)} is not between 0 and 1")
     return function
 
 
@@ -276,6 +300,19 @@ def _percentile(discrete: bool) -> Callable[[list[tuple[Row, int]], Aggregate], 
         return percentile(counted, fraction, descending=descending, discrete=discrete)
 
     return compute
+
+
+def _approx_percentile(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    if not counted:
+        return None
+    fractions = _constant(function)
+    if isinstance(fractions, tuple):
+        return tuple(first_from(counted, float(fraction)) for fraction in fractions)
+    return first_from(counted, float(fractions))
+
+
+def _mode(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    return mode(counted, descending=any(one.descending for one in function.order))
 
 
 def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
@@ -378,8 +415,11 @@ FUNCTIONS: dict[str, Function] = {
     "percentile_disc": Function(
         _float_type, _percentile(discrete=True), arguments=2, checked=_with_fraction
     ),
+    "approx_percentile": Function(
+        _percentile_type, _approx_percentile, arguments=2, checked=_with_fractions
+    ),
     "median": Function(_float_type, _percentile(discrete=False)),
-    "mode": Function(_same, lambda counted, function: mode(counted)),
+    "mode": Function(_same, _mode),
     "string_agg": Function(_text_type, _string_agg, arguments=2, checked=_with_separator),
     "array_agg": Function(_array_type, _array_agg, checked=_ordered_by_itself),
     "single": Function(_same, _single, sees_nulls=True),

@@ -41,6 +41,7 @@ from headwater.algebra.tops import (
     Summed,
     Top,
     inputs_of,
+    parts_of,
     with_inputs,
 )
 from headwater.algebra.values import VOID, Row, Type, Value
@@ -166,18 +167,24 @@ def compacted(top: Top | None, linear: Schema) -> Compact | None:
     rest = [c for c in linear.columns if c.name == PART or _is_used(top, c.name, set(parts))]
     own = {name: kind for number in parts for name, kind in columns[number].items()}
     named = [*((c.name, c.type) for c in rest), *own.items(), *COLUMNS]
-    return Compact(linear, Schema.of(named), _over(top, parts), parts)
+    return Compact(linear, Schema.of(named), _over(top, parts, {}), parts)
 
 
 def _uses(top: Top) -> Iterator[tuple[int | None, _Use | None]]:
-    """How each part is used, once for each place; None where its rows are needed."""
-    if (use := _use(top)) is not None:
-        yield _part_below(top).number, use
-    elif isinstance(top, Part):
-        yield top.number, None
-    else:
-        for below in inputs_of(top):
-            yield from _uses(below)
+    """How each part is used, in all places that differ; None where its rows are needed."""
+    seen: set[Top] = set()
+    left = [top]
+    while left:
+        node = left.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if (use := _use(node)) is not None:
+            yield _part_below(node).number, use
+        elif isinstance(node, Part):
+            yield node.number, None
+        else:
+            left += reversed(inputs_of(node))
 
 
 def _part_below(top: Top) -> Part:
@@ -236,16 +243,20 @@ def _named(kinds: Sequence[Type]) -> dict[str, Type]:
 
 def _is_used(top: Top, column: str, summed: set[int | None]) -> bool:
     """Whether a part that is stored row by row has a column."""
-    if isinstance(top, Part):
-        return top.number not in summed and column in top.columns
-    return any(_is_used(below, column, summed) for below in inputs_of(top))
+    return any(part.number not in summed and column in part.columns for part in parts_of(top))
 
 
-def _over(top: Top, parts: Mapping[int | None, SummedPart]) -> Top:
-    """The top over what is stored."""
+def _over(top: Top, parts: Mapping[int | None, SummedPart], known: dict[Top, Top]) -> Top:
+    """The top over what is stored; equal subtrees are made once."""
+    if top not in known:
+        known[top] = _made_over(top, parts, known)
+    return known[top]
+
+
+def _made_over(top: Top, parts: Mapping[int | None, SummedPart], known: dict[Top, Top]) -> Top:
     use = _use(top)
     if use is None or _part_below(top).number not in parts:
-        return with_inputs(top, [_over(below, parts) for below in inputs_of(top)])
+        return with_inputs(top, [_over(below, parts, known) for below in inputs_of(top)])
     assert isinstance(top, Grouped)
     number = _part_below(top).number
     part = parts[number]

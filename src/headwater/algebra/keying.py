@@ -7,7 +7,7 @@ of another belong together where the top compares them: an attribute has one col
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from headwater.algebra.expressions import ColumnRef
@@ -16,11 +16,13 @@ from headwater.algebra.tops import (
     Distinct,
     Exploded,
     First,
+    Found,
     Grouped,
     Less,
     Part,
     Product,
     Project,
+    Recursive,
     Restrict,
     Select,
     Summed,
@@ -41,10 +43,10 @@ def keying(top: Top) -> Mapping[int | None, tuple[str, ...]] | None:
     The top over all stored rows is the sum, over the values that these columns have together, of
     the top over the stored rows with those values. NULL is a value here.
     """
-    known: dict[int | None, set[str]] = {}
+    columns_of: dict[int | None, set[str]] = {}
     for part in parts_of(top):
-        known.setdefault(part.number, set()).update(part.columns)
-    found = _keyed(top, known)
+        columns_of.setdefault(part.number, set()).update(part.columns)
+    found = _keyed(top, _Known(columns_of))
     numbers = {part.number for part in parts_of(top)}
     types = {
         (p.number, c): k
@@ -82,15 +84,30 @@ class _Keyed:
         return _Keyed(frozenset(shown.values()), shown)
 
 
-def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
-    """`known` has the columns of each part: its rows can be taken by any of them, shown or not."""
+@dataclass(frozen=True)
+class _Known:
+    """What nodes need to know of the whole tree, and what was found of some already."""
+
+    columns: Mapping[int | None, Collection[str]]
+    """Of each part: its rows can be taken by any of them, shown or not."""
+    found: dict[Top, _Keyed] = field(default_factory=dict)
+
+
+def _keyed(top: Top, known: _Known) -> _Keyed:
+    """Equal subtrees are looked at once."""
+    if top not in known.found:
+        known.found[top] = _of_node(top, known)
+    return known.found[top]
+
+
+def _of_node(top: Top, known: _Known) -> _Keyed:
     match top:
         case Part(columns=columns, number=number):
             shown = {
                 name: frozenset({(number, column)})
                 for name, column in zip(top.schema.names, columns, strict=True)
             }
-            every = {frozenset({(number, column)}) for column in known[number]}
+            every = {frozenset({(number, column)}) for column in known.columns[number]}
             return _Keyed(frozenset(every), shown)
         case Select() | Exploded():
             return _keyed(top.input, known)
@@ -122,7 +139,7 @@ def _keyed(top: Top, known: Mapping[int | None, Collection[str]]) -> _Keyed:
             for function in functions:
                 common &= set(function.partition)
             return below.only([name for name in top.input.schema.names if name in common])
-        case First() | Constant():
+        case First() | Constant() | Found() | Recursive():
             return _Keyed(frozenset(), {})
         case UnionAll(inputs=inputs):
             return _of_sum(

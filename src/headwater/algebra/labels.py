@@ -28,6 +28,7 @@ from headwater.algebra.tops import (
     Constant,
     Exploded,
     First,
+    Found,
     Grouped,
     Part,
     Product,
@@ -100,7 +101,7 @@ class _Labelling:
             case Part(columns=names, number=number):
                 outputs = self._stored[number]
                 return _called(top, _labels([outputs[name] for name in names]))
-            case Constant():
+            case Constant() | Found():
                 return top
             case Select(condition=condition):
                 return Select(inputs[0], substituted(condition, meanings))
@@ -143,7 +144,7 @@ class _Labelling:
                 array = columns[column]
                 more = [f"an element of {array}", f"its number in {array}"]
                 return _with_more(top, inputs[0], more, column=array)
-            case _:  # Distinct and Less name no columns; Summed is made later
+            case _:  # Distinct, Less and Recursive name no columns; Summed is made later
                 assert not isinstance(top, Summed)
                 return with_inputs(top, inputs)
 

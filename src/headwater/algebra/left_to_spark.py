@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.algebra.expressions import Call, Expression, walk
+from headwater.algebra.expressions import Call, walk
 from headwater.algebra.functions.late import LAMBDA, LATE, VARIABLE
-from headwater.algebra.tops import Grouped, Project, Select, Top, Windowed, nodes_of
+from headwater.algebra.tops import Top, expressions_of, nodes_of
 
 
 def left_to_spark(top: Top) -> tuple[str, ...]:
@@ -19,7 +19,7 @@ def left_to_spark(top: Top) -> tuple[str, ...]:
 
 def late_calls(top: Top) -> Iterator[Call]:
     """The calls of late functions in a top, those in lambdas too."""
-    for expression in (e for node in nodes_of(top) for e in _expressions(node)):
+    for expression in (e for node in nodes_of(top) for e in expressions_of(node)):
         for part in walk(expression):
             if isinstance(part, Call) and part.operator.startswith(LATE) and not _binds(part):
                 yield part
@@ -27,15 +27,3 @@ def late_calls(top: Top) -> Iterator[Call]:
 
 def _binds(call: Call) -> bool:
     return call.operator in (LAMBDA, VARIABLE)
-
-
-def _expressions(node: Top) -> Iterator[Expression]:
-    match node:
-        case Select(condition=condition):
-            yield condition
-        case Project(outputs=outputs):
-            yield from outputs
-        case Grouped(aggregates=aggregates):
-            yield from (e for aggregate in aggregates for e in aggregate.expressions)
-        case Windowed(functions=functions):
-            yield from (e for function in functions for e in function.arguments)

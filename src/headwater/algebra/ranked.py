@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -26,28 +26,41 @@ def percentile(counted: Counted, fraction: float, *, descending: bool, discrete:
     """
     if not counted:
         return None
-    ordered = sorted(counted, key=lambda item: sort_key(item[0][:1]), reverse=descending)
-    up_to = list(accumulate(count for _, count in ordered))
+    if discrete:
+        value = first_from(counted, fraction, descending=descending)
+        return canonical_float(float(value))  # type: ignore[arg-type]
+    number, value_at = _placed(counted, descending=descending)
 
     def at(place: int) -> float:
-        value = ordered[bisect_left(up_to, place + 1)][0][0]
-        return float(value)  # type: ignore[arg-type]
+        return float(value_at(place))  # type: ignore[arg-type]
 
-    if discrete:
-        return canonical_float(at(max(math.ceil(up_to[-1] * fraction) - 1, 0)))
-    position = (up_to[-1] - 1) * fraction
+    position = (number - 1) * fraction
     lower, higher = math.floor(position), math.ceil(position)
     if lower == higher or at(lower) == at(higher):
         return canonical_float(at(lower))
     return canonical_float(at(lower) + (at(higher) - at(lower)) * (position - lower))
 
 
-def mode(counted: Counted) -> Value:
-    """The most frequent value; of several the least one."""
+def first_from(counted: Counted, fraction: float, *, descending: bool = False) -> Value:
+    """The first value whose share of the rows up to it reaches the fraction."""
+    number, value_at = _placed(counted, descending=descending)
+    return value_at(max(math.ceil(number * fraction) - 1, 0))
+
+
+def _placed(counted: Counted, *, descending: bool) -> tuple[int, Callable[[int], Value]]:
+    """How many values there are, and which is at a place in their order, counted from 0."""
+    ordered = sorted(counted, key=lambda item: sort_key(item[0][:1]), reverse=descending)
+    up_to = list(accumulate(count for _, count in ordered))
+    return up_to[-1], lambda place: ordered[bisect_left(up_to, place + 1)][0][0]
+
+
+def mode(counted: Counted, *, descending: bool) -> Value:
+    """The most frequent value; of several the least one, or the greatest."""
     if not counted:
         return None
     most = max(count for _, count in counted)
-    return min((row for row, count in counted if count == most), key=sort_key)[0]
+    first = max if descending else min
+    return first((row for row, count in counted if count == most), key=sort_key)[0]
 
 
 def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1) -> list[Row]:

@@ -6,31 +6,30 @@ with nothing, whatever the others hold.
 
 from __future__ import annotations
 
-from headwater.algebra.expressions import Expression
-from headwater.algebra.rows import Rows
-from headwater.algebra.values import Row
-from headwater.algebra.views import Occurrence, View
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headwater.algebra.expressions import ColumnRef, Expression, substituted
+from headwater.algebra.typing_rules import call
+
+if TYPE_CHECKING:
+    from headwater.algebra.views import Join
 
 
-def relevant_rows(view: View, relation: str, delta: Rows) -> Rows:
-    """The rows of a change that the view's conditions do not rule out."""
-    alone = _alone(view, relation)
-    if any(not conjuncts for _, conjuncts in alone):
-        return delta
-    kept: dict[Row, int] = {}
-    for occurrence, conjuncts in alone:
-        rows = delta.renamed(occurrence.schema)
-        for conjunct in conjuncts:
-            rows = rows.select(conjunct)
-        kept.update(rows.items())
-    return delta if len(kept) == len(delta) else Rows(delta.schema, kept)
-
-
-def _alone(view: View, relation: str) -> list[tuple[Occurrence, list[Expression]]]:
-    """Each occurrence of a relation, with the conditions that look at nothing else."""
-    return [
-        (occurrence, [c for c, reach in join.safe_conjuncts if reach == {at}])
-        for join in view.joins
-        for at, occurrence in enumerate(join.occurrences)
-        if occurrence.relation.name == relation
-    ]
+def condition_on(relation: str, joins: Sequence[Join]) -> Expression | None:
+    """What a row of a relation has to meet to matter to one of these joins; None if all may."""
+    ways: dict[Expression, None] = {}
+    for join in joins:
+        for at, occurrence in enumerate(join.occurrences):
+            if occurrence.relation.name != relation:
+                continue
+            meanings = {
+                f"{occurrence.alias}.{c.name}": ColumnRef(c.name, c.type)
+                for c in occurrence.relation.schema.columns
+            }
+            own = [substituted(c, meanings) for c, reach in join.safe_conjuncts if reach == {at}]
+            if not own:
+                return None
+            ways[reduce(lambda a, b: call("and", a, b), own)] = None
+    return reduce(lambda a, b: call("or", a, b), ways)

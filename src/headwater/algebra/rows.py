@@ -98,6 +98,19 @@ class Rows:
         """About how many distinct rows there are, told without any work; 0 only if none are."""
         return len(self._counts)
 
+    @property
+    def number(self) -> int:
+        """How many rows there are, each as often as it counts."""
+        return sum(count for _, count in self.items())
+
+    def settled(self) -> Rows:
+        """These rows, computed: nothing that uses them will compute them again."""
+        return self
+
+    def gathered(self) -> Rows:
+        """The same, in memory if they are few."""
+        return self
+
     def distinct(self, columns: Sequence[str]) -> set[Row]:
         """The values that these columns have together, each once."""
         positions = [self.schema.positions[name] for name in columns]

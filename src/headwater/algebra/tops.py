@@ -22,9 +22,10 @@ from functools import cached_property
 from typing import TypeAlias
 
 from headwater.algebra.aggregates import Aggregate
-from headwater.algebra.expressions import ColumnRef, Expression, Literal
+from headwater.algebra.expressions import ColumnRef, Expression, Literal, is_late
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.order import Order
+from headwater.algebra.recursion import Limit, repeated
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SummedAggregate
@@ -220,6 +221,34 @@ class Exploded:
     """Whether a row whose array is NULL or empty is there once, with NULLs."""
 
 
+@cached_hash
+@dataclass(frozen=True)
+class Found:
+    """What the last step of the recursion of this name has found; only inside its `step`."""
+
+    name: str
+    schema: Schema
+
+
+@cached_hash
+@dataclass(frozen=True)
+class Recursive:
+    """WITH RECURSIVE: what is there at the start, and what each step makes of what the last found.
+
+    If `distinct` (UNION), a step finds only rows that no step before it has found, each once.
+    """
+
+    start: Top
+    step: Top
+    name: str
+    distinct: bool
+    most_steps: int
+
+    @property
+    def schema(self) -> Schema:
+        return self.start.schema
+
+
 Top: TypeAlias = (
     Part
     | Constant
@@ -235,6 +264,8 @@ Top: TypeAlias = (
     | First
     | Windowed
     | Exploded
+    | Found
+    | Recursive
 )
 _NODES = (
     Part,
@@ -251,6 +282,8 @@ _NODES = (
     First,
     Windowed,
     Exploded,
+    Found,
+    Recursive,
 )
 
 
@@ -269,8 +302,10 @@ def inputs_of(top: Top) -> tuple[Top, ...]:
 def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
     """The node over other inputs."""
     match top:
-        case Part() | Constant():
+        case Part() | Constant() | Found():
             return top
+        case Recursive():
+            return replace(top, start=inputs[0], step=inputs[1])
         case UnionAll():
             return UnionAll(tuple(inputs))
         case Product() | Less():
@@ -282,15 +317,33 @@ def with_inputs(top: Top, inputs: Sequence[Top]) -> Top:
 
 
 def nodes_of(top: Top) -> Iterator[Top]:
-    """All nodes of a tree, from the root down."""
-    yield top
-    for below in inputs_of(top):
-        yield from nodes_of(below)
+    """All nodes of a tree, from the root down; subtrees that are equal once."""
+    seen: set[Top] = set()
+    left = [top]
+    while left:
+        node = left.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            left += reversed(inputs_of(node))
 
 
 def parts_of(top: Top) -> tuple[Part, ...]:
     """The parts that a top reads, each once."""
     return tuple(dict.fromkeys(node for node in nodes_of(top) if isinstance(node, Part)))
+
+
+def expressions_of(node: Top) -> Iterator[Expression]:
+    """The expressions that a node evaluates on rows."""
+    match node:
+        case Select(condition=condition):
+            yield condition
+        case Project(outputs=outputs):
+            yield from outputs
+        case Grouped(aggregates=aggregates):
+            yield from (e for aggregate in aggregates for e in aggregate.expressions)
+        case Windowed(functions=functions):
+            yield from (e for function in functions for e in function.arguments)
 
 
 def evaluate_top(top: Top, stored: Rows) -> Rows:
@@ -301,6 +354,8 @@ def evaluate_top(top: Top, stored: Rows) -> Rows:
 def _evaluated(top: Top, stored: Rows, known: dict[Top, Rows]) -> Rows:
     """Equal subtrees are evaluated once."""
     found = known.get(top)
+    if found is None and isinstance(top, Recursive):
+        found = known[top] = _repeated(top, stored, known)
     if found is None:
         inputs = [_evaluated(below, stored, known) for below in inputs_of(top)]
         found = known[top] = _step(top, inputs, stored)
@@ -337,6 +392,40 @@ def _step(top: Top, inputs: Sequence[Rows], stored: Rows) -> Rows:
             return inputs[0].windowed(schema, functions)
         case Exploded(column=column, schema=schema, first=number, outer=outer):
             return inputs[0].exploded(schema, column, first=number, outer=outer)
+        case Found() | Recursive():
+            raise AssertionError("evaluated where the recursion is repeated")
+
+
+def _repeated(top: Recursive, stored: Rows, known: dict[Top, Rows]) -> Rows:
+    """Step by step, until one finds nothing; what does not depend on that is evaluated once.
+
+    Few rows are better off in memory, where a step takes no job of Spark's.
+    """
+    is_for_spark = any(is_late(e) for node in nodes_of(top.step) for e in expressions_of(node))
+
+    def hold(rows: Rows) -> Rows:
+        return rows.settled() if is_for_spark else rows.gathered()
+
+    for node in _apart(top.step):
+        known[node] = hold(_evaluated(node, stored, known))
+    given = next(n for n in nodes_of(top.step) if isinstance(n, Found) and n.name == top.name)
+
+    def step(last: Rows) -> Rows:
+        inside = {**known, given: last.renamed(given.schema)}
+        return _evaluated(top.step, stored, inside).renamed(top.schema)
+
+    start = _evaluated(top.start, stored, known)
+    limit = Limit(top.name, top.most_steps)
+    return stored.holding(repeated(start, step, hold, limit, distinct=top.distinct))
+
+
+def _apart(top: Top) -> Iterator[Top]:
+    """The largest parts of a step that do not look at what was found."""
+    if not any(isinstance(node, Found) for node in nodes_of(top)):
+        yield top
+    else:
+        for below in inputs_of(top):
+            yield from _apart(below)
 
 
 def _part(part: Part, stored: Rows) -> Rows:

@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.algebra.compact import Compact, compacted
+from headwater.algebra.copies import CopyParts, copy_parts
 from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.left_to_spark import left_to_spark
+from headwater.algebra.relevance import condition_on
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.tops import (
@@ -185,6 +187,8 @@ class View:
     kept: str = ""
     """What is stored for an algorithm that looks rows up by key: `rows` where they would be
     condensed otherwise, `keys` where hidden ones stand behind them."""
+    copies: tuple[str, ...] = ()
+    """The relations of which copies are stored beside its rows (`copies`)."""
 
     @cached_property
     def compact(self) -> Compact | None:
@@ -195,27 +199,64 @@ class View:
             return compacted(UnionAll(tuple(member.top for member in self.members)), self.schema)
         return compacted(self.top, self.schema)
 
+    @cached_property
+    def _conditions(self) -> Mapping[str, Expression | None]:
+        return {r.name: condition_on(r.name, self.joins) for r in self.relations}
+
+    def relevant_rows(self, relation: str, delta: Rows) -> Rows:
+        """The rows of a change that the conditions on their relation alone do not rule out; none of
+        a relation that it does not read."""
+        if relation not in self._conditions:
+            return Rows.empty(delta.schema)
+        condition = self._conditions[relation]
+        return delta if condition is None else delta.select(condition)
+
+    @cached_property
+    def copy_parts(self) -> CopyParts | None:
+        """How copies of relations are stored beside its rows; None if there are none."""
+        if not self.copies:
+            return None
+        own = self.schema if self.compact is None else self.compact.schema
+        copied = [r.only(self.used_columns[r.name]) for r in self.relations]
+        return copy_parts(own, self.joins, [r for r in copied if r.name in self.copies])
+
     @property
     def stored_schema(self) -> Schema:
         """The columns of what a warehouse stores."""
+        if self.copy_parts is not None:
+            return self.copy_parts.schema
         return self.schema if self.compact is None else self.compact.schema
 
     @property
     def stored_top(self) -> Top | None:
         """What is shown, as a function of what a warehouse stores."""
-        return self.top if self.compact is None or self.members else self.compact.top
+        top = self.top if self.compact is None or self.members else self.compact.top
+        return top if top is None or self.copy_parts is None else self.copy_parts.over(top)
 
     @cached_property
     def stored_members(self) -> tuple[Member, ...]:
         """The members of a group with their tops over what a warehouse stores."""
-        if self.compact is None:
-            return self.members
-        pairs = zip(self.members, inputs_of(self.compact.top), strict=True)
+        tops: Iterable[Top] = (member.top for member in self.members)
+        if self.members and self.compact is not None:
+            tops = inputs_of(self.compact.top)
+        if self.copy_parts is not None:
+            tops = map(self.copy_parts.over, tops)
+        pairs = zip(self.members, tops, strict=True)
         return tuple(replace(member, top=top) for member, top in pairs)
 
-    def stored(self, rows: Rows) -> Rows:
-        """What a warehouse stores for rows that a manager finds."""
+    def condensed(self, rows: Rows) -> Rows:
+        """What is stored of rows that a manager finds, copies of relations apart."""
         return rows if self.compact is None else self.compact.condensed(rows)
+
+    def stored(self, rows: Rows, base: Mapping[str, Rows] | None = None) -> Rows:
+        """What a warehouse stores for the rows of the view over base relations, which are looked at
+        where copies of them are kept."""
+        own, parts = self.condensed(rows), self.copy_parts
+        if parts is None:
+            return own
+        assert base is not None
+        copies = (parts.copied(name, base[name]) for name in parts.by_name)
+        return Rows.sum(parts.schema, [parts.stored(own), *copies])
 
     @property
     def shown_schema(self) -> Schema:
@@ -224,6 +265,8 @@ class View:
     @property
     def error_column(self) -> str | None:
         """The stored column that tells of errors (`totals`), where all others are shown."""
+        if self.copies:
+            return None
         match self.top:
             case Project(
                 input=Select(input=Part(), condition=Call("sound", (ColumnRef(name=name),))),
@@ -342,6 +385,23 @@ class View:
     def with_rows(self) -> View:
         """The view with its rows stored, where only what they add up to would be."""
         return self if self.compact is None else replace(self, kept="rows")
+
+    @cached_property
+    def joined(self) -> tuple[str, ...]:
+        """The relations that are joined, and may be asked about."""
+        wide = [join for join in self.joins if len(join.occurrences) > 1]
+        return tuple(dict.fromkeys(o.relation.name for join in wide for o in join.occurrences))
+
+    def with_copies(self, names: Collection[str]) -> View:
+        """The view with copies of these relations stored beside its rows, and not shown.
+
+        One that is joined with nothing is not copied: nobody asks about it.
+        """
+        copied = tuple(name for name in self.joined if name in names)
+        if not copied:
+            return self
+        top = None if self.members else self.top or Part(self.schema.names, self.schema)
+        return replace(self, copies=copied, top=top)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:

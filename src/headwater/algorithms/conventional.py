@@ -6,7 +6,8 @@ nor weakly consistent, since a question is answered later than the update that c
 
 Choices: it does not understand transactions and takes each update by itself. Over several
 sources a deletion is done at the warehouse by key where the view shows the key (the
-Strobe paper's Example 0 does so); over one source it is asked for, as Algorithm 5.1 does.
+Strobe paper's Example 0 does so); over one source it is asked for, as Algorithm 5.1 does. A
+transaction counts as taken in when the last of its updates is.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Conventional(Manager[State]):
         for update in transaction.updates:
             state, caused = self._take_update(state, update, transaction.id)
             effects += caused
+        if effects and not _is_under_way(state, transaction.id):
+            effects = _naming(effects, transaction.id)
         return state, tuple(effects)
 
     def _take_update(
@@ -58,14 +61,14 @@ class Conventional(Manager[State]):
         effects: list[Effect] = []
         delta = update.delta
         if deletion := self._key_delete(update):
-            effects.append(Apply((deletion,), (transaction,)))
+            effects.append(Apply((deletion,)))
             delta = delta.positive()
         query = substitute(query_of(self.view), {update.relation: delta})
         if not query:
             return state, effects
         evaluation, ask = begin(f"Q{state.updates}", query, self.view.schema)
         if ask is None:
-            return state, [*effects, Apply((Add(evaluation.collected),), (transaction,))]
+            return state, [*effects, Apply((Add(evaluation.collected),))]
         under_way = (*state.under_way, (evaluation, transaction))
         return replace(state, under_way=under_way), [*effects, ask]
 
@@ -82,7 +85,20 @@ class Conventional(Manager[State]):
         others = state.under_way[:at] + state.under_way[at + 1 :]
         evaluation, ask = incorporate(evaluation, answer)
         if ask is None:
-            step = Apply((Add(evaluation.collected),), (transaction,))
-            return replace(state, under_way=others), (step,)
+            state = replace(state, under_way=others)
+            named = () if _is_under_way(state, transaction) else (transaction,)
+            return state, (Apply((Add(evaluation.collected),), named),)
         under_way = (*state.under_way[:at], (evaluation, transaction), *state.under_way[at + 1 :])
         return replace(state, under_way=under_way), (ask,)
+
+
+def _is_under_way(state: State, transaction: str) -> bool:
+    """Whether something of a transaction has no answer yet."""
+    return any(caused == transaction for _, caused in state.under_way)
+
+
+def _naming(effects: list[Effect], transaction: str) -> list[Effect]:
+    """The effects of a transaction that is whole with them: the last step says so."""
+    *earlier, last = effects
+    assert isinstance(last, Apply)
+    return [*earlier, replace(last, transactions=(transaction,))]

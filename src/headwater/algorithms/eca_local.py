@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.relevance import relevant_rows
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Term, negated, query_of, substitute
 from headwater.algebra.views import View
@@ -121,7 +120,7 @@ class EcaLocal(Manager[State]):
         """Take in what is local whatever the view holds; what is left."""
         left = {}
         for relation, delta in deltas.items():
-            relevant = relevant_rows(self.view, relation, delta)
+            relevant = self.view.relevant_rows(relation, delta)
             state, rest = self._delete(state, relation, relevant)
             if rest:
                 left[relation] = rest

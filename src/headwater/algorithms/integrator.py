@@ -15,14 +15,20 @@ its way while another site's report arrived.
 Choices: the paper numbers the updates only. An answer that has seen a transaction which nobody
 has reported yet would still be passed on; so answers carry a number too, and wait.
 
+The running system has the first one's rules (`parts.held_channels`), where sources do not
+tell which others have parts of a transaction: what is known of that is asked there.
+
 Both assume that any two global transactions come in the same order at all sources they share.
+Where they do not, the first passes on as one transaction what cannot be told apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from headwater.algorithms.parts.held_channels import HeldChannels
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.protocol.transactions import Transaction, joined
 
@@ -37,31 +43,38 @@ class Integrator:
         """Take a message from a source; the events that may go on now, in order."""
         if not self.held and _part(event) is None:
             return self, (event,)
-        queues = dict(self.held)
-        queues[source] = (*queues.get(source, ()), event)
-        passed: list[Event] = []
-        while released := _release(queues):
-            passed += released
-        held = tuple((name, queue) for name, queue in sorted(queues.items()) if queue)
-        return Integrator(held), tuple(passed)
+        channels = HeldChannels(_BY_SPANS)
+        for name, queue in (*self.held, (source, (event,))):
+            for message in queue:
+                channels.receive(name, message)
+        passed = tuple(map(_as_one, channels.passed()))
+        assert not channels.put_off, "global transactions come in one order"
+        return Integrator(tuple((s, tuple(q)) for s, q in channels.held.items())), passed
 
 
-def _release(queues: dict[str, tuple[Event, ...]]) -> list[Event]:
-    """Take the next events that can go on off the queues."""
-    for source, queue in queues.items():
-        if not queue:
-            continue
-        part = _part(queue[0])
+class _BySpans:
+    """Every part tells itself where the others are."""
+
+    def name(self, item: Event) -> str | None:
+        return item.transaction.id if isinstance(item, TransactionArrived) else None
+
+    def needs(self, item: Event) -> frozenset[tuple[str, str]]:
+        part = _part(item)
         if part is None:
-            queues[source] = queue[1:]
-            return [queue[0]]
-        heads = [_part(queues[s][0]) if queues.get(s) else None for s in part.spans]
-        parts = [head for head in heads if head is not None and head.id == part.id]
-        if len(parts) == len(part.spans):
-            for name in part.spans:
-                queues[name] = queues[name][1:]
-            return [TransactionArrived(joined(parts))]
-    return []
+            return frozenset()
+        return frozenset((source, part.id) for source in part.spans if source not in part.sources)
+
+
+_BY_SPANS = _BySpans()
+
+
+def _as_one(events: Sequence[Event]) -> Event:
+    if len(events) == 1:
+        return events[0]
+    parts = [event.transaction for event in events if isinstance(event, TransactionArrived)]
+    if len({part.id for part in parts}) == 1:
+        parts.sort(key=lambda part: part.spans.index(part.sources[0]))
+    return TransactionArrived(joined(parts))
 
 
 def _part(event: Event) -> Transaction | None:

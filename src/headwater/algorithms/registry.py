@@ -24,11 +24,12 @@ from typing import Any
 from headwater.algebra.views import View
 from headwater.algorithms.c_strobe import CStrobe
 from headwater.algorithms.conventional import Conventional
-from headwater.algorithms.copies import Copies
+from headwater.algorithms.copies import copies
 from headwater.algorithms.eca import Eca
 from headwater.algorithms.eca_key import eca_key
 from headwater.algorithms.eca_local import EcaLocal
 from headwater.algorithms.g_strobe import GStrobe
+from headwater.algorithms.hosted import Hosted
 from headwater.algorithms.lca import Lca
 from headwater.algorithms.nested_sweep import nested_sweep
 from headwater.algorithms.parts.source_evaluate import ORDERS
@@ -85,8 +86,6 @@ class Algorithm:
     unsure: Callable[[View], str] = lambda view: ""
     """Why the transactions that it names would not tell which state such a view shows; empty if
     they do."""
-    lost_between_sources: str = ""
-    """Why they do not tell how to go on after a crash if there are several sources."""
     waits: bool = False
     """Whether it shows nothing while a question is unanswered."""
     slows_down: bool = False
@@ -209,6 +208,8 @@ def _mixes_states(view: View) -> str:
 
 
 def _counts_below_zero(view: View) -> str:
+    if view.copies:
+        return "takes transactions in before earlier ones, and then a copy is of no moment"
     if view.top is not None or view.members:
         return "shows counts below zero meanwhile, of which no more than a join can be computed"
     return ""
@@ -243,6 +244,7 @@ ALGORITHMS = {
             also_assumes=("the whole view is cheap enough to move",),
             parameters={"every": Parameter("recompute after this many updates", 1, _at_least_one)},
             unsure=_mixes_states,
+            joins_global=False,
         ),
         Algorithm(
             "eca",
@@ -378,9 +380,8 @@ ALGORITHMS = {
             _promises("complete", *["convergent"] * 5),
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
+            joins_global=False,
             unsure=_counts_below_zero,
-            lost_between_sources="commits a transaction before earlier ones of other sources, and "
-            "after a crash nobody knows which came first",
         ),
         Algorithm(
             "pvm-cc",
@@ -394,7 +395,7 @@ ALGORITHMS = {
             "copies",
             "ECA, section 1.2 (SC)",
             "keeps copies of all base relations at the warehouse and asks nothing",
-            Copies,
+            copies,
             _promises(*["complete"] * 6),
             needs=frozenset({Need.COPIES}),
         ),
@@ -463,6 +464,15 @@ def make_nodes(
 ) -> Mapping[str, Node[Any]]:
     """The nodes beside the sources, by source; none if the algorithm has none."""
     return chosen.nodes(view, **_values(chosen, settings)) if chosen.nodes else {}
+
+
+def make_hosted(chosen: Algorithm, view: View, settings: Mapping[str, str]) -> ViewManager[Any]:
+    """A view manager that brings its nodes along, for a host that has none."""
+    manager = make_manager(chosen, view, settings)
+    if chosen.nodes is None:
+        return manager
+    restless = "refresh" not in chosen.parameters
+    return Hosted(manager, make_nodes(chosen, view, settings), restless)
 
 
 def _values(chosen: Algorithm, settings: Mapping[str, str]) -> dict[str, Any]:

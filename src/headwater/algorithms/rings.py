@@ -142,6 +142,9 @@ class RingNode:
     def is_settled(self, state: NodeState) -> bool:
         return not state.pending and not any(token.entries for token in state.waiting)
 
+    def holds_token(self, state: NodeState) -> bool:
+        return bool(state.waiting or state.resting) or state.visit is not None
+
     def _begin_if_all_are_here(self, state: NodeState) -> Reaction:
         if len(state.waiting) < len(self.rings):
             return state, ()

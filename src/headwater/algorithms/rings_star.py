@@ -126,6 +126,9 @@ class StarNode:
     def is_settled(self, state: NodeState) -> bool:
         return not state.pending
 
+    def holds_token(self, state: NodeState) -> bool:
+        return state.visit is not None
+
     def _request_if_due(self, state: NodeState) -> Reaction:
         fewest = {"update": 1, "quantity": self.every}.get(self.refresh)
         if fewest is None or state.requested or len(state.pending) < fewest:

@@ -53,6 +53,9 @@ def _print(found: Explanation) -> None:
     if found.over_views:
         names = ", ".join(found.over_views)
         out.print(f"Reads the views {names}, unfolded to the tables below.", markup=False)
+    if found.functions:
+        names = ", ".join(found.functions)
+        out.print(f"Calls the functions {names}, unfolded to what they return.", markup=False)
     if found.costs:
         print_table(
             "What a transaction would cost by each algorithm",
@@ -87,6 +90,10 @@ def _print(found: Explanation) -> None:
             out.print(f"Only Spark computes {names}, so what is shown is always left to it.")
     else:
         out.print("What is stored is what is shown.")
+    for copy in found.copies:
+        rows = found.now.copied_rows.get(copy.relation) if found.now else None
+        size = f": {rows:,} rows" if rows is not None else ""
+        out.print(f"Beside that {copy}{size}.", markup=False)
     for table, rows in found.large_copies:
         out.print(f"○ Something is stored for each of about {rows:,} rows of {table}.")
     for told in found.all_pairs:

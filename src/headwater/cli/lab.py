@@ -328,20 +328,21 @@ def spectrum_command(
         list[str] | None,
         typer.Option(help=f"Only this kind, one of {', '.join(SCENARIO_KINDS)}; may be repeated."),
     ] = None,
+    set_: SetOption = None,
     shrink: Annotated[bool, typer.Option(help="Make the counterexamples small.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure every algorithm in every kind of scenario: promised beside measured.
 
-    The level measured is the lowest over all schedules. Exit code 1 if a promise is broken.
+    The level measured is the lowest over all schedules. Exit code 1 if a promise is broken. With
+    other settings of the lab, such as --set channels=updates, nothing is promised.
     """
     names = [find_algorithm(name).name for name in algorithm or ALGORITHMS]
     kinds = [_known_kind(given) for given in kind or SCENARIO_KINDS]
     cells = []
-    for cell in _with_progress(
-        measure_spectrum(parse_seeds(seeds), names, kinds), len(names) * len(kinds)
-    ):
+    found = measure_spectrum(parse_seeds(seeds), names, kinds, parse_settings(set_))
+    for cell in _with_progress(found, len(names) * len(kinds)):
         cells.append(shrunk(cell) if shrink else cell)
         if as_json:
             print_json(_cell_json(cells[-1]))

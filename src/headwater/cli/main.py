@@ -9,7 +9,7 @@ import typer
 
 from headwater import __version__, demo
 from headwater.bench import commands as bench
-from headwater.cli import explaining, lab, lab_system, maintenance, project, share, sources
+from headwater.cli import explaining, lab, lab_system, maintenance, nodes, project, share, sources
 from headwater.demo import anomaly
 from headwater.terminal.failures import Commands, told
 
@@ -35,6 +35,7 @@ app.command("tables")(sources.tables)
 app.command("setup")(sources.setup)
 app.command("teardown")(sources.teardown)
 app.command("run")(maintenance.run)
+app.command("node")(nodes.node)
 app.command("status")(maintenance.status)
 app.command("trim")(maintenance.trim)
 app.command("sql")(maintenance.sql)
@@ -43,6 +44,7 @@ app.command("verify")(maintenance.verify)
 app.command("fold")(maintenance.fold)
 app.command("drop")(maintenance.drop)
 app.command("reload")(maintenance.reload)
+app.command("refresh")(maintenance.refresh)
 app.command("repair")(maintenance.repair)
 
 

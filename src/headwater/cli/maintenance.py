@@ -1,4 +1,4 @@
-"""The commands of a running project: run, status, trim, sql, verify, fold, drop, reload, repair."""
+"""The commands of a running project: run, status, refresh, sql, verify, reload and the like."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ SomeUnitsArgument = Annotated[
     list[str] | None, typer.Argument(help="Names of views or groups; all if none is given.")
 ]
 _REFRESH_S = 0.25
+_STOPPING = b"headwater: stopping; what is ready is committed first\n"
 
 
 def run(
@@ -64,7 +65,7 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
 
     stop = threading.Event()
     try:
-        with _stopped_by_signals(stop), show(runner, as_json) as look:
+        with stopped_by_signals(stop), show(runner, as_json) as look:
             undone = api.keep_running(runner, once, stop, _unimpressed(look))
     finally:
         if as_json:
@@ -103,7 +104,7 @@ def _print_stopped(runner: Runner) -> None:
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event, said: bytes = _STOPPING) -> Iterator[None]:
     """SIGTERM and Ctrl-C ask to stop; a second Ctrl-C stops at once."""
 
     def ask(number: int, frame: object) -> None:
@@ -111,7 +112,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
             raise KeyboardInterrupt
         stop.set()
         with suppress(OSError):
-            os.write(2, b"headwater: stopping; what is ready is committed first\n")
+            os.write(2, said)
 
     before = {s: signal.signal(s, ask) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -129,7 +130,7 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
     Exits with 0 if all is well, 1 if something is wrong, 3 if no runner is at work.
     """
-    from headwater.pipeline.status import describe_folder, troubles
+    from headwater.pipeline.status import describe_folder, troubles, waiting_parts
 
     found = describe_folder(project)
     wrong = troubles(found)
@@ -137,6 +138,9 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_json({**found, "troubles": wrong})
     else:
         _print_status(found, wrong)
+        for waiting in waiting_parts(found):
+            console().print()
+            console().print(f"○ {waiting}")
     if wrong or not found["runner"]:
         raise typer.Exit(1 if wrong else 3)
 
@@ -160,7 +164,11 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         ["source", "transactions", "position", "kept in the change log", "kept at the source"],
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
+    _print_nodes(found.get("nodes") or {})
     for name, view in found["views"].items():
+        if rings := view.get("rings"):
+            out.print()
+            out.print(_rings_line(name, rings))
         if members := view.get("members"):
             together = f"stand together at version {view['number']}"
             out.print()
@@ -171,12 +179,35 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
                 f"○ {name}: {stored['rows']:,} rows ({stored['bytes']:,} bytes) are stored for "
                 f"{view['shown']['rows']:,} that are shown"
             )
+        if copies := view.get("copies"):
+            listed = ", ".join(f"{of} ({rows:,} rows)" for of, rows in copies.items())
+            saved = view.get("answered_by_copies") or 0
+            out.print(f"○ {name}: copies of {listed} have answered {saved:,} questions")
         if view.get("note"):
             out.print()
             out.print(f"○ {name}: {view['note']}")
     for trouble in wrong:
         out.print()
         out.print(f"✗ {trouble}")
+
+
+def _print_nodes(nodes: Mapping[str, Any]) -> None:
+    """The nodes that are processes of their own."""
+    for source, node in nodes.get("sources", {}).items():
+        console().print()
+        if node is None:
+            console().print(f"✗ node of {source}: not connected; waited for at {nodes['listens']}")
+        else:
+            since = time.strftime("%F %T", time.localtime(node["since"]))
+            console().print(f"● node of {source}: connected from {node['address']} since {since}")
+    if nodes.get("refused"):
+        console().print(f"○ {nodes['refused']}")
+
+
+def _rings_line(view: str, rings: Mapping[str, Any]) -> str:
+    epoch = f", epoch {'.'.join(map(str, rings['epoch']))}" if rings["epoch"] else ""
+    at = ", ".join(rings["token_at"])
+    return f"○ {view}: {f'the token is at {at}' if at else 'no token is at a node'}{epoch}"
 
 
 def _view_line(name: str, view: Mapping[str, Any]) -> list[str]:
@@ -492,6 +523,36 @@ def reload(
             print_json({"view": view, "reloaded": True})
         else:
             console().print(f"✓ {view}: loaded anew")
+
+
+def refresh(
+    views: UnitsArgument, project: ProjectOption = Path(), as_json: JsonOption = False
+) -> None:
+    """Have the runner show, in views, everything that their sources have committed by now.
+
+    It returns when readers see it. For views that are refreshed seldom, or only when asked
+    (USING rings-star (refresh = query)).
+    """
+    from headwater.project.project import Project
+
+    opened = Project.open(project, only=())
+    for_each(
+        dict.fromkeys(map(opened.unit_of, views)), lambda view: _refresh(opened, view, as_json)
+    )
+
+
+def _refresh(project: Project, view: str, as_json: bool) -> None:
+    from headwater.pipeline.requests import ask_runner
+
+    if not ask_runner(project, "refresh", view):
+        raise HeadwaterError(
+            f"No runner is at work that could refresh {view}.",
+            "'headwater run --once' brings all views up to where their sources are.",
+        )
+    if as_json:
+        print_json({"view": view, "refreshed": True})
+    else:
+        console().print(f"✓ {view}: shows what its sources had committed")
 
 
 def repair(

@@ -115,6 +115,7 @@ def _print_objects(found: Inspection) -> None:
                 "sources": list(view.sources),
                 "cautions": list(view.cautions),
                 "stored": [part.to_json() for part in view.parts],
+                "copies": view.copies,
                 "costs": [line.to_json() for line in view.costs],
             }
         )
@@ -152,6 +153,8 @@ def _print_tables(found: Inspection) -> None:
     for view in found.views:
         if view.stored:
             console().print(f"○ {view.stored}")
+        if view.copies:
+            console().print(f"○ {view.copies}", markup=False)
     told = [source.cautions for source in found.sources] + [view.cautions for view in found.views]
     for caution in (caution for cautions in told for caution in cautions):
         console().print(f"○ {caution}")

@@ -41,7 +41,8 @@ def tables(
     """Show what a source has: tables, types, keys, sizes, and what cannot be used and why."""
     from headwater.project.project import open_source
 
-    for table in open_source(project, source).discover():
+    opened = open_source(project, source)
+    for table in opened.discover():
         if as_json:
             print_json(_as_object(table))
         elif table.problem:
@@ -56,6 +57,8 @@ def tables(
             for index in table.indexes:
                 console().print(f"  {index}")
             console().print("")
+    if not as_json:
+        console().print(f"A part of a transaction across databases is tagged by: {opened.tagging};")
 
 
 def _as_object(table: DiscoveredTable) -> dict[str, object]:

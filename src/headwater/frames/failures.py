@@ -41,7 +41,8 @@ _WORDS = {
     "[NUMERIC_VALUE_OUT_OF_RANGE": "the result has too many digits for its type",
     "[CAST_OVERFLOW": "the value is outside the range of the type",
     "[CAST_INVALID_INPUT": "the value is none of the type",
-    "[INVALID_FORMAT": "the LIKE pattern escapes something else than _ % \\",
+    "[INVALID_FORMAT.ESC": "the LIKE pattern escapes something else than _ % \\",
+    "[INVALID_FORMAT": "the text does not fit the format",
     "[INVALID_INDEX_OF_ZERO": "parts count from 1, or from -1 at the end",
     "[INVALID_ARRAY_INDEX": "the array has no such element",
     "[DATETIME_FIELD_OUT_OF_BOUNDS": "there is no such day",
@@ -70,7 +71,8 @@ class Fragile:
 _DATA = re.compile(r"SQLSTATE: 22")
 """The class of errors that values are the reason of, in standard SQL and in Spark."""
 _JAVA = re.compile(
-    r"^(?:java\.util\.\w*Format\w*|java\.lang\.Illegal\w+|java\.time\.[\w.]+|org\.xml\.sax\.\w+)\b"
+    r"^(?:java\.util\.(?:\w*Format\w*|regex\.\w+)|java\.lang\.Illegal\w+|java\.time\.[\w.]+"
+    r"|org\.xml\.sax\.\w+)\b"
 )
 """What functions that only Spark has raise by themselves, on a value that they cannot take."""
 _CODES = re.compile(r"^(?:\w+\.[\w.]+: )?(?:\[[A-Z_.]+\] )?| SQLSTATE: \w+.*", re.DOTALL)

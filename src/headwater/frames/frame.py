@@ -43,6 +43,7 @@ from headwater.frames.grouping import grouped
 from headwater.frames.held import Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
 from headwater.frames.order import completed, first_of
+from headwater.frames.small import ROWS
 from headwater.frames.sums import spread as spread_rows
 from headwater.frames.sums import summed
 from headwater.frames.wanted import Wanted
@@ -104,6 +105,10 @@ class Frame(Rows):
         return self._held.most
 
     @property
+    def number(self) -> int:
+        return self._held.number()
+
+    @property
     def is_settled(self) -> bool:
         return self._held.size is not None
 
@@ -114,6 +119,9 @@ class Frame(Rows):
         """
         self._held.settle(large=large)
         return self
+
+    def gathered(self) -> Rows:
+        return self.collected() if len(self) <= ROWS else self
 
     def collected(self) -> Rows:
         """The same rows in memory."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pyarrow
+from pyarrow import compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that everybody uses)
 
@@ -121,6 +122,12 @@ class Held:
         if self._table is None and self._counts is not None:
             self._table = to_arrow(Rows(self.schema, self._counts))
         return self._table if self._table is not None else self._run(self.data.toArrow)
+
+    def number(self) -> int:
+        """How many rows there are, each as often as it counts."""
+        if self.settle() <= SMALL:
+            return int(compute.sum(self.table()[COUNT]).as_py() or 0)
+        return int(self._run(lambda: self.data.agg(F.sum(COUNT)).collect())[0][0])
 
     # Materialising
 

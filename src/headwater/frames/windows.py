@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from pyspark.sql import types as spark
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate
-from headwater.algebra.expressions import ColumnRef, show_expression
+from headwater.algebra.expressions import ColumnRef, Literal, show_expression
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, sort_key
 from headwater.algebra.windows import WindowFunction, window_values
@@ -208,11 +208,11 @@ def _named(inputs: Schema, functions: Iterable[Placed]) -> Schema:
 
 
 def _over(placed: Placed, schema: Schema) -> WindowFunction:
-    """The function over such columns, with computed arguments."""
-    columns = [schema.columns[at] for at in placed.places]
-    return replace(
-        placed.function, arguments=tuple(ColumnRef(column.name, column.type) for column in columns)
-    )
+    """The function over such columns, with computed arguments; constants stay what they are."""
+    columns = [ColumnRef(schema.columns[at].name, schema.columns[at].type) for at in placed.places]
+    pairs = zip(placed.function.arguments, columns, strict=True)
+    arguments = tuple(given if isinstance(given, Literal) else ref for given, ref in pairs)
+    return replace(placed.function, arguments=arguments)
 
 
 def _computing(

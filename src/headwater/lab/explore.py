@@ -10,12 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
+from headwater.algebra.rows import Rows
+from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.check.standing import Standing, Tracker
-from headwater.lab.world import Move, Simulation, World
+from headwater.lab.world import Move, Step
 
 MOST_STATES = 1_000_000
+
+
+World: TypeAlias = Any
+"""A value; its `view` is what the warehouse shows."""
+
+
+class Explored(Protocol):
+    """What can be stepped: a simulation, or one in which parties crash (see `lives`)."""
+
+    @property
+    def history(self) -> History: ...
+    def start(self) -> World: ...
+    def seen(self, contents: Rows) -> Rows: ...
+    def enabled(self, world: World) -> tuple[Move, ...]: ...
+    def step(self, world: World, move: Move) -> tuple[World, Step]: ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +54,7 @@ class Exploration:
 class _Search:
     """Breadth-first search, one layer of equally long runs at a time."""
 
-    simulation: Simulation
+    simulation: Explored
     most_states: int
     inspect: Callable[[World], None] | None
     origins: list[tuple[int, Move | None]] = field(default_factory=list)
@@ -94,7 +112,7 @@ class _Search:
 
 
 def explore(
-    simulation: Simulation,
+    simulation: Explored,
     most_states: int = MOST_STATES,
     inspect: Callable[[World], None] | None = None,
 ) -> Exploration:

@@ -30,6 +30,8 @@ class Shape:
     transactions: int = 4
     keys: bool = False
     """Whether relations have keys; the view then shows all of them."""
+    some_keys: bool = False
+    """With keys: whether the view shows the key of the first relation alone."""
     by_key: bool = False
     """With keys: whether each relation refers to the next one's key, as orders to customers."""
     comes_back: bool = False
@@ -148,7 +150,8 @@ class _Generator:
             joins.append(f"{first}.A{m} > {last}.B{n}")
         elif self.random.random() < 0.2 and len(names) > 2:
             joins.append(f"{last}.B{n} = {first}.A{m}")
-        shown = [f"{t}.K{n} AS {t}_K" for t, n in places] if self.shape.keys else []
+        keyed = places[:1] if self.shape.some_keys else places
+        shown = [f"{t}.K{n} AS {t}_K" for t, n in keyed] if self.shape.keys else []
         links = [f"{t}.{side}{n} AS {t}_{side}" for t, n in places for side in "AB"]
         most = 2 if self.shape.comes_back else len(links)
         shown += self.random.sample(links, self.random.randint(1, most))

@@ -19,6 +19,7 @@ from headwater.protocol.events import (
     MessageArrived,
     TransactionArrived,
 )
+from headwater.protocol.messages import WAREHOUSE
 from headwater.protocol.notation import show_query
 from headwater.protocol.trace import (
     Answered,
@@ -57,22 +58,30 @@ def run(simulation: Simulation, choose: Chooser) -> Run:
         move = choose(enabled)
         world, step = simulation.step(world, move)
         schedule.append(move)
-        entries += _node_entries(step, asked) if simulation.nodes else _entries(step, kept)
+        entries += _node_entries(step, asked) if simulation.nodes else _entries(step, kept, asked)
     trace = Trace(initial, tuple(entries))
     return Run(tuple(schedule), trace, check(simulation.history, trace.states))
 
 
-def _entries(step: Step, kept: dict[str, Rows]) -> Iterator[Entry]:
-    """What a step did; `kept` remembers the values that belong to answers still to come."""
+def _entries(step: Step, kept: dict[str, Rows], asked: dict[str, Ask]) -> Iterator[Entry]:
+    """What a step did; `kept` remembers the values that belong to answers still to come, `asked`
+    the questions that copies answer."""
     if step.executed is not None:
         yield Executed(step.move.source, step.executed)
     elif isinstance(step.sent, AnswerArrived):
         yield Evaluated(step.sent.source, step.sent.label, step.sent.results)
     shown = iter(step.shown)
     for event, effects in step.handled:
-        yield _taken(event, kept)
+        if isinstance(event, AnswerArrived) and event.label in step.consulted:
+            queries = tuple(map(show_query, asked.pop(event.label).queries))
+            yield Consulted(WAREHOUSE, queries, event.results)
+        else:
+            yield _taken(event, kept)
         for effect in effects:
             if isinstance(effect, Ask):
+                if effect.label in step.consulted:
+                    asked[effect.label] = effect
+                    continue
                 if effect.kept:
                     kept[effect.label] = evaluate(effect.kept, {})
                 queries = tuple(show_query(query + effect.kept) for query in effect.queries)

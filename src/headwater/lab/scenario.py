@@ -47,6 +47,12 @@ class Scenario:
         """Whether keys that the view lacks may be kept out of sight."""
         return self.data.get("keep_keys") is True
 
+    @property
+    def keeps_copies(self) -> frozenset[str]:
+        """The relations of which copies are kept, whatever the algorithm."""
+        found = self.data.get("keep_copies", [])
+        return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
     @cached_property
     def history(self) -> History:
         """What happens at each source, in the order in which it happens there."""
@@ -73,6 +79,7 @@ _MEMBERS = {
         "group",
         "transactions",
         "keep_keys",
+        "keep_copies",
         "name",
         "about",
         "algorithm",
@@ -100,6 +107,7 @@ def scenario_from_json(data: Object, where: str = "scenario") -> Scenario:
     view = reader.view(data, relations)
     if not isinstance(data.get("keep_keys", False), bool):
         raise reader.wrong("keep_keys", "must be true or false")
+    reader.copies(data, view)
     transactions = _Replay(reader, relations, dict(initial)).transactions(
         reader.list(data, "transactions", "the scenario")
     )
@@ -121,6 +129,17 @@ class _Reader:
 
     def wrong(self, place: str, message: str, hint: str = "") -> ScenarioError:
         return ScenarioError(f"{self.where}: {place}: {message}.", hint)
+
+    def copies(self, data: Object, view: View) -> None:
+        """Refuse copies of what the view does not read."""
+        found = data.get("keep_copies", [])
+        known = [relation.name for relation in view.relations]
+        if not isinstance(found, list):
+            raise self.wrong("keep_copies", f"must be a list of relations, is {kind_of(found)}")
+        for name in found:
+            if name not in known:
+                hint = f"The view reads {', '.join(known)}."
+                raise self.wrong("keep_copies", f"the view does not read {name}", hint)
 
     def refuse_unknown(self, data: Object, kind: str, place: str) -> None:
         for key in data:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headwater.algebra.values import Json
 from headwater.algorithms.integrator import AnyIntegrator, ByNumber, Integrator
-from headwater.algorithms.registry import algorithm, make_manager, make_nodes
+from headwater.algorithms.registry import Algorithm, algorithm, make_manager, make_nodes
 from headwater.errors import InputError
 from headwater.lab.reports import COMMITTER, NUMBERED, SITES
 from headwater.lab.scenario import Object, Scenario
@@ -16,6 +16,7 @@ from headwater.protocol.managers import Need
 LAB_SETTINGS = {
     "channels": {
         "fifo": "messages of one source arrive in the order in which they were sent",
+        "updates": "updates of one source arrive in order, answers whenever they do",
         "unordered": "messages may overtake each other",
     },
     "timing": {
@@ -37,6 +38,14 @@ LAB_SETTINGS = {
 except that each algorithm has its own for channels."""
 
 
+_WITHOUT_NODES = {
+    "integrator": ("on",),
+    "report": (COMMITTER, NUMBERED),
+    "channels": ("updates",),
+}
+"""What is for algorithms alone that have no nodes at the sources."""
+
+
 def simulate(
     scenario: Scenario, name: str, settings: Mapping[str, str] | None = None
 ) -> Simulation:
@@ -45,7 +54,7 @@ def simulate(
     given = dict(settings or {})
     given.setdefault("channels", chosen.channels)
     lab = {key: _choice(key, given.pop(key, "")) for key in LAB_SETTINGS}
-    for key, refused in (("integrator", ("on",)), ("report", (COMMITTER, NUMBERED))):
+    for key, refused in _WITHOUT_NODES.items():
         if chosen.nodes and lab[key] in refused:
             raise InputError(
                 f"--set {key}={lab[key]}: {name} has a node at each source.",
@@ -58,11 +67,20 @@ def simulate(
         scenario,
         make_manager(chosen, view, given),
         integrator=_integrator(lab["report"]) if joins else None,
-        ordered=lab["channels"] == "fifo",
+        ordered=lab["channels"] != "unordered",
+        answers_ordered=lab["channels"] == "fifo",
         way=lab["report"],
         serial=lab["timing"] == "serial",
         nodes=make_nodes(chosen, scenario.view, given),
+        copied=_copied(scenario, chosen),
     )
+
+
+def _copied(scenario: Scenario, chosen: Algorithm) -> frozenset[str]:
+    """The relations of which copies are kept: for an algorithm that needs that, all of them."""
+    if Need.COPIES in chosen.needs:
+        return frozenset(relation.name for relation in scenario.view.relations)
+    return frozenset() if chosen.nodes else scenario.keeps_copies
 
 
 def _integrator(way: str) -> AnyIntegrator:

@@ -10,8 +10,8 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import Level, parse_level
@@ -45,6 +45,8 @@ class Cell:
     complete."""
     exhaustive: bool = True
     """Whether every schedule of every scenario was tried."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings of the lab that it was measured with."""
 
     @property
     def is_kept(self) -> bool:
@@ -55,13 +57,17 @@ def measure_spectrum(
     seeds: Iterable[int],
     algorithms: Sequence[str] = tuple(ALGORITHMS),
     kinds: Sequence[str] = SCENARIO_KINDS,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Cell]:
-    """The cells of these algorithms and kinds, one after the other as they are measured."""
+    """The cells of these algorithms and kinds, one after the other as they are measured.
+
+    With other settings of the lab than its own nothing is promised.
+    """
     seeds = list(seeds)
     scenarios = {kind: spectrum_scenarios(kind, seeds) for kind in kinds}
     for name in algorithms:
         for kind in kinds:
-            yield _measure(name, kind, scenarios[kind])
+            yield measure(name, kind, scenarios[kind], settings)
 
 
 def spectrum_scenarios(kind: str, seeds: Iterable[int]) -> list[Scenario]:
@@ -77,17 +83,38 @@ def spectrum_scenarios(kind: str, seeds: Iterable[int]) -> list[Scenario]:
     return found + [generate(seed, shape) for seed in seeds for shape in shapes]
 
 
+def small_scenarios(kind: str, seeds: Iterable[int] = range(6)) -> list[Scenario]:
+    """Random scenarios of a kind with keys, so small that every schedule can be tried even where
+    nearly all of them are possible."""
+    shape = Shape(kind, 2, sources=2, transactions=3, keys=True)
+    return [generate(seed, shape) for seed in seeds]
+
+
+def some_key_scenarios(kind: str, seeds: Iterable[int], keeps_keys: bool) -> list[Scenario]:
+    """Scenarios of a kind whose views show the keys of some relations only."""
+    shapes = [
+        Shape(kind, 2, sources=2, transactions=3, keys=True, some_keys=True),
+        Shape(kind, 3, sources=2, transactions=3, keys=True, some_keys=True, comes_back=True),
+    ]
+    found = [generate(seed, shape) for seed in seeds for shape in shapes]
+    return [scenario_from_json(s.data | {"keep_keys": keeps_keys}, s.name) for s in found]
+
+
 def _settings(kind: str) -> dict[str, str]:
     return {"timing": "serial"} if kind == "centralized" else {}
 
 
-def _measure(name: str, kind: str, scenarios: list[Scenario]) -> Cell:
-    promised = parse_level(ALGORITHMS[name].promises[kind])
-    cell = Cell(name, kind, promised, Level.COMPLETE, 0, 0, None)
+def measure(
+    name: str, kind: str, scenarios: list[Scenario], other: Mapping[str, str] | None = None
+) -> Cell:
+    """One algorithm in scenarios of a kind, perhaps with other settings of the lab than its own."""
+    promised = Level.NONE if other else parse_level(ALGORITHMS[name].promises[kind])
+    settings = _settings(kind) | dict(other or {})
+    cell = Cell(name, kind, promised, Level.COMPLETE, 0, 0, None, settings=settings)
     shortest = 0
     for scenario in scenarios:
         try:
-            simulation = simulate(scenario, name, _settings(kind))
+            simulation = simulate(scenario, name, settings)
         except UnsupportedViewError:
             continue  # a view without the keys that it needs
         found = _lowest(simulation)
@@ -99,7 +126,7 @@ def _measure(name: str, kind: str, scenarios: list[Scenario]) -> Cell:
         )
         steps = found.counterexample or ()
         if steps and (found.level, len(steps)) < (cell.measured, shortest):
-            shown = run_to_replay(scenario, name, _settings(kind), steps)
+            shown = run_to_replay(scenario, name, settings, steps)
             cell, shortest = replace(cell, measured=found.level, counterexample=shown), len(steps)
     return cell
 
@@ -108,7 +135,7 @@ def shrunk(cell: Cell) -> Cell:
     """The cell with a counterexample that has nothing in it that is not needed."""
     if cell.counterexample is None:
         return cell
-    settings = _settings(cell.kind)
+    settings = cell.settings
 
     def fails(scenario: Scenario) -> bool:
         return _lowest(simulate(scenario, cell.algorithm, settings)).level == cell.measured

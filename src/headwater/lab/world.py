@@ -14,13 +14,17 @@ Where sources have nodes (the Rings protocols), a source's events reach its own 
 and in the same step, and messages between the parties arrive by steps of their own, in any
 order unless channels are FIFO.
 
+Where copies of relations are kept, questions about these are answered in the step in which they are
+asked, from the relations as the transactions left them that the view manager was told of.
+
 Choices: each part of a global transaction commits at its source by itself, as in a real
 two-phase commit, in the order of the scenario's list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, assert_never
@@ -33,6 +37,7 @@ from headwater.check.history import History, Vector
 from headwater.lab.reports import NUMBERED, SITES, report
 from headwater.lab.scenario import Scenario
 from headwater.protocol.action_lists import Bag, change_by
+from headwater.protocol.copies import answer_from, is_answered_by
 from headwater.protocol.effects import Apply, Ask, Effect, Send
 from headwater.protocol.events import (
     AnswerArrived,
@@ -41,6 +46,7 @@ from headwater.protocol.events import (
     MessageArrived,
     TransactionArrived,
 )
+from headwater.protocol.look_ups import LookUp
 from headwater.protocol.managers import Node, ViewManager
 from headwater.protocol.messages import WAREHOUSE
 from headwater.protocol.transactions import Transaction
@@ -87,6 +93,8 @@ class World:
     """What the view manager maintains, hidden columns included."""
     nodes: tuple[ManagerState, ...] = ()
     """For each source its node's state; None for a source without one."""
+    copies: tuple[tuple[str, Rows], ...] = ()
+    """The relations that are copied, as the view manager knows them."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class Step:
     """The view after each of its steps, as a reader sees it."""
     party: str = WAREHOUSE
     """Who took it in: the view manager, or the node of that source."""
+    consulted: frozenset[str] = frozenset()
+    """The questions, by label, that copies answered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +125,17 @@ class Simulation:
     integrator: AnyIntegrator | None = field(default_factory=Integrator)
     """What stands between the channels and the view manager, as it is at the start."""
     ordered: bool = True
-    """Whether channels are FIFO."""
+    """Whether channels are FIFO, at least for what is no answer."""
+    answers_ordered: bool = True
+    """Whether they are for answers too (Strobe paper, section 9)."""
     way: str = SITES
     """How global transactions are reported."""
     serial: bool = False
     """Whether a source waits until nothing goes on: as if the warehouse were the database."""
     nodes: Mapping[str, Node[Any]] = field(default_factory=dict)
     """The nodes beside the sources, where the protocol has them."""
+    copied: frozenset[str] = frozenset()
+    """The relations of which copies are kept."""
     _answers: dict[tuple[Ask, int], AnswerArrived] = field(default_factory=dict, repr=False)
     _reactions: dict[tuple[str, ManagerState, Event], Reaction] = field(
         default_factory=dict, repr=False
@@ -135,7 +149,10 @@ class Simulation:
         view = evaluate_view(self.manager.view, self.scenario.initial)
         questions: tuple[tuple[Ask, ...], ...] = tuple(() for _ in self.history.sources)
         state = self.manager.start(view, self.scenario.initial)
-        world = World(self.history.origin, questions, (), self.integrator, state, view)
+        copies = tuple((name, self.scenario.initial[name]) for name in sorted(self.copied))
+        world = World(
+            self.history.origin, questions, (), self.integrator, state, view, copies=copies
+        )
         return self._with_nodes(world) if self.nodes else world
 
     def _with_nodes(self, world: World) -> World:
@@ -156,7 +173,11 @@ class Simulation:
     @property
     def _at_once(self) -> bool:
         """Whether what a source sends arrives in the same step."""
-        return bool(self.nodes) or (self.ordered and self.way == SITES)
+        return bool(self.nodes) or (self._is_fifo and self.way == SITES)
+
+    @property
+    def _is_fifo(self) -> bool:
+        return self.ordered and self.answers_ordered
 
     # What can happen
 
@@ -165,7 +186,7 @@ class Simulation:
         found = self._deliveries(world)
         for at, source in enumerate(self.history.sources):
             asks = world.questions[at]
-            if self.ordered or self.nodes:
+            if self._is_fifo or self.nodes:
                 found += [Move("answer", source)] if asks else []
             else:
                 found += [Move("answer", source, ask.label) for ask in asks]
@@ -184,9 +205,14 @@ class Simulation:
         """Each message that can arrive; equal ones of a sender count once."""
         mail = world.mail
         if self.ordered:
-            first = {(s, _receiver(event)): (s, event) for s, event in reversed(mail)}
-            mail = tuple(item for item in mail if item in first.values())
+            waits = [item for item in mail if self._waits(item[1])]
+            first = {(s, _receiver(event)): (s, event) for s, event in reversed(waits)}
+            mail = tuple(m for m in mail if m in first.values() or not self._waits(m[1]))
         return list(dict.fromkeys(Move("deliver", s, _label(event)) for s, event in mail))
+
+    def _waits(self, event: Event) -> bool:
+        """Whether a message arrives behind those that were sent before it."""
+        return self.ordered and (self.answers_ordered or not isinstance(event, AnswerArrived))
 
     def _is_settled(self, world: World) -> bool:
         """Whether no node has anything left; then it need not be told that nothing goes on."""
@@ -222,7 +248,7 @@ class Simulation:
             return self._handle(changed, step, ())
         if self._at_once:
             return self._arrive(changed, step, sent)
-        changed.post(move.source, sent, by_label=not self.ordered)
+        changed.post(move.source, sent, self._waits)
         return self._handle(changed, step, ())
 
     def _arrive(self, changed: _Change, step: Step, event: Event) -> tuple[World, Step]:
@@ -266,12 +292,19 @@ class Simulation:
     ) -> tuple[World, Step]:
         """Let the view manager, or a node, take events in one at a time and do what it asks for."""
         handled, shown = [], []
-        for event in events:
+        consulted: set[str] = set()
+        coming = deque(events)
+        while coming:
+            event = coming.popleft()
+            changed.copy(event)
             event = self._with_look_ups(changed, step.party, event)
             effects = self._take_in(changed, step.party, event)
             handled.append((event, effects))
+            answers: list[Ask] = []
             for effect in effects:
                 match effect:
+                    case Ask() if is_answered_by(self.copied, effect):
+                        answers.append(effect)
                     case Ask(source=source):
                         at = self.history.sources.index(source)
                         changed.questions[at] = (*changed.questions[at], effect)
@@ -282,6 +315,9 @@ class Simulation:
                         changed.send(step.party, effect, self.ordered)
                     case _:
                         assert_never(effect)
+            consulted |= {ask.label for ask in answers}
+            coming.extendleft(answer_from(ask, changed.find) for ask in reversed(answers))
+        step = replace(step, consulted=frozenset(consulted))
         return changed.done(), replace(step, handled=tuple(handled), shown=tuple(shown))
 
     def _with_look_ups(self, changed: _Change, party: str, event: Event) -> Event:
@@ -319,6 +355,19 @@ class _Change:
         self.manager = world.manager
         self.view = world.view
         self.nodes = list(world.nodes)
+        self.copies = dict(world.copies)
+
+    def copy(self, event: Event) -> None:
+        """Take what the view manager is told into the copies."""
+        if isinstance(event, TransactionArrived):
+            for name, delta in event.transaction.deltas.items():
+                if name in self.copies:
+                    self.copies[name] = self.copies[name] + delta
+
+    def find(self, name: str, look_up: LookUp | None) -> Rows:
+        """Rows of a copy."""
+        rows = self.copies[name]
+        return rows if look_up is None else Bag(rows).touched([look_up])
 
     def done(self) -> World:
         return World(
@@ -329,13 +378,15 @@ class _Change:
             self.manager,
             self.view,
             tuple(self.nodes),
+            tuple(self.copies.items()),
         )
 
-    def post(self, source: str, event: Event, *, by_label: bool) -> None:
+    def post(self, source: str, event: Event, waits: Callable[[Event], bool]) -> None:
+        """Post what a source sends: behind what it sent before, if it waits for that."""
         mail = [*self.mail, (source, event)]
-        if by_label:
-            mail.sort(key=lambda item: _label(item[1]))
-        self.mail = tuple(sorted(mail, key=lambda item: item[0]))
+        self.mail = tuple(
+            sorted(mail, key=lambda m: (m[0], "" if waits(m[1]) else f" {_label(m[1])}"))
+        )
 
     def send(self, sender: str, effect: Send, ordered: bool) -> None:
         """Post a message between parties; on ordered channels behind the earlier ones."""

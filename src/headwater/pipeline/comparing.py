@@ -7,6 +7,7 @@ table, which readers of the newest state look at only in part.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,11 @@ class Difference:
 
 
 def compare(
-    view: View, state: ViewState, expected: Rows, spark: SparkSession | None
+    view: View,
+    state: ViewState,
+    expected: Rows,
+    base: Mapping[str, Rows],
+    spark: SparkSession | None,
 ) -> tuple[Difference, int]:
     """How what is to be stored differs from what is, and what is to be shown from what is.
 
@@ -51,16 +56,22 @@ def compare(
     shown, number_of_rows = _shown(state, spark)
     found = _difference(view.shown(expected), shown)
     if state.top is not None:
-        found = found or _difference(view.stored(expected), _stored(state, spark), "what is stored")
-        base = evaluate_top(state.top, _base(state, spark))
-        found = found or _difference(base, _plain(state, spark), "the plain table")
+        wanted = view.stored(expected, base)
+        found = found or _difference(wanted, _stored(state, spark), "what is stored")
+        based = evaluate_top(state.top, _base(state, spark))
+        found = found or _difference(based, _plain(state, spark), "the plain table")
     if not found.missing and (below := -state.below_zero(_no_session if spark is None else spark)):
         found = replace(found, missing=below)
     return found, number_of_rows
 
 
 def compare_group(
-    group: View, table: ViewTable, state: ViewState, expected: Rows, spark: SparkSession | None
+    group: View,
+    table: ViewTable,
+    state: ViewState,
+    expected: Rows,
+    base: Mapping[str, Rows],
+    spark: SparkSession | None,
 ) -> tuple[Difference, int]:
     """The same for a group: what readers see of each member, then what is stored for all of them,
     then the plain tables. The number of rows is that of all members together."""
@@ -74,12 +85,12 @@ def compare_group(
         wrong = _difference(group.of_member(member).shown(expected), rows)
         found = found or replace(wrong, member=member.name)
     stored = _stored(state, spark)
-    found = found or _difference(group.stored(expected), stored, "what is stored")
+    found = found or _difference(group.stored(expected, base), stored, "what is stored")
     for member in group.stored_members:
         shown = states[member.name]
         if shown.is_published:
-            base = evaluate_top(member.top, _base(shown, spark))
-            wrong = _difference(base, _plain(shown, spark), "the plain table")
+            based = evaluate_top(member.top, _base(shown, spark))
+            wrong = _difference(based, _plain(shown, spark), "the plain table")
             found = found or replace(wrong, member=member.name)
     return found, total
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from statistics import median
 from typing import Any
 
+from headwater.algorithms.hosted import Hosted
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
+from headwater.pipeline.known_parts import KnownParts
 from headwater.storage.location import Location
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.notes import read_notes, write_notes
@@ -32,7 +35,7 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
         "state": view.state,
         "message": view.message or trouble,
         "since": view.since or None,
-        "note": view.note,
+        "note": " ".join(filter(None, [view.note, _told_of_split(view)])),
     }
     if view.is_to_be_loaded and view.tally is not None:
         found["rows_read"] = view.tally.counted()
@@ -47,8 +50,12 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
         "commits": counters.commits,
         "rows": counters.rows,
         "questions": counters.questions,
+        "answered_by_copies": counters.saved,
         "committed_at": counters.committed_at or None,
     }
+    manager = maintainer.plan.manager
+    if isinstance(manager, Hosted):
+        found["rings"] = {"epoch": list(manager.epoch), "token_at": list(maintainer.token_at)}
     fresh = sorted(counters.freshness_s)
     if fresh:
         found["freshness_ms"] = {
@@ -60,6 +67,45 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
             source: _behind(feeds.get(source), reached.number) for source, reached in vector.items()
         }
     return found
+
+
+def describe_across(parts: KnownParts, views: Iterable[KeptView]) -> dict[str, Any]:
+    """What is held of transactions across databases, and what is wrong with their tags."""
+    waiting: dict[str, list[str]] = {}
+    for view in views:
+        for name in view.maintainer.holding if view.maintainer is not None else ():
+            waiting.setdefault(name, []).append(view.name)
+    ago = time.time() - time.monotonic()
+    found = ((parts.find(name), names) for name, names in waiting.items())
+    return {
+        "waiting": [
+            {
+                "id": known.id,
+                "parts": known.count,
+                "there": {source: part.number for source, part in known.parts.items()},
+                "since": ago + min(part.since for part in known.parts.values()),
+                "views": names,
+            }
+            for known, names in found
+            if known is not None
+        ],
+        "mistakes": [
+            {"what": str(mistake), "since": ago + mistake.since} for mistake in parts.mistakes
+        ],
+    }
+
+
+def _told_of_split(view: KeptView) -> str:
+    """Of which global transactions a view has shown a part by itself, in words."""
+    released = view.maintainer.released if view.maintainer is not None else ()
+    if not released:
+        return ""
+    name, part = released[-1]
+    more = f", and so of {len(released) - 1} more" if len(released) > 1 else ""
+    return (
+        f"Of the transaction across databases {name!r} it took in {part} by itself, since the "
+        f"other parts did not come{more}."
+    )
 
 
 def _behind(feed: Feed | None, number: int) -> int | None:

@@ -14,28 +14,44 @@ from collections.abc import Sequence
 from itertools import islice
 
 from headwater.errors import HeadwaterError
+from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Position, Progressed, Reader, Source, as_it_is
 from headwater.sources.order import Numbered
-from headwater.warehouse.change_records import Record
+from headwater.warehouse.change_records import Change, Record
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
 
 _PROGRESS_S = 0.5
+_LOOK_BACK = 10_000
+"""How far before what views have yet to receive parts of global transactions are looked for."""
 
 
 class Feed:
     """A source's channel with its change log."""
 
-    def __init__(self, source: Source, log: ChangeLog, lease: Lease, lift: Lift = as_it_is) -> None:
+    def __init__(
+        self,
+        source: Source,
+        log: ChangeLog,
+        lease: Lease,
+        lift: Lift = as_it_is,
+        parts: KnownParts | None = None,
+        needed: int | None = None,
+    ) -> None:
+        """`parts` learns where parts of global transactions are: of those in the log, from a bit
+        before the first number that is `needed` on."""
         self.log = log
+        self._parts = parts
         self._lease = lease
         self._changed = threading.Condition()
         self._stopping = False
         self._failure: HeadwaterError | None = None
         log.open(lease.epoch, lease.check, lease.guard)
         self._recording = Recording(log.end, log.position)
+        if parts is not None:
+            self._learn_again(parts, log.end if needed is None else needed)
         self.channel = Channel(
             source,
             log.position or None,
@@ -98,9 +114,18 @@ class Feed:
                     raise HeadwaterError(f"The change log of {self.name} was closed.")
                 self._changed.wait(_PROGRESS_S)
 
+    def _learn_again(self, parts: KnownParts, needed: int) -> None:
+        """Know where the parts are that an earlier runner has read."""
+        for record in self.log.heads(max(needed - _LOOK_BACK, self.log.first - 1, 0)):
+            if isinstance(record, Change) and record.transaction.tags:
+                parts.learn(self.log.source, record.number, [numbered_of(record)])
+
     # The channel's history
 
     def record(self, first: int, logged: Sequence[Numbered | Progressed]) -> None:
+        if self._parts is not None:  # before a view receives it
+            numbered = [item for item in logged if not isinstance(item, Progressed)]
+            self._parts.learn(self.name, first, numbered)
         with self._changed:
             self._changed.wait_for(
                 lambda: self._recording.has_room or self._failure is not None or self._stopping

@@ -19,6 +19,7 @@ from headwater.errors import (
     SourceError,
 )
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.repair import begin_anew, repair_source
 from headwater.project.needs import Columns, loaded_columns, narrowed, needed_columns
 from headwater.project.project import Project
@@ -33,6 +34,8 @@ class FollowedSources:
 
     def __init__(self, project: Project, warehouse: Warehouse, lease: Lease, lift: Lift) -> None:
         self.feeds: dict[str, Feed] = {}
+        self.parts = KnownParts()
+        """Where the parts of global transactions are, of all sources together."""
         self._project = project
         self._warehouse = warehouse
         self._lease = lease
@@ -119,9 +122,11 @@ class FollowedSources:
         narrow = narrowed(self._project.sources[source], columns)
         described = {r.name: r for r in narrow.relations().values()}
         log.scan()
-        if log.position and not self._warehouse.reached(source):
+        reached = self._warehouse.reached(source)
+        if log.position and not reached:
             self._begin_anew_if_useless(narrow, log)
-        feed = Feed(narrow, log, self._lease, self._lift)
+        needed = min(reached, default=None)
+        feed = Feed(narrow, log, self._lease, self._lift, self.parts, needed)
         feed.start()
         self.feeds[source], self._read[source] = feed, columns
         self._described[source] = described

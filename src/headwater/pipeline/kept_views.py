@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 
+from headwater.algorithms.hosted import Hosted
 from headwater.errors import (
     FencedError,
     HeadwaterError,
@@ -22,8 +24,10 @@ from headwater.errors import (
 )
 from headwater.frames.engine import Engine
 from headwater.frames.trial import ConstantError
+from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.followed import FollowedSources
+from headwater.pipeline.joining import LateParts
 from headwater.pipeline.life import (
     Do,
     Dropped,
@@ -45,6 +49,7 @@ from headwater.pipeline.life import (
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
 from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.placing import placed
 from headwater.pipeline.planning import is_as_loaded, plan_view
 from headwater.pipeline.repair import though_repaired
@@ -62,6 +67,8 @@ _STOP_S = 5.0
 """How long a stop waits for what is under way, and once more when it has been cancelled."""
 _STOP_VIEW_S = 60.0
 """How long for one view, while the others go on: a busy machine is no reason to give up."""
+_NODES_S = 0.2
+"""How often nodes are looked for that may be on their way."""
 _WORKERS = 16
 _LOADS = 8
 
@@ -134,6 +141,7 @@ class KeptViews:
         engine: Engine,
         jobs: SparkJobs,
         watch: Watch,
+        switchboard: Switchboard | None = None,
     ) -> None:
         self.project = project
         self.all = {name: KeptView(name, Life(anew=name in anew)) for name in names}
@@ -143,6 +151,8 @@ class KeptViews:
         self._engine = engine
         self._jobs = jobs
         self._watch = watch
+        self._switchboard = switchboard
+        self._lives = count(1)
         self._workers = Workers("views", _WORKERS)
         self._loads = Workers("loads", _LOADS)
         self._clock = Clock()
@@ -184,6 +194,12 @@ class KeptViews:
             self.halt(view)
             self._tell(view, unsound(name, by_itself))
 
+    def existing(self, name: str) -> KeptView:
+        """The view of a name, in which a command may be mistaken."""
+        if name in self.all:
+            return self.all[name]
+        raise InputError(f"The project has no view {name}.", f"It has {', '.join(self.all)}.")
+
     # What is asked for
 
     def take_up(self, project: Project) -> None:
@@ -212,12 +228,7 @@ class KeptViews:
 
     def reload(self, names: Collection[str], request: Request) -> None:
         """Load views anew; who waits is answered when all of them run or have stopped."""
-        for name in names:
-            if name not in self.all:
-                raise InputError(
-                    f"The project has no view {name}.", f"It has {', '.join(self.all)}."
-                )
-        views = [self.all[name] for name in names]
+        views = [self.existing(name) for name in names]
         for view in views:
             self.halt(view)
         for view in views:
@@ -330,6 +341,12 @@ class KeptViews:
         """Whether a view goes on behind a gap by itself; one that shows every state does not."""
         return self.project.settings.run.gaps == "reload" and not plan.shows_each_state
 
+    @property
+    def _late(self) -> LateParts:
+        """What happens to parts of global transactions whose others do not come."""
+        across = self.project.settings.across
+        return LateParts(across.wait, across.late)
+
     # Bringing up
 
     def _plan(self, view: KeptView) -> Plan:
@@ -339,6 +356,12 @@ class KeptViews:
     def _bring_up(self, view: KeptView) -> None:
         try:
             plan = self._plan(view)
+            plan, nodes = self._with_nodes(plan)
+            if nodes is not None and (missing := self._missing(nodes)):
+                if nodes.switchboard.is_expected(plan.view.sources):
+                    view.life = replace(view.life, retry_at=time.monotonic() + _NODES_S)
+                    return
+                raise missing
             for source in plan.view.sources:
                 self._followed.read(source, plan.view)
         except (LostConnectionError, RefusedError) as error:
@@ -361,9 +384,27 @@ class KeptViews:
             self._workers,
             self._clock,
             self.project.settings.run.backlog,
+            nodes,
             lambda step, seconds: self._watch(view.name, step, seconds),
+            self._followed.parts,
+            self._late,
         )
         view.maintainer.start(self._loads if loads else self._workers)
+
+    def _with_nodes(self, plan: Plan) -> tuple[Plan, NodesAway | None]:
+        """The plan of a new life, and the nodes that are processes of their own."""
+        manager, switchboard = plan.manager, self._switchboard
+        if switchboard is None or not isinstance(manager, Hosted):
+            return plan, None
+        away = switchboard.sources.intersection(plan.view.sources)
+        if not away:
+            return plan, None
+        epoch = (self._lease.epoch, next(self._lives))
+        plan = replace(plan, manager=replace(manager, away=away, epoch=epoch))
+        return plan, NodesAway(plan, switchboard, self._followed.feeds)
+
+    def _missing(self, nodes: NodesAway) -> HeadwaterError | None:
+        return nodes.switchboard.missing(nodes.plan.view.sources)
 
     def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
         """A view's table. In a worker."""
@@ -382,6 +423,16 @@ class KeptViews:
         with self._jobs.of_view(view.name) as session:
             spark = replace(self._engine, start=session).for_small
             try:
-                return load_view(plan, feeds, self._warehouse, spark, self._lease, wake, report)
+                return load_view(
+                    plan,
+                    feeds,
+                    self._warehouse,
+                    spark,
+                    self._lease,
+                    wake,
+                    report,
+                    self._followed.parts,
+                    self._late,
+                )
             except ConstantError as error:
                 raise placed(self.project.files_of(view.name), error) from None

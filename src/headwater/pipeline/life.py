@@ -21,6 +21,7 @@ from headwater.errors import (
     HeadwaterError,
     InputError,
     LostConnectionError,
+    NodeLostError,
     RefusedError,
     SourceError,
 )
@@ -302,6 +303,8 @@ def beginning(life: Life, has_table: bool) -> Opened | LoadBegun | RepairBegun:
 def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
     """What an end of a view's maintenance means; `by_itself`: whether it may load itself anew."""
     match failure:
+        case NodeLostError():
+            return Halted()  # a new life begins as soon as the node is back
         case LostConnectionError() | RefusedError():
             return Interrupted(failure)
         case FencedError() if has_table:

@@ -39,8 +39,12 @@ from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.frames.trial import check_constants
 from headwater.pipeline.bulk_read import Small, Tally, read_relation
+from headwater.pipeline.cutting import Cutting, has_gap, taken_back
 from headwater.pipeline.feed import Feed
+from headwater.pipeline.joining import LateParts
+from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.loading import (
+    Cut,
     Hold,
     Loading,
     LostSnapshotError,
@@ -53,9 +57,10 @@ from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.maintenance import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
+from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import LeaseClaim
 from headwater.warehouse.loads import Shown, ViewLoad
-from headwater.warehouse.vectors import VersionVector
+from headwater.warehouse.vectors import Reached, VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
@@ -64,6 +69,8 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 1.0
 _FITTING_PAUSE_S = 0.02
+_CUTTING_PAUSE_S = 0.2
+_LATE = LateParts()
 
 _T = TypeVar("_T")
 
@@ -79,13 +86,17 @@ def load_view(
     claim: LeaseClaim,
     wake: Wake,
     report: Report = lambda tally: None,
+    parts: KnownParts | None = None,
+    late: LateParts = _LATE,
 ) -> Obtained:
-    """Load a view, whether it has a table already or not."""
+    """Load a view, whether it has a table already or not; `parts` are of global transactions."""
+    known, floor = parts or KnownParts(), _floor(plan.view.name, warehouse)
 
     def load(session: SparkSession | None) -> Obtained:
-        loading = Loading(plan.view.sources)
+        loading = Loading(plan.view.sources, plan.shows_global_whole)
+        cutting = Cutting(plan.view, floor, late)
         while True:
-            attempt = _Attempt(plan, feeds, warehouse, claim, wake, report, session)
+            attempt = _Attempt(plan, feeds, warehouse, claim, wake, report, session, known, cutting)
             try:
                 return attempt.run(loading)
             except BaseException as error:
@@ -99,6 +110,15 @@ def load_view(
         spark = spark() if callable(spark) else spark
         check_constants(spark, plan.view)
     return in_memory_first(spark, load)
+
+
+def _floor(name: str, warehouse: Warehouse) -> dict[str, int]:
+    """How far the view has come, if it has a table that tells."""
+    if not warehouse.has_view(name):
+        return {}
+    with suppress(HeadwaterError):
+        return {s: at.number for s, at in warehouse.view(name).latest().vector.items()}
+    return {}
 
 
 def in_memory_first(spark: Spark, do: Callable[[SparkSession | None], _T]) -> _T:
@@ -122,6 +142,12 @@ class _Attempt:
     wake: Wake
     report: Report
     spark: SparkSession | None
+    known: KnownParts
+    cutting: Cutting
+    split: tuple[str, ...] = ()
+    """The global transactions of which the view is put with a part and without the others."""
+    lowest: dict[str, int] = field(default_factory=dict)
+    """Behind which numbers the places are."""
     places: dict[str, Subscription] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
     described: dict[str, Relation] = field(default_factory=dict)
@@ -140,8 +166,10 @@ class _Attempt:
                     case MakeDurable(source, number):
                         self.feeds[source].wait_durable(number)
                         loading.durable(source, self._position(source, number))
-                    case Put(vector):
-                        return Obtained(self._put(vector), self.places)
+                    case Cut(numbers):
+                        self._cut(numbers, loading)
+                    case Put(vector, back):
+                        return Obtained(self._put(vector, back), self.places)
         finally:
             for load in self.loads.values():
                 load.close()
@@ -155,6 +183,7 @@ class _Attempt:
         feed = self.feeds[source]
         after = held_back(feed.channel.end, feed.log.first)
         relations = self.plan.relations(source)
+        self.lowest[source] = after
         self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
         self.sources[source] = of_view(feed.channel.source, self.plan.view)
         self.described |= _described(self.sources[source], self.plan.view)
@@ -162,6 +191,8 @@ class _Attempt:
     def _open(self, source: str, loading: Loading) -> None:
         channel = self.feeds[source].channel
         readers = self.spark.sparkContext.defaultParallelism if self.spark else 1
+        if earlier := self.loads.pop(source, None):
+            earlier.close()
         names = [r.short_name for r in self.plan.view.relations if r.source == source]
         known = channel.end
         load = self.sources[source].open_load(names, readers)
@@ -177,6 +208,25 @@ class _Attempt:
         else:
             load.close()
 
+    def _cut(self, numbers: Mapping[str, int], loading: Loading) -> None:
+        """Find where no global transaction is divided; what is in the snapshots is logged."""
+        parts = self.known.all
+        lowest = {
+            source: max(self.lowest[source], self.feeds[source].channel.whole_after)
+            for source in numbers
+        }
+        found = self.cutting.cut(numbers, lowest, parts, time.monotonic())
+        if found is None or has_gap(self.plan.view, self._logs, found.numbers, numbers):
+            loading.cannot_cut(self.cutting.cannot(numbers, parts))
+            time.sleep(_CUTTING_PAUSE_S)
+            return
+        self.split = found.split
+        loading.cut({s: Reached(n, self._position(s, n)) for s, n in found.numbers.items()})
+
+    @property
+    def _logs(self) -> dict[str, ChangeLog]:
+        return {source: self.feeds[source].log for source in self.plan.view.sources}
+
     def _position(self, source: str, number: int) -> Position | None:
         """Where the source's log stands at a number; None where the change log has let it go."""
         feed = self.feeds[source]
@@ -188,8 +238,9 @@ class _Attempt:
         (found,) = feed.recall(number - 1, 1)
         return found.position
 
-    def _put(self, vector: VersionVector) -> ViewTable:
+    def _put(self, vector: VersionVector, back: Mapping[str, int]) -> ViewTable:
         plan, view = self.plan, self.plan.view
+        taken = taken_back(view, self._logs, vector, back)
         scratch = self.warehouse.scratch(view.name)
         tally = Tally(scratch / "tally")
         self.report(tally)
@@ -198,6 +249,7 @@ class _Attempt:
             with named(self.spark, f"{view.name}: load"):
                 read = reader(self.spark, self.described, scratch, tally)
                 state = {r.name: read(self.loads[r.source], r) for r in view.relations}
+                state |= {name: state[name] + delta for name, delta in taken.items()}
                 contents = evaluate_view(view, state, None if self.spark else small.ROWS)
                 if self.spark is not None:
                     contents = Frame.of_rows(self.spark, contents)
@@ -210,13 +262,14 @@ class _Attempt:
                     ViewLoad(
                         plan.definition,
                         vector,
-                        _for_spark(view.stored(contents)),
+                        _for_spark(view.stored(contents, state)),
                         plan.algorithm,
                         plan.level,
                         self.claim.runner,
                         view.key,
                         self.claim.guard,
                         None if shown is None else Shown(shown.schema, _for_spark(shown)),
+                        self.split,
                     )
                 )
                 table.follow(self.spark or _no_session)

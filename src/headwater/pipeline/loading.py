@@ -3,14 +3,15 @@
 A place in each source's order is kept first. Then a snapshot of each source is opened that splits
 its order, into what is in it and what will be delivered behind it; where none fits, another is
 tried. What is in it has to be in the change log before the view is put: else a crash would leave a
-view that has come further than its log. Connections, files and pauses are its drivers' (see
-`load`, and the simulation).
+view that has come further than its log. Where snapshots divide a global transaction, the view
+is put as it was before (see `cutting`). Connections, files and pauses are its drivers' (see `load`,
+and the simulation).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError
@@ -57,28 +58,44 @@ class MakeDurable:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Find where the view is put whose snapshots hold everything up to these numbers: at them, or
+    where they divide global transactions, before; then `cut`, or `cannot_cut`."""
+
+    numbers: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Put:
     """Read the snapshots and put the view, with this vector."""
 
     vector: VersionVector
+    back: Mapping[str, int] = field(default_factory=dict)
+    """What is to be taken back of sources: everything behind the vector up to these numbers."""
 
 
-LoadTask: TypeAlias = Hold | OpenSnapshot | MakeDurable | Put
+LoadTask: TypeAlias = Hold | OpenSnapshot | MakeDurable | Cut | Put
 
 
 class Loading:
-    """One view's load from these sources."""
+    """One view's load from these sources; with `whole` it divides no global transaction."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[str], whole: bool = False) -> None:
         self._sources = sources
+        self._whole = whole
         self._tries = 0
         self._begin()
 
     def _begin(self) -> None:
         self._held: set[str] = set()
+        self._uncut = 0
+        self._open_anew()
+
+    def _open_anew(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._unfit = dict.fromkeys(self._sources, 0)
+        self._unfit = dict.fromkeys(self._sources, self._uncut)
         self._vector: dict[str, Reached] = {}
+        self._cut: VersionVector | None = None
 
     def next(self) -> LoadTask:
         for source in self._sources:
@@ -89,7 +106,12 @@ class Loading:
                 return OpenSnapshot(source, self._unfit[source] > 0)
             if source not in self._vector:
                 return MakeDurable(source, self._numbers[source])
-        return Put(self._vector)
+        if not self._whole:
+            return Put(self._vector)
+        if self._cut is None:
+            return Cut(self._numbers)
+        ahead = {s: n for s, n in self._numbers.items() if n > self._cut[s].number}
+        return Put(self._cut, ahead)
 
     def held(self, source: str) -> None:
         self._held.add(source)
@@ -110,6 +132,17 @@ class Loading:
     def durable(self, source: str, position: Position | None) -> None:
         """What the snapshot holds is in the change log; `position` is where it ends there."""
         self._vector[source] = Reached(self._numbers[source], position)
+
+    def cut(self, vector: VersionVector) -> None:
+        """The view is put at this vector."""
+        self._cut = vector
+
+    def cannot_cut(self, failure: LostConnectionError) -> None:
+        """It cannot be put where these snapshots are; others are tried, for a while."""
+        self._uncut += 1
+        if self._uncut == _TRIES:
+            raise failure
+        self._open_anew()
 
     def starts_over(self, failure: BaseException) -> bool:
         """Whether the load begins anew after a failure, which has cost it its places."""

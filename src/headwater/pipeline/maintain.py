@@ -7,7 +7,8 @@ is to be committed becomes a commit of the view's table, together with the versi
 crash maintenance goes on from there.
 
 Nothing more is taken from a source when too many transactions wait, except while it owes an
-answer, because the answer comes behind what it reflects.
+answer, because the answer comes behind what it reflects, or a part of a global transaction of which
+another is held.
 
 Whoever holds `_owned` owns the view's state: the worker whose turn it is, or for a moment
 somebody who asks how far the view has come.
@@ -22,20 +23,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import width
+from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
+from headwater.pipeline.copied import Consult
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
+from headwater.pipeline.joining import LateParts
+from headwater.pipeline.known_parts import KnownParts
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
+from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.observed import Observed
 from headwater.pipeline.turns import Clock, Turn
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Add, Ask
-from headwater.protocol.events import AnswerArrived, TransactionArrived
+from headwater.protocol.effects import Add, Ask, Send
+from headwater.protocol.events import AnswerArrived, MessageArrived, TransactionArrived
+from headwater.protocol.messages import WAREHOUSE
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
 from headwater.warehouse.looking_up import StoredRows
@@ -48,6 +55,7 @@ _AT_ONCE = 256
 _LONGEST_TURN_S = 0.2
 _SHORTEST_WAIT_S = 0.001
 _RECENT = 1000
+_LATE = LateParts()
 _SAMPLED = 20
 
 
@@ -71,6 +79,8 @@ class Counters:
     commits: int = 0
     rows: int = 0
     questions: int = 0
+    saved: int = 0
+    """Questions that copies of relations have answered."""
     answer_bytes: int = 0
     """What the answers to its questions held, about."""
     committed_at: float = 0.0
@@ -96,7 +106,10 @@ class Maintainer:
         workers: Workers,
         clock: Clock,
         backlog: int = 10_000,
+        nodes: NodesAway | None = None,
         watch: Callable[[str, float], None] | None = None,
+        parts: KnownParts | None = None,
+        late: LateParts = _LATE,
     ) -> None:
         self.plan = plan
         self.table: ViewTable | None = None
@@ -107,6 +120,13 @@ class Maintainer:
         self._engine = engine
         self._runner = runner
         self._backlog = backlog
+        self._parts = parts
+        self._late = late
+        self.holding: Sequence[str] = ()
+        """The global transactions of which a part is held, for want of others."""
+        self.released: Sequence[tuple[str, str]] = ()
+        """Those of which a part was taken by itself: the id, and the part."""
+        self._nodes = nodes
         self._watch = watch or (lambda step, seconds: None)
         self._turn = Turn(self._work, workers, clock)
         self._owned = threading.Lock()
@@ -114,6 +134,9 @@ class Maintainer:
         self._writer: ViewWriter | None = None
         self._stored: StoredRows | None = None
         self._inbox: deque[Delivery] = deque()
+        self._heard: deque[Delivery] = deque()
+        """What nodes that are away have said; filled by the threads of their connections."""
+        self._lost: HeadwaterError | None = None
         self._asked: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
@@ -158,6 +181,17 @@ class Maintainer:
         """How far the view has come without a further commit; None if nothing more is known."""
         self._look()
         return self._note
+
+    @property
+    def token_at(self) -> Sequence[str]:
+        """The sources at whose nodes a token is, as far as a look tells; empty if there is none."""
+        maintenance = self._maintenance
+        if maintenance is None or not self._owned.acquire(blocking=False):
+            return ()
+        try:
+            return maintenance.token_at
+        finally:
+            self._owned.release()
 
     def reach(self, targets: Mapping[str, int]) -> bool:
         """Show everything up to these numbers as soon as it is there; whether readers see it."""
@@ -211,6 +245,8 @@ class Maintainer:
                     maintenance.move_on(source, passed)
             noted = maintenance.noted({source: end for source, (end, _) in durable.items()})
         self._vector, self._visible = maintenance.vector, maintenance.visible
+        self.holding = maintenance.joining.holding
+        self.released = tuple(maintenance.joining.released)
         if self._writer is not None and noted is not None:
             self._note = VectorNote.of(self._writer.latest, noted)
 
@@ -238,10 +274,12 @@ class Maintainer:
             self._end(failure)
 
     def _end(self, failure: HeadwaterError | None = None) -> None:
-        self._failure = failure
+        self._failure = self._failure or failure  # the first reason, if a beginning fails beside it
         self._stopping = True
         for subscription in self._subscriptions.values():
             subscription.close()
+        if self._nodes is not None:
+            self._nodes.end()
         self._inbox.clear()
         self._ended.set()
 
@@ -254,9 +292,13 @@ class Maintainer:
                 self._writer = self.table.writer(self._runner)
                 self._stored = StoredRows(self.table, self._engine.for_small)
                 vector = self._writer.latest.vector
-                self._maintenance = Maintenance(self.plan, vector, self._engine.settle)
+                self._maintenance = Maintenance(
+                    self.plan, vector, self._engine.settle, self._parts, self._late
+                )
                 self._vector = self._visible = vector
                 self._subscribe(vector)
+                if self._nodes is not None:
+                    self._nodes.begin(self._hear, self._lose, self._subscriptions)
         if self._stopping and not self._ended.is_set():
             self._end()
         self._turn.wake()
@@ -273,6 +315,16 @@ class Maintainer:
                     self._turn.wake, after, relations=self.plan.relations(source)
                 )
 
+    def _hear(self, source: str, did: Did) -> None:
+        """A node that is away has said something. In any thread."""
+        self._heard.append(Delivery(source, MessageArrived(source, WAREHOUSE, did), None))
+        self._turn.wake()
+
+    def _lose(self, error: HeadwaterError) -> None:
+        """A node has gone, and with it what it had. In any thread."""
+        self._lost = error
+        self._turn.wake()
+
     # The worker whose turn it is
 
     def _work(self) -> None:
@@ -287,9 +339,12 @@ class Maintainer:
         """Do all there is to do; what is left after a while is for the next turn."""
         until = time.monotonic() + _LONGEST_TURN_S
         while not self._stopping:
+            if self._lost is not None:
+                raise self._lost
             if not self._inbox:
                 self._pull(maintenance)
-            self._do_all(maintenance, maintenance.tick(time.monotonic(), bool(self._inbox)))
+            more = bool(self._inbox)
+            self._do_all(maintenance, maintenance.tick(time.monotonic(), more, self._read_since))
             if not self._inbox:
                 break
             self._take(maintenance, self._prepared(self._inbox.popleft()))
@@ -304,10 +359,13 @@ class Maintainer:
             self._turn.wake(max(min(due), time.monotonic() + _SHORTEST_WAIT_S))
 
     def _pull(self, maintenance: Maintenance) -> None:
-        """Take what the channels have next: only what concerns the view."""
+        """Take what nodes have said, and what the channels have next that concerns the view."""
+        while self._heard:
+            self._inbox.append(self._heard.popleft())
         for source, subscription in self._subscriptions.items():
             room = self._backlog - maintenance.waiting - len(self._inbox)
-            if room > 0 or maintenance.owes(source):
+            is_awaited = maintenance.owes(source) or maintenance.joining.awaits(source)
+            if room > 0 or is_awaited:
                 self._inbox.extend(subscription.take(_AT_ONCE))
 
     def _prepared(self, delivery: Delivery) -> Delivery:
@@ -324,17 +382,26 @@ class Maintainer:
     def _take(self, maintenance: Maintenance, delivery: Delivery) -> None:
         self._watch_arrival(delivery)
         began = time.monotonic()
-        wanted = maintenance.take(delivery, began)
+        wanted = maintenance.take(delivery, began, self._read_since)
         took = time.monotonic() - began
         self._watch("join", took)
         self.observed.events_s.append(took)
         self._do_all(maintenance, wanted)
 
-    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Ask | Commit | Look]) -> None:
-        for effect in wanted:
-            match effect:
+    @property
+    def _read_since(self) -> dict[str, float]:
+        return {source: feed.channel.read_since for source, feed in self._feeds.items()}
+
+    def _do_all(self, maintenance: Maintenance, wanted: Sequence[Wanted]) -> None:
+        coming = deque(wanted)
+        while coming:
+            match effect := coming.popleft():
                 case Ask():
                     self._ask(effect)
+                case Send(receiver, message):
+                    assert self._nodes is not None
+                    assert isinstance(message, Told)
+                    self._nodes.tell(receiver, message)
                 case Commit():
                     self._write_all(maintenance, [effect])
                 case Look():
@@ -342,7 +409,20 @@ class Maintainer:
                     began = time.monotonic()
                     found = effect.found(self._stored)
                     self.observed.look_ups_s.append(time.monotonic() - began)
-                    self._do_all(maintenance, maintenance.looked_up(found, time.monotonic()))
+                    coming.extend(maintenance.looked_up(found, time.monotonic()))
+                case Consult():
+                    coming.extend(maintenance.consulted(self._consult(effect), time.monotonic()))
+                case _:
+                    assert_never(effect)
+
+    def _consult(self, consult: Consult) -> AnswerArrived:
+        assert self._stored is not None
+        began = time.monotonic()
+        found = consult.answer(self._stored, self._engine.lift)
+        results = tuple(map(self._engine.settle, found.results))
+        self.counters.saved += 1
+        self._watch("copy", time.monotonic() - began)
+        return replace(found, results=results)
 
     def _watch_arrival(self, delivery: Delivery) -> None:
         match delivery.event:
@@ -395,6 +475,7 @@ class Maintainer:
             algorithm=self.plan.algorithm,
             level=self.plan.level,
             kind=commit.kind if change else "vector",
+            split=commit.split,
         )
         self._watch("change log", durable - began)
         self._watch("commit", time.monotonic() - durable)

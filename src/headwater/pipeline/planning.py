@@ -8,11 +8,14 @@ from dataclasses import replace
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.view import normalised
 from headwater.errors import HeadwaterError, InputError
-from headwater.pipeline.maintenance import Plan
-from headwater.project.differences import describe_difference
+from headwater.pipeline.maintenance import Plan, Ticks
+from headwater.project.differences import cannot_be_relied_on, describe_difference
 from headwater.project.loaded import as_it_goes_on
 from headwater.project.project import Project
 from headwater.warehouse.warehouse import Warehouse, refuse_own
+
+_TICKS: dict[str, Ticks] = {"period": "by clock", "query": "when asked"}
+"""By the parameter `refresh` of an algorithm that has one."""
 
 
 def plan_view(
@@ -28,7 +31,10 @@ def plan_view(
     for member in narrow.members:
         refuse_own(warehouse, member.name, view)
     if not anew and warehouse.has_view(view):
-        difference = describe_difference(warehouse.view(view).definition, stored)
+        table = warehouse.view(view)
+        difference = describe_difference(table.definition, stored) or cannot_be_relied_on(
+            table.latest(), definition.file.level
+        )
         if difference is not None:
             raise InputError(difference)
     return Plan(
@@ -40,6 +46,8 @@ def plan_view(
         definition.file.refresh_every,
         project.publish_every(view),
         definition.file.changes,
+        choice.parameters,
+        _TICKS.get(choice.parameters.get("refresh", ""), "when quiet"),
     )
 
 
@@ -51,4 +59,4 @@ def is_as_loaded(project: Project, warehouse: Warehouse, view: str) -> bool:
         stored = warehouse.view(view).definition.selects
     except HeadwaterError:
         return True  # its table is damaged: that is told where it is brought up
-    return stored == tuple(normalised(file.select) for file in project.files_of(view))
+    return stored == tuple(normalised(file.whole) for file in project.files_of(view))

@@ -3,12 +3,20 @@
 Kept by numbers. Transactions are received in order and may be reflected out of order; the
 watermark is the last number up to which everything is reflected that concerns the view. What it
 does not receive is of no concern to it.
+
+An algorithm that commits early computes what a transaction changes as if those received before it
+were in. Over several sources a view is then known by what was received in which order: the
+watermarks are those of the longest beginning of that order that is reflected whole, what was
+reflected behind it stands above them, and the order of it is told, so that it can be received in
+the same order once more (`InArrivalOrder`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.sources.contract import Position
 from headwater.warehouse.vectors import Reached, VersionVector
@@ -93,6 +101,64 @@ class Reflected:
     def was_early(self, source: str, number: int) -> bool:
         """Whether a transaction that comes now has been reflected before."""
         return number in self._sources[source].early
+
+
+class InArrivalOrder(Reflected):
+    """The same where what was received has to come in the same order again after a crash."""
+
+    def __init__(self, vector: VersionVector) -> None:
+        super().__init__(vector)
+        ranked = [(rank, s, n) for s, at in vector.items() for n, rank in at.arrived]
+        self._coming = deque((source, number) for _, source, number in sorted(ranked))
+        """What has to be received again, in this order, before anything else."""
+        self._order: deque[tuple[str, int]] = deque()
+        """What was received, from the first on that is not reflected."""
+        self._in = {(source, number) for source, at in vector.items() for number in at.also}
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._coming and super().is_settled
+
+    @property
+    def vector(self) -> VersionVector:
+        open_still = (*self._order, *self._coming)
+        last = max((at for at, one in enumerate(open_still) if one in self._in), default=-1)
+        ranks = {one: rank for rank, one in enumerate(open_still[: last + 1], 1)}
+        found = {}
+        for source, reached in super().vector.items():
+            first = next((n for s, n in open_still if s == source), math.inf)
+            arrived = tuple((n, rank) for (s, n), rank in ranks.items() if s == source)
+            also = tuple(n for n, _ in arrived if (source, n) in self._in)
+            if first <= reached.number:
+                reached = Reached(int(first) - 1, None)
+            found[source] = replace(reached, also=also, arrived=arrived)
+        return found
+
+    def may_come(self, source: str, number: int) -> bool:
+        """Whether a transaction that changes the view is the one to be received next."""
+        if self._coming and self._coming[0][0] == source and self._coming[0][1] < number:
+            self._coming.popleft()  # it does not concern the view any more
+        return not self._coming or self._coming[0] == (source, number)
+
+    def receive(self, source: str, number: int, position: Position | None) -> None:
+        super().receive(source, number, position)
+        if self._coming and self._coming[0] == (source, number):
+            self._coming.popleft()
+        self._order.append((source, number))
+        self._close()
+
+    def reflect(self, source: str, number: int, concerns: bool = True) -> None:
+        super().reflect(source, number, concerns)
+        if concerns:
+            self._in.add((source, number))
+        else:
+            self._order.remove((source, number))
+        self._close()
+
+    def _close(self) -> None:
+        """Forget what is reflected and has nothing open before it."""
+        while self._order and self._order[0] in self._in:
+            self._in.discard(self._order.popleft())
 
 
 def has_reached(vector: VersionVector, targets: Mapping[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""What one command asks of a runner that is at work: to drop or reload a view, repair a source.
+"""What a command asks of a runner at work: to drop, reload or refresh a view, repair a source.
 
 A request is a file in the warehouse. The runner carries it out and puts an answer beside it, which
 the command waits for and removes, together with the request.
@@ -23,7 +23,7 @@ from headwater.warehouse.lease import Lease, current_runner
 from headwater.warehouse.own_files import read_own
 from headwater.warehouse.warehouse import Warehouse
 
-RequestKind = Literal["drop", "reload", "repair"]
+RequestKind = Literal["drop", "reload", "repair", "refresh"]
 _KINDS: Collection[object] = get_args(RequestKind)
 _POLL_S = 0.1
 

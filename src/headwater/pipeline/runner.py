@@ -16,14 +16,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from headwater import __version__
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import THRESHOLD, Engine
-from headwater.pipeline.describe import describe_feed, describe_view, note_progress, write_status
+from headwater.nodes.settings import of_runner
+from headwater.nodes.switchboard import Switchboard
+from headwater.pipeline.describe import (
+    describe_across,
+    describe_feed,
+    describe_view,
+    note_progress,
+    write_status,
+)
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.gathering import Gatherer
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.life import with_way_out
 from headwater.pipeline.project_files import ProjectFiles, with_sound
+from headwater.pipeline.refreshing import Refreshing
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.status import stopped_views
@@ -71,6 +81,7 @@ class Runner:
         self._all = only is None
         self._followed = FollowedSources(project, self.warehouse, self.lease, self.engine.lift)
         self.feeds = self._followed.feeds
+        self._switchboard = _switchboard(project)
         self._views = KeptViews(
             project,
             list(project.units if only is None else only),
@@ -81,7 +92,9 @@ class Runner:
             self.engine,
             jobs,
             watch,
+            self._switchboard,
         )
+        self._refreshing = Refreshing(self.warehouse.internal, self.feeds)
         self._upkeep: Upkeep | None = None
         self._gatherer = Gatherer(
             self.warehouse,
@@ -110,6 +123,8 @@ class Runner:
         self._views.check_files(self.project.mistakes if self._all else ())
         self.lease.acquire()
         try:
+            if self._switchboard is not None:
+                self._switchboard.start(self.lease.warehouse)
             self.warehouse.let_read(self.project.settings.warehouse.readers)
             self.warehouse.remove_leftovers()
             forget_requests(self.warehouse.internal)
@@ -149,6 +164,7 @@ class Runner:
                 raise feed.failure
         for request in waiting_requests(self.warehouse.internal):
             self._carry_out(request)
+        self._refreshing.look(self._reach)
         self._noting.keep()
         states = [(view.name, view.state) for view in self.views.values()]
         self._writing_status.keep(at_once=states != self._written)
@@ -163,6 +179,8 @@ class Runner:
         for feed in self.feeds.values():
             feed.channel.stop()
         self._views.stop()
+        if self._switchboard is not None:
+            self._switchboard.close()
         for feed in self.feeds.values():
             feed.close()
         if self._upkeep is not None:
@@ -253,10 +271,14 @@ class Runner:
                 for name, view in self.views.items()
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
+            "global": describe_across(self._followed.parts, self.views.values()),
+            **({"nodes": self._switchboard.described} if self._switchboard is not None else {}),
         }
 
     def _note(self) -> None:
         note_progress(self.warehouse, self.lease, self.views.values())
+        needed = {name: feed.channel.needed for name, feed in self.feeds.items()}
+        self._followed.parts.forget(needed)
 
     def _write_status(self) -> None:
         described = self._describe()
@@ -281,6 +303,9 @@ class Runner:
                     self._reload([request.name], request, [request.name])
                 case "repair":
                     self._repair(request)
+                case "refresh":
+                    view = self._views.existing(request.name)
+                    self._refreshing.begin(request, view, self.project.sources_of(view.name))
         except FencedError:
             raise
         except HeadwaterError as error:
@@ -301,6 +326,15 @@ class Runner:
         self._reload(views, request, ())
         if not views:
             answer(self.warehouse.internal, request)
+
+
+def _switchboard(project: Project) -> Switchboard | None:
+    """Where the runner listens for nodes; None if no source has one of its own."""
+    apart = [name for name, each in project.settings.sources.items() if each.node == "by itself"]
+    if not apart:
+        return None
+    settings = project.settings.nodes
+    return Switchboard(of_runner(settings, project.folder, project.warehouse, __version__), apart)
 
 
 def _by_reason(views: Iterable[KeptView]) -> Iterator[HeadwaterError]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from headwater.errors import HeadwaterError
 from headwater.pipeline.growth import retained
@@ -15,6 +15,7 @@ from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
 from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
+from headwater.warehouse.commits import NO_LEVEL
 from headwater.warehouse.failing import failures
 from headwater.warehouse.forms import has_form
 from headwater.warehouse.lease import current_runner
@@ -32,6 +33,22 @@ class _SourceTold(_Told):
     trouble: str | None = None
 
 
+class _NodeTold(_Told):
+    address: str
+    since: float
+
+
+class _NodesTold(_Told):
+    listens: str
+    refused: str | None = None
+    sources: dict[str, _NodeTold | None] = {}
+
+
+class _RingsTold(_Told):
+    epoch: list[int]
+    token_at: list[str]
+
+
 class _ViewTold(_Told):
     state: str
     level: str | None = None
@@ -41,16 +58,42 @@ class _ViewTold(_Told):
     note: str | None = None
     lag: dict[str, int | None] | None = None
     committed_at: float | None = None
+    rings: _RingsTold | None = None
+
+
+class _WaitingTold(_Told):
+    id: str
+    parts: int
+    there: dict[str, int]
+    since: float
+    views: list[str]
+
+
+class _MistakeTold(_Told):
+    what: str
+    since: float
+
+
+class _AcrossTold(_Told):
+    waiting: list[_WaitingTold] = []
+    mistakes: list[_MistakeTold] = []
 
 
 class _StatusTold(_Told):
+    model_config = ConfigDict(strict=True, populate_by_name=True)
+
+    nodes: _NodesTold | None = None
     trouble: str | None = None
+    across: _AcrossTold = Field(default=_AcrossTold(), alias="global")
     views: dict[str, _ViewTold] = {}
     sources: dict[str, _SourceTold] = {}
 
 
 _LIVE: TypeAdapter[Any] = TypeAdapter(_StatusTold)
 """What of a runner's status is read again here."""
+
+
+_TELL_MISTAKES_S = 3600.0
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
@@ -96,6 +139,8 @@ def describe(project: Project) -> dict[str, Any]:
         "last_run": [] if runner else _told_last(last),
         "views": views,
         "sources": sources,
+        "global": {"waiting": [], "mistakes": [], **(live.get("global") or {})},
+        **({"nodes": live["nodes"]} if live.get("nodes") else {}),
     }
 
 
@@ -196,6 +241,7 @@ def _stored(table: ViewTable) -> dict[str, Any]:
         **({"members": {n: _published(plain) for n, plain in members.items()}} if members else {}),
         "stored": _size(state.stored.files),
         "shown": _size(shown),
+        **({"copies": copies} if (copies := table.copied_rows()) else {}),
     }
 
 
@@ -226,9 +272,32 @@ def troubles(found: Mapping[str, Any]) -> list[str]:
     told += [s["trouble"] for s in found["sources"].values() if s.get("trouble")]
     kept = [s["retained"] for s in found["sources"].values() if s.get("retained")]
     told += [each["trouble"] for each in kept if each["trouble"]]
+    told += [
+        f"{name} is WITH NO CONSISTENCY, for demonstrations: what it shows may be wrong, now and "
+        "for good."
+        for name, view in found["views"].items()
+        if view.get("level") == NO_LEVEL
+    ]
     told += [f"{name}{_since(view)}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
+    recent = time.time() - _TELL_MISTAKES_S
+    told += [each["what"] for each in found["global"]["mistakes"] if each["since"] > recent]
     return list(dict.fromkeys([*told, *found["last_run"]]))
+
+
+def waiting_parts(found: Mapping[str, Any]) -> list[str]:
+    """Which transactions across databases are not whole yet, and who waits; a sentence each."""
+    return [
+        f"Of the transaction across databases {each['id']!r} {len(each['there'])} of "
+        f"{each['parts']} parts are there ({_listed(each['there'])}) since "
+        f"{time.strftime('%F %T', time.localtime(each['since']))}; for the others wait: "
+        f"{', '.join(each['views'])}."
+        for each in found["global"]["waiting"]
+    ]
+
+
+def _listed(there: Mapping[str, int]) -> str:
+    return ", ".join(f"transaction {number} of {source}" for source, number in there.items())
 
 
 def _since(view: Mapping[str, Any]) -> str:

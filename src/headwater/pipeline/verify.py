@@ -29,10 +29,10 @@ from headwater.frames import small
 from headwater.frames.session import Spark, named
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.comparing import compare, compare_group
+from headwater.pipeline.cutting import changes_of
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.load import in_memory_first, of_view, reader
 from headwater.pipeline.loading import held_back
-from headwater.pipeline.maintenance import narrowed
 from headwater.project.differences import describe_difference
 from headwater.project.gaps import concerns
 from headwater.project.needs import narrowed_sources
@@ -73,6 +73,8 @@ class Verification:
     """How many transactions were in the sources already and not in the view."""
     place: str = ""
     """Where rows are missing or extra, if not in what a reader sees."""
+    promises_nothing: bool = False
+    """Whether it was loaded WITH NO CONSISTENCY, and need not be right."""
 
     @property
     def holds(self) -> bool:
@@ -144,9 +146,9 @@ def _verify(
         with named(spark, f"{name}: verify"):
             expected = evaluate_view(view, base, None if spark else small.ROWS)
             if view.members:
-                wrong, number_of_rows = compare_group(view, table, state, expected, spark)
+                wrong, number_of_rows = compare_group(view, table, state, expected, base, spark)
             else:
-                wrong, number_of_rows = compare(view, state, expected, spark)
+                wrong, number_of_rows = compare(view, state, expected, base, spark)
     seconds = time.monotonic() - began
     return Verification(
         wrong.member if wrong and wrong.member else name,
@@ -158,6 +160,7 @@ def _verify(
         seconds,
         taken_back,
         wrong.place,
+        state.commit.promises_nothing,
     )
 
 
@@ -177,10 +180,7 @@ def corrections(
     """
 
     def used(change: Change) -> Iterator[tuple[str, Rows]]:
-        place = f"transaction {change.number} of {log.source}"
-        for relation, delta in change.transaction.deltas.items():
-            if relation in schemas:
-                yield relation, narrowed(delta, schemas[relation], name, relation, place)
+        return changes_of(change, name, log.source, schemas)
 
     back: list[Change] = []
     forth: list[Change] = []

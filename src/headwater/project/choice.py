@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from headwater.algebra.views import View
-from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_manager
+from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_hosted
 from headwater.check.levels import Level, parse_level
 from headwater.costs.estimating import Estimator
 from headwater.costs.statistics import Statistics
@@ -32,7 +32,15 @@ from headwater.project.settings import RunSettings
 from headwater.protocol.managers import Need, ViewManager
 
 PROVIDES: frozenset[Need] = frozenset(
-    {Need.BY_KEY, Need.CONTENTS, Need.REPLACE, Need.EARLY, Need.IDLE}
+    {
+        Need.BY_KEY,
+        Need.CONTENTS,
+        Need.COPIES,
+        Need.REPLACE,
+        Need.EARLY,
+        Need.IDLE,
+        Need.MESSAGES,
+    }
 )
 """What the pipeline provides of what not every host does; the lab provides all of it."""
 _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
@@ -91,9 +99,13 @@ def choose(
         by_cost = UNMEASURED
     parts = [_why(level, forced, chosen, promised(chosen, settings, view.sources), settings)]
     parts += [by_cost] if by_cost else []
+    if len(view.sources) > 1 and level > Level.NONE:
+        parts.append(f"transactions across databases: {global_promise(chosen)}")
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
-    manager = make_manager(chosen, view, settings)
+    if view.copies and Need.COPIES not in chosen.needs:
+        parts.append(f"questions about {', '.join(view.copies)} alone are answered from copies")
+    manager = make_hosted(chosen, view, settings)
     return Choice(chosen.name, settings, manager, "; ".join(parts) + ".")
 
 
@@ -181,8 +193,6 @@ def _out(chosen: Algorithm, settings: Mapping[str, str], view: View, level: Leve
         return "is taken only where USING names it"
     if Need.ONE_SOURCE in chosen.needs and len(view.sources) > 1:
         return f"needs that {Need.ONE_SOURCE.value}"
-    if chosen.lost_between_sources and len(view.sources) > 1:
-        return chosen.lost_between_sources
     kept = promised(chosen, settings, view.sources)
     if kept < level:
         return f"{kept} only"
@@ -193,7 +203,7 @@ def _out(chosen: Algorithm, settings: Mapping[str, str], view: View, level: Leve
     if chosen.slows_down:
         return "an event costs it more the more transactions wait, as after every stop"
     try:
-        make_manager(chosen, view, settings)
+        make_hosted(chosen, view, settings)
     except UnsupportedViewError:
         return "needs keys that the view does not show" + _by_keeping_keys(view)
     return ""
@@ -204,14 +214,28 @@ def _by_keeping_keys(view: View) -> str:
     return ": KEEP KEYS, and a reload" if kept != view else ""
 
 
-def as_stored(view: View, forced: str | None, keep_keys: bool) -> View:
-    """The view with what its algorithm has to have stored: rows, where it looks them up by key, and
-    the keys, where these may be kept out of sight."""
-    if forced is None:
+def global_promise(chosen: Algorithm) -> str:
+    """How a view shows global transactions whose parts are tagged."""
+    return "whole" if chosen.joins_global else f"as parts, {chosen.promises['global']}"
+
+
+def as_stored(
+    view: View, forced: str | None, keep_keys: bool, copied: Collection[str] = ()
+) -> View:
+    """The view with what its algorithm has to have stored: rows, where it looks them up by key, the
+    keys, where these may be kept out of sight, and copies of relations: all of them, or those that
+    are asked for."""
+    chosen = ALGORITHMS.get(forced or "")
+    if chosen is not None and Need.COPIES in chosen.needs:
+        copied = view.joined
+    return _with_rows(view, chosen, forced is None, keep_keys).with_copies(copied)
+
+
+def _with_rows(view: View, chosen: Algorithm | None, is_free: bool, keep_keys: bool) -> View:
+    if is_free:
         wider = view.with_keys() if keep_keys else view
         shows = all(wider.key_positions(r.name) is not None for r in wider.relations)
         return wider.with_rows() if keep_keys and shows else view
-    chosen = ALGORITHMS.get(forced)
     if chosen is None or Need.BY_KEY not in chosen.needs:
         return view
     if keep_keys and Need.KEYS in chosen.needs:
@@ -237,7 +261,7 @@ def resolve(
     sources: Collection[str],
 ) -> tuple[Algorithm, dict[str, str]]:
     """The algorithm and its parameters, for a view over these sources."""
-    chosen = _forced(forced, sources) if forced else _default(level)
+    chosen = _forced(forced, sources, level) if forced else _default(level)
     _check_parameters(chosen, parameters)
     _check_needs(chosen, parameters)
     settings = {**_ours(chosen, level, run), **parameters}
@@ -278,8 +302,7 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
     return [
         name
         for name, algorithm in ALGORITHMS.items()
-        if not _lacking(algorithm)
-        and not (algorithm.lost_between_sources and len(sources) > 1)
+        if not (_needs_no_level(algorithm, level) or _lacking(algorithm))
         and promised(algorithm, {}, sources) >= level
     ]
 
@@ -291,15 +314,20 @@ def _can_use(level: Level, sources: Collection[str], view: View | None = None) -
 
 def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:
     """What it needs and the pipeline does not provide."""
-    needs = chosen.needs_with(parameters or {})
+    needs = chosen.needs_with(parameters or {}) - {Need.SILENCE}
     return [need for need in Need if need in needs - _OF_VIEW - PROVIDES]
+
+
+def _needs_no_level(chosen: Algorithm, level: Level) -> bool:
+    """Whether it keeps no level on databases that never stand still, and one was asked for."""
+    return Need.SILENCE in chosen.needs and level > Level.NONE
 
 
 def _default(level: Level) -> Algorithm:
     return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
-def _forced(name: str, sources: Collection[str]) -> Algorithm:
+def _forced(name: str, sources: Collection[str], level: Level) -> Algorithm:
     can_use = f"The view can use: {', '.join(usable(Level.CONVERGENT, sources))}."
     if name not in ALGORITHMS:
         raise ForcedError(
@@ -311,6 +339,12 @@ def _forced(name: str, sources: Collection[str]) -> Algorithm:
         needs = ", and that ".join(need.value for need in lacks)
         raise ForcedError(
             "algorithm", f"{name} runs in the lab only: it needs that {needs}.", can_use
+        )
+    if _needs_no_level(ALGORITHMS[name], level):
+        raise ForcedError(
+            "algorithm",
+            f"{name} keeps no level unless {Need.SILENCE.value}.",
+            f"{can_use} To see what {name} does, write WITH NO CONSISTENCY.",
         )
     return ALGORITHMS[name]
 
@@ -354,9 +388,6 @@ def _check_promise(
             f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at {', '.join(sources)}.",
             hint,
         )
-    if chosen.lost_between_sources and len(sources) > 1:
-        why = chosen.lost_between_sources
-        raise ForcedError("algorithm", f"{chosen.name} {why}.", hint)
     kept = promised(chosen, settings, sources)
     if kept >= level:
         return
@@ -376,6 +407,8 @@ def _batch(settings: Mapping[str, str]) -> int:
 def _why(
     level: Level, forced: str | None, chosen: Algorithm, kept: Level, settings: Mapping[str, str]
 ) -> str:
+    if forced and kept == Level.NONE:
+        return "USING names it; it promises nothing, and is for demonstrations"
     if forced:
         return f"USING names it; it is {kept}"
     if chosen.name == "pvm-cc":

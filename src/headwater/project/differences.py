@@ -6,7 +6,9 @@ from collections.abc import Collection, Sequence
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised
+from headwater.check.levels import Level
 from headwater.errors import SqlError
+from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.definition import StoredDefinition, StoredRelation, other_layout
 
 
@@ -18,10 +20,21 @@ def describe_difference(before: StoredDefinition, now: StoredDefinition) -> str 
         or _selects_differ(view, before.select, now.select)
         or _relations_differ(view, _by_name(before), _by_name(now))
         or _kept_differs(before, now)
+        or _copies_differ(before, now)
         or (other_layout(view) if before.layout != now.layout else None)
         or _columns_differ(f"view {view}", before.schema, now.schema, "it")
     )
     return f"{difference} Run headwater reload {view}." if difference else None
+
+
+def cannot_be_relied_on(latest: ViewCommit, level: Level) -> str | None:
+    """Why a view cannot go on at a level: what it has shown so far may be wrong."""
+    if level == Level.NONE or not latest.promises_nothing:
+        return None
+    return (
+        f"View {latest.view} was kept WITH NO CONSISTENCY so far, and may be wrong. "
+        f"Run headwater reload {latest.view}."
+    )
 
 
 def _members_differ(before: StoredDefinition, now: StoredDefinition) -> str | None:
@@ -63,6 +76,17 @@ def _kept_differs(before: StoredDefinition, now: StoredDefinition) -> str | None
     return (
         f"View {now.name} now stores {words[now.kept]}, for its algorithm, and stored "
         f"{words[before.kept]} when it was loaded."
+    )
+
+
+def _copies_differ(before: StoredDefinition, now: StoredDefinition) -> str | None:
+    """Why the relations that are copied are not those that were when the view was loaded."""
+    if set(before.copies) == set(now.copies):
+        return None
+    kept, was = (" and ".join(sorted(each.copies)) or "nothing" for each in (now, before))
+    return (
+        f"View {now.name} is now to have copies of {kept} beside it, and had copies of {was} when "
+        "it was loaded."
     )
 
 

@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.algebra.expressions import ColumnRef, Expression, show_expression, substituted
 from headwater.algebra.order import Order
-from headwater.algebra.sql.view import tables_of
 from headwater.algebra.tops import (
     Constant,
     Distinct,
     Exploded,
     First,
+    Found,
     Grouped,
     Less,
     Part,
     Product,
     Project,
+    Recursive,
     Restrict,
     Select,
     Top,
@@ -38,7 +39,14 @@ from headwater.errors import HeadwaterError, InputError
 from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.project import Project as ProjectFolder
 from headwater.project.project import known_owner
-from headwater.project.stored_parts import StoredPart, part_number, stored_parts, told_of_pairs
+from headwater.project.stored_parts import (
+    StoredCopy,
+    StoredPart,
+    part_number,
+    stored_copies,
+    stored_parts,
+    told_of_pairs,
+)
 from headwater.project.view_files import DefinedView
 from headwater.sources.contract import Source
 
@@ -53,9 +61,12 @@ class Lookup:
     changed: str
     asked: str
     by: tuple[str, ...]
+    is_copied: bool = False
+    """Whether a copy is looked at, and no source asked."""
 
     def __str__(self) -> str:
-        return f"{self.asked} by {', '.join(self.by)}" if self.by else f"all of {self.asked}"
+        what = f"{self.asked} by {', '.join(self.by)}" if self.by else f"all of {self.asked}"
+        return f"{what} (in its copy)" if self.is_copied else what
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,11 @@ class StoredNow:
     stored_bytes: int
     shown_rows: int
     shown_bytes: int
+    copied_rows: Mapping[str, int] = field(default_factory=dict)
+    """Of each relation that is copied."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {**vars(self), "copied_rows": dict(self.copied_rows)}
 
 
 @dataclass(frozen=True)
@@ -78,6 +94,8 @@ class Explanation:
     reason: str
     over_views: tuple[str, ...]
     """The views of the project that it reads, which are unfolded to tables."""
+    functions: tuple[str, ...]
+    """The functions of the project that it calls, which are unfolded to what they return."""
     parts: tuple[StoredPart, ...]
     tables: Mapping[str, int | None]
     """The tables that it reads, with about how many rows they have, where that is known."""
@@ -88,6 +106,8 @@ class Explanation:
     """The functions that only Spark computes."""
     all_pairs: tuple[str, ...]
     """Where every pair of rows is stored, and what to write instead."""
+    copies: tuple[StoredCopy, ...]
+    """The relations of which copies are kept."""
     now: StoredNow | None
     """None if it is not loaded."""
     costs: tuple[CostLine, ...] = ()
@@ -106,10 +126,16 @@ class Explanation:
             "algorithm": self.algorithm,
             "reason": self.reason,
             "over_views": list(self.over_views),
+            "functions": list(self.functions),
             "tables": dict(self.tables),
             "stored": [part.to_json() for part in self.parts],
             "lookups": [
-                {"changed": one.changed, "asked": one.asked, "by": list(one.by)}
+                {
+                    "changed": one.changed,
+                    "asked": one.asked,
+                    "by": list(one.by),
+                    "copied": one.is_copied,
+                }
                 for one in self.lookups
             ],
             "shown": {
@@ -118,7 +144,8 @@ class Explanation:
             },
             "left_to_spark": list(self.left_to_spark),
             "all_pairs": list(self.all_pairs),
-            "now": None if self.now is None else dict(vars(self.now)),
+            "copies": [copy.to_json() for copy in self.copies],
+            "now": None if self.now is None else self.now.to_json(),
             "costs": [line.to_json() for line in self.costs],
         }
 
@@ -141,13 +168,10 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
         str(files[0].level),
         choice.algorithm,
         choice.reason,
-        tuple(
-            dict.fromkeys(
-                table.name for file in files for table in tables_of(file.select) if not table.source
-            )
-        ),
+        tuple(dict.fromkeys(name for file in files for name in file.read_views)),
+        tuple(dict.fromkeys(name for file in files for name in file.called)),
         stored_parts(view),
-        _sizes(view, sources),
+        table_sizes(view, sources),
         tuple(lookups(view)),
         {
             each.view.name: tuple(steps(each.view))
@@ -160,6 +184,7 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
             for each in definition.members or (definition,)
             for told in told_of_pairs(each.view)
         ),
+        stored_copies(view),
         _now(project.warehouse, unit),
         cost_lines(project, definition, choice, running),
     )
@@ -174,7 +199,8 @@ def _as_it_goes_on(
     return as_it_goes_on(definition, Warehouse(project.warehouse))
 
 
-def _sizes(view: View, sources: Mapping[str, Source]) -> dict[str, int | None]:
+def table_sizes(view: View, sources: Mapping[str, Source]) -> dict[str, int | None]:
+    """About how many rows the tables of a view have; None where nobody knows."""
     found: dict[str, int | None] = {relation.name: None for relation in view.relations}
     for source in view.sources:
         with suppress(HeadwaterError):
@@ -198,6 +224,7 @@ def _now(warehouse: Path, unit: str) -> StoredNow | None:
         sum(file.size for file in stored),
         sum(file.rows for file in state.plain.files),
         sum(file.size for file in state.plain.files),
+        opened.view(unit).copied_rows(),
     )
 
 
@@ -212,7 +239,7 @@ def lookups(view: View) -> Iterator[Lookup]:
             for lookup in _from(join, start):
                 if lookup not in seen:
                     seen.add(lookup)
-                    yield lookup
+                    yield replace(lookup, is_copied=lookup.asked in view.copies)
 
 
 def _from(join: Join, start: int) -> Iterator[Lookup]:
@@ -283,6 +310,13 @@ def _lines(top: Top, stored: Mapping[int | None, Meanings]) -> tuple[dict[str, E
         case UnionAll():
             own = dict(below[0][0])
             text = "all rows of"
+        case Recursive(name=name, distinct=distinct, most_steps=most):
+            own = dict(below[0][0])
+            each = "each row once, " if distinct else ""
+            text = (
+                f"{name}, step by step, {each}at most {most:,} steps: the first of these, then "
+                "the second until it finds nothing"
+            )
         case _:
             text = _words(top, meanings)
     for name, kind in zip(top.schema.names, top.schema.types, strict=True):
@@ -315,6 +349,8 @@ def _words(top: Top, meanings: Meanings) -> str:
             return f"{names} over {' and '.join(parted)}"
         case Exploded(column=column):
             return f"a row for each element of {shown([column])}"
+        case Found(name=name):
+            return f"what the last step of {name} has found"
         case Constant(rows=rows):
             return f"{len(rows)} rows that the query names"
     return type(top).__name__

@@ -19,7 +19,8 @@ from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
 from headwater.project.cost_lines import CostLine, cost_lines
-from headwater.project.differences import describe_difference
+from headwater.project.differences import cannot_be_relied_on, describe_difference
+from headwater.project.explanation import table_sizes
 from headwater.project.java import check_java
 from headwater.project.leftovers import Leftovers, leftovers, unusable_for_leftovers
 from headwater.project.project import (
@@ -34,7 +35,13 @@ from headwater.project.settings import (
     read_document,
     read_settings,
 )
-from headwater.project.stored_parts import StoredPart, describe_parts, stored_parts, told_of_pairs
+from headwater.project.stored_parts import (
+    StoredPart,
+    describe_copies,
+    describe_parts,
+    stored_parts,
+    told_of_pairs,
+)
 from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
 
@@ -70,6 +77,8 @@ class ViewFound:
     """What is stored of it, if that is not what it shows."""
     stored: str = ""
     """The same in a sentence."""
+    copies: str = ""
+    """Which copies of relations are kept beside it, in a sentence."""
     costs: tuple[CostLine, ...] = ()
     """What each algorithm would cost; none where nothing is asked."""
 
@@ -216,7 +225,10 @@ def _since_loaded(project: Project, name: str, definition: DefinedView) -> str |
     warehouse = Warehouse(project.warehouse)
     if name not in warehouse.view_names():
         return None
-    return describe_difference(warehouse.view(name).definition, definition.stored)
+    table = warehouse.view(name)
+    return describe_difference(table.definition, definition.stored) or cannot_be_relied_on(
+        table.latest(), definition.file.level
+    )
 
 
 def _readable_sources(folder: Path) -> list[Source]:
@@ -257,7 +269,7 @@ def _check_warehouse(path: Path, warnings: list[HeadwaterError]) -> None:
 def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]]]:
     """By which columns the relations of a source are looked up when another one changes."""
     found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for join in (join for view in views for join in view.joins):
+    for view, join in ((each, join) for each in views for join in each.joins):
         partners: dict[tuple[int, int], set[str]] = defaultdict(set)
         for a, b in filter(None, map(equated_columns, join.condition)):
             if join.owner[a] != join.owner[b]:
@@ -265,7 +277,8 @@ def probes(views: Iterable[View], source: str) -> dict[str, list[tuple[str, ...]
                 partners[join.owner[b], join.owner[a]].add(b)
         for (at, _), columns in sorted(partners.items()):
             occurrence = join.occurrences[at]
-            if occurrence.relation.source == source:
+            copied = occurrence.relation.name in view.copies
+            if occurrence.relation.source == source and not copied:
                 found[occurrence.relation.short_name].append(
                     tuple(
                         column.removeprefix(f"{occurrence.alias}.")
@@ -327,6 +340,9 @@ def _view(
             for caution in (*cautions_of(each), *told_of_pairs(each), *_constants(each, sources))
         )
         parts, stored = stored_parts(view), describe_parts(view)
+        copies = describe_copies(view, table_sizes(view, sources)) if view.copies else ""
+        if files[0].level == Level.NONE:
+            found.warnings.append(_promises_nothing(name, choice.algorithm))
         found.views.append(
             ViewFound(
                 name,
@@ -337,6 +353,7 @@ def _view(
                 (*told, *_reload_would(project, filed, definition)),
                 parts,
                 stored,
+                copies,
                 cost_lines(project, definition, choice, running),
             )
         )
@@ -344,3 +361,11 @@ def _view(
         if difference := _since_loaded(project, name, definition):
             found.problems.append(InputError(difference))
     return views
+
+
+def _promises_nothing(view: str, algorithm: str) -> InputError:
+    return InputError(
+        f"View {view} is WITH NO CONSISTENCY, by {algorithm}: what it shows may be wrong, now and "
+        "for good.",
+        "That is for demonstrations; leave the clause out for a view to rely on.",
+    )

@@ -4,6 +4,7 @@ Such a view is unfolded to the tables of its sources: the SELECTs of the views t
 part of its own. So it is maintained like any other, and its level holds by itself.
 
 A name without a source means the view of that name, but for a view's own name, which means a table.
+What functions of one's own read counts as read by the views that call them.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _named_in(
         return  # told where the file itself is read
     for table in tables:
         other = by_name.get(table.name.lower()) if not table.source else None
-        if other is not None and other.name != file.name:
+        if other is not None and (other.name != file.name or table.function):
             yield other, table.line, table.column
 
 
@@ -84,5 +85,6 @@ def _in_their_own_words(
     done: dict[str, str] = {}
     for name, select in others.items():
         needed = [other.name for other, _, _ in _named_in(by_name[name.lower()], by_name)]
-        done[name] = unfolded(select, {n: done[n] for n in dict.fromkeys(needed)})
+        known = {n: done[n] for n in dict.fromkeys(needed)}
+        done[name] = unfolded(select, known, by_name[name.lower()].functions)
     return done

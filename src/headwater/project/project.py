@@ -1,4 +1,5 @@
-"""A project: a folder with `headwater.toml` and `views/*.sql`, everything that the user writes.
+"""A project: a folder with `headwater.toml`, `views/*.sql` and `functions/*.sql`: all that the user
+writes.
 
 Opening one reads and checks the files; no source is contacted and nothing is written. What only
 the sources know, the columns of their tables, is asked for by `relations`.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -17,10 +18,13 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
+from headwater.algorithms.hosted import Hosted
 from headwater.check.levels import Level
 from headwater.costs.statistics import Statistics
 from headwater.errors import EngineError, InputError, UnsupportedViewError, one_of
 from headwater.project.choice import Choice, ForcedError, choose, resolve
+from headwater.project.function_files import FOLDER as FUNCTIONS
+from headwater.project.function_files import read_functions
 from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
 from headwater.project.over_views import with_others
@@ -68,7 +72,7 @@ class Project:
         problems = Problems()
         settings = read_settings(folder / FILE, read_document(folder / FILE), problems)
         are_sound = not problems
-        files, twice = _view_files(folder / VIEWS, problems)
+        files, twice = _view_files(folder, problems)
         files, endless = with_others(files, problems)
         known = _meant(folder, settings, files.values()) if are_sound else None
         twice |= check_groups(files.values(), problems)
@@ -219,9 +223,21 @@ class Project:
         view, keys = definition.view, file.keep_keys
         forced = file.algorithm, file.parameters
         try:
-            return choose(view, file.level, *forced, run, keys, self.statistics, running)
+            choice = choose(view, file.level, *forced, run, keys, self.statistics, running)
         except (ForcedError, UnsupportedViewError) as error:
             raise _misused(file, error) from None
+        return replace(choice, reason=choice.reason + self._nodes_of(choice))
+
+    def _nodes_of(self, choice: Choice) -> str:
+        """Where the nodes of a view's sources are, if its algorithm has any."""
+        if not isinstance(choice.manager, Hosted):
+            return ""
+        known = self.settings.sources
+        apart = [s for s in choice.manager.sources if s in known and known[s].node == "by itself"]
+        commands = ", ".join(f"'headwater node {source}'" for source in apart)
+        where = f"by themselves: {commands}" if apart else "in the runner"
+        others = "; the others are in the runner" * (0 < len(apart) < len(choice.manager.sources))
+        return f" Its nodes run {where}{others}."
 
     @property
     def statistics(self) -> Statistics:
@@ -235,18 +251,21 @@ class Project:
         return self.files_of(unit)[0].publish_every or self.settings.warehouse.publish_every
 
 
-def open_source(folder: str | Path, name: str) -> Source:
-    """One source of a project; no other source and no view need be right."""
+def open_source(folder: str | Path, name: str, owner: str | None = None) -> Source:
+    """One source of a project; no other source and no view need be right.
+
+    `owner` is the warehouse that its log is for, if not the project's own.
+    """
     path = Path(folder) / FILE
     document = read_document(path)
     found = source_settings(path, document, name)
     warehouse = (Path(folder) / warehouse_path(path, document)).absolute()
     if found.is_open:
         problems = Problems()
-        files, _ = _view_files(Path(folder) / VIEWS, problems)
+        files, _ = _view_files(Path(folder), problems)
         files, _ = with_others(files, problems)
         found = meant({name: found}, _named(files.values()), warehouse)[name]
-    return found.open(name, Path(folder), _owner(warehouse))
+    return found.open(name, Path(folder), _owner(warehouse) if owner is None else owner)
 
 
 def _owner(warehouse: Path) -> str:
@@ -268,10 +287,12 @@ def known_owner(warehouse: Path) -> str:
 def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
     """What changes when somebody writes to a project's files."""
     found = set()
-    for path in (folder / FILE, *(folder / VIEWS).glob("*.sql")):
+    listed = (folder / VIEWS, folder / FUNCTIONS)
+    for path in (folder / FILE, *(path for each in listed for path in each.glob("*.sql"))):
         with suppress(FileNotFoundError):
             status = path.stat()
-            found.add((path.name, status.st_mtime_ns, status.st_size))
+            name = str(path.relative_to(folder))
+            found.add((name, status.st_mtime_ns, status.st_size))
     return frozenset(found)
 
 
@@ -280,15 +301,18 @@ def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
 
 def _view_files(folder: Path, problems: Problems) -> tuple[dict[str, ViewFile], set[str]]:
     """The files by the names of their views, and the names that several files define."""
-    paths = sorted(folder.glob("*.sql"))
+    paths = sorted((folder / VIEWS).glob("*.sql"))
+    functions = read_functions(folder / FUNCTIONS, problems)
     if not paths:
         problems.append(
-            InputError(f"{folder}: there is no view.", "Write one to a file that ends in .sql.")
+            InputError(
+                f"{folder / VIEWS}: there is no view.", "Write one to a file that ends in .sql."
+            )
         )
     files: list[ViewFile] = []
     for path in paths:
         with problems.collecting(path.name):
-            files.append(read_view_file(path))
+            files.append(replace(read_view_file(path), functions=functions))
     found: dict[str, ViewFile] = {}
     twice: set[str] = set()
     for file in files:
@@ -390,6 +414,12 @@ def _check_using(
         resolve(file.level, file.algorithm, file.parameters, settings.run, needed)
     except ForcedError as error:
         raise _misused(file, error) from None
+    if file.parameters.get("refresh") == "period" and file.refresh_every is None:
+        raise file.error(
+            "parameter refresh",
+            "with refresh = period nothing says how long the period is.",
+            "Write REFRESH EVERY '5 seconds' behind USING.",
+        )
 
 
 def _misused(file: ViewFile, error: ForcedError | UnsupportedViewError) -> InputError:

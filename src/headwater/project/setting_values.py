@@ -6,6 +6,7 @@ which may be a secret.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -49,6 +50,34 @@ def parse_duration(text: object) -> float:
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Seconds; written as a number and a unit."""
+
+# Addresses
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`; ValueError in words."""
+    host, _, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ValueError("is no address: write HOST:PORT, such as 127.0.0.1:7440")
+    return host, int(port)
+
+
+def read_address(text: str) -> str:
+    address_of(text)
+    return text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; a name is looked up by nobody here."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+Address = Annotated[str, AfterValidator(read_address)]
+"""A host and a port."""
 
 # Spark
 

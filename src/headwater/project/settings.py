@@ -18,12 +18,22 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError, one_of
-from headwater.project.setting_values import Duration, Master, SparkOwn, did_you_mean
+from headwater.project.setting_values import (
+    Address,
+    Duration,
+    Master,
+    SparkOwn,
+    address_of,
+    did_you_mean,
+    is_loopback,
+)
 from headwater.project.variables import with_variables
 from headwater.reading import as_text, read_plain
 from headwater.sources.kinds import KINDS
@@ -128,12 +138,80 @@ class RunSettings(_Section):
     ] = "reload"
 
 
+class GlobalSettings(_Section):
+    """How transactions across databases are shown."""
+
+    wait: Annotated[
+        Duration,
+        Field(
+            description="How long a part of a global transaction waits for the others before a "
+            "view, which stands still for that."
+        ),
+    ] = "60 seconds"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+    late: Annotated[
+        Literal["release", "stop"],
+        Field(
+            description="What happens then: the part is shown by itself, and the view says so; or "
+            "the view stops."
+        ),
+    ] = "release"
+
+
+class NodesSettings(_Section):
+    """Where a runner meets the nodes that are processes of their own (`headwater node`)."""
+
+    listen: Annotated[
+        Address,
+        Field(
+            description="Where the runner listens for nodes. Other addresses than those of this "
+            "machine itself need a secret, or certificates."
+        ),
+    ] = "127.0.0.1:7440"
+    connect: Annotated[
+        Address | None,
+        Field(description="Where nodes find the runner, if that is not where it listens."),
+    ] = None
+    secret: Annotated[
+        SecretStr | None,
+        Field(
+            min_length=16,
+            description="What the runner and its nodes know each other by, such as "
+            "`${NODES_SECRET}`; it is never sent. Left out, and on one machine: a key in the "
+            "warehouse.",
+        ),
+    ] = None
+    certificate: Annotated[
+        LocalPath | None,
+        Field(description="For TLS: this side's certificate (PEM), relative to the project."),
+    ] = None
+    key: Annotated[LocalPath | None, Field(description="For TLS: its private key.")] = None
+    authorities: Annotated[
+        LocalPath | None,
+        Field(description="For TLS: who signs the certificates of the other side."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _are_safe(self) -> NodesSettings:
+        tls = [self.certificate, self.key, self.authorities]
+        if any(tls) and not all(tls):
+            raise ValueError("TLS needs certificate, key and authorities, all three")
+        for address in (self.listen, self.connect or self.listen):
+            if not (is_loopback(address_of(address)[0]) or self.secret or all(tls)):
+                raise ValueError(
+                    "an address of another machine needs a secret, or certificate, key and "
+                    "authorities: anybody could connect otherwise"
+                )
+        return self
+
+
 class Settings(_Section):
     """All of `headwater.toml`."""
 
     warehouse: WarehouseSettings = WarehouseSettings()
     spark: SparkSettings = SparkSettings()
     run: RunSettings = RunSettings()
+    across: Annotated[GlobalSettings, Field(alias="global")] = GlobalSettings()
+    nodes: NodesSettings = NodesSettings()
     sources: dict[str, SourceSettings] = {}
 
 
@@ -141,6 +219,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "warehouse": WarehouseSettings,
     "spark": SparkSettings,
     "run": RunSettings,
+    "global": GlobalSettings,
+    "nodes": NodesSettings,
 }
 Document = Mapping[str, Any]
 
@@ -232,6 +312,11 @@ def warehouse_path(path: Path, document: Document) -> Path:
     found = document.get("warehouse", {})
     chosen = {"path": found["path"]} if isinstance(found, dict) and "path" in found else {}
     return _valid(WarehouseSettings, chosen, f"{path}: warehouse").path
+
+
+def nodes_settings(path: Path, document: Document) -> NodesSettings:
+    """Where nodes meet the runner; nothing else is looked at."""
+    return _valid(NodesSettings, document.get("nodes", {}), f"{path}: nodes")
 
 
 def file_mask(folder: Path) -> int:

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.algebra.sql.text import is_keyword
 from headwater.errors import InputError
 from headwater.project.settings import FILE
 from headwater.sources.contract import Source
 from headwater.sources.discovered import DiscoveredTable
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_PART = re.compile(r'"(?:[^"]|"")*"|[^."]+')
 _MOST_COLUMNS = 5
 _SETTINGS = """[warehouse]
 path = "warehouse"
@@ -109,9 +111,18 @@ def _view(source: str, tables: Sequence[DiscoveredTable]) -> str:
             "'headwater tables' says why, in a project that names the database as a source.",
         )
     chosen = max(usable, key=lambda table: (bool(table.key), table.rows or 0))
+    parts = _PART.findall(chosen.name)
     return _VIEW.format(
-        view="first", columns=", ".join(_columns(chosen)), table=f"{source}.{chosen.name}"
+        view="first",
+        columns=", ".join(map(_written, _columns(chosen))),
+        table=".".join([source, *map(_written, parts)]),
     )
+
+
+def _written(name: str) -> str:
+    """A name as a view has it: in quotes, unless it is an ordinary word."""
+    is_plain = name.startswith('"') or (_PLAIN.fullmatch(name) and not is_keyword(name))
+    return name if is_plain else '"' + name + '"'
 
 
 def _columns(table: DiscoveredTable) -> list[str]:

@@ -66,6 +66,53 @@ def stored_parts(view: View) -> tuple[StoredPart, ...]:
     return tuple(_part(join, by.get(part_number(join), ()), view.compact) for join in view.joins)
 
 
+@dataclass(frozen=True)
+class StoredCopy:
+    """A relation that is copied: which of its columns, and of which rows."""
+
+    relation: str
+    columns: tuple[str, ...]
+    condition: str
+    """Empty if every row is copied."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "relation": self.relation,
+            "columns": list(self.columns),
+            "condition": self.condition,
+        }
+
+    def __str__(self) -> str:
+        where = f" where {self.condition}" if self.condition else ""
+        return f"a copy of {self.relation} ({', '.join(self.columns)}){where}"
+
+
+def stored_copies(view: View) -> tuple[StoredCopy, ...]:
+    """The relations of which copies are kept beside a view's rows."""
+    return tuple(
+        StoredCopy(
+            copy.relation.name,
+            copy.relation.schema.names,
+            "" if copy.condition is None else _words(copy.condition),
+        )
+        for copy in (view.copy_parts.copies if view.copy_parts is not None else ())
+    )
+
+
+def describe_copies(view: View, rows: Mapping[str, int | None]) -> str:
+    """One sentence, with about how many rows each relation has where that is known; empty if there
+    is no copy."""
+    told = []
+    for copy in stored_copies(view):
+        known = rows.get(copy.relation)
+        told.append(f"{copy}{'' if known is None else f', of about {known:,} rows'}")
+    return (
+        f"{view.name} keeps {'; '.join(told)}, and answers questions about that itself."
+        if told
+        else ""
+    )
+
+
 def describe_parts(view: View) -> str:
     """One sentence; empty if what is stored is what is shown."""
     parts = stored_parts(view)

@@ -14,11 +14,13 @@ from headwater.algebra.tops import (
     Constant,
     Distinct,
     Exploded,
+    Found,
     Grouped,
     Less,
     Part,
     Product,
     Project,
+    Recursive,
     Top,
     UnionAll,
     Windowed,
@@ -43,7 +45,7 @@ def told_apart(view: View) -> list[Column]:
 def _compared(top: Top) -> Iterator[tuple[int | None, str]]:
     for node in nodes_of(top):
         match node:
-            case Distinct() | Less():
+            case Distinct() | Less() | Recursive(distinct=True):
                 yield from _origins(node, node.schema.names)
             case Grouped(input=below, keys=keys, aggregates=aggregates):
                 distinct = [a.columns for a in aggregates if a.distinct]
@@ -59,8 +61,11 @@ def _origins(top: Top, names: Iterable[str]) -> Iterator[tuple[int | None, str]]
     match top:
         case Part(columns=columns, number=number):
             yield from ((number, columns[at]) for at in places)
-        case Constant():
+        case Constant() | Found():
             return
+        case Recursive(start=start, step=step):  # a step may move columns to other places
+            yield from _origins(start, start.schema.names)
+            yield from _origins(step, step.schema.names)
         case Project(input=below, outputs=outputs):
             yield from _origins(
                 below, frozenset().union(*(columns_of(outputs[at]) for at in places))

@@ -2,9 +2,10 @@
 
     CREATE MATERIALIZED VIEW name
     [IN GROUP group]
-    [WITH (CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
+    [WITH (NO | CONVERGENCE | WEAK | STRONG | COMPLETE) [CONSISTENCY]]
     [USING algorithm [(parameter = value, ...)]]
-    [KEEP KEYS] [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute'] [WITH CHANGES]
+    [KEEP KEYS] [KEEP COPY OF relation, ...]
+    [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute'] [WITH CHANGES]
     AS SELECT ...
 
 The header is read here, the SELECT by `algebra.sql`. Every mistake carries the file, the line and
@@ -14,15 +15,25 @@ the column, counted from the file's start.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from headwater.algebra.schema import Relation
+from headwater.algebra.sql.function_statements import script
+from headwater.algebra.sql.functions import NONE, Functions
+from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
-from headwater.algebra.sql.text import line_and_column
-from headwater.algebra.sql.view import parse_group, parse_view, tables_of, unfolded
+from headwater.algebra.sql.text import QuotedName, RefusalError, line_and_column
+from headwater.algebra.sql.view import (
+    functions_of,
+    parse_group,
+    parse_view,
+    tables_of,
+    unfolded,
+)
 from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
@@ -36,12 +47,23 @@ LEVELS = {
     "WEAK": Level.WEAK,
     "STRONG": Level.STRONG,
     "COMPLETE": Level.COMPLETE,
+    "NO": Level.NONE,
 }
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
 _CLAUSES = ("IN", "WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
 _MOST_BYTES = 1 << 20
 _T = TypeVar("_T")
+
+
+class CopyName(NamedTuple):
+    """A relation as KEEP COPY OF names it, and where in the file."""
+
+    parts: tuple[str, ...]
+    place: int
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,8 @@ class ViewFile:
     algorithm: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     keep_keys: bool = False
+    keep_copies: tuple[CopyName, ...] = ()
+    """The relations that KEEP COPY OF names."""
     refresh_every: float | None = None
     """Seconds, as in REFRESH EVERY."""
     publish_every: float | None = None
@@ -67,6 +91,8 @@ class ViewFile:
     """Whether it has a table of its changes: WITH CHANGES."""
     others: Mapping[str, str] = field(default_factory=dict)
     """The SELECTs of the views that it reads, by their names; each reads tables only."""
+    functions: Functions = NONE
+    """The functions of the project, which it may call."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where in the file the name and each clause stand."""
 
@@ -74,20 +100,47 @@ class ViewFile:
     def select(self) -> str:
         return self.text[self.offset :].strip().rstrip(";").rstrip()
 
+    @property
+    def whole(self) -> str:
+        """The SELECT by itself, with the views that it reads and the functions that it calls."""
+        return unfolded(self.select, self.others, self.functions)
+
     def tables(self) -> tuple[TableName, ...]:
         """The tables that the SELECT reads; its syntax is checked, its names are not.
 
         A view that it reads stands for the tables of that view, in the place where it is named.
         """
         found: list[TableName] = []
-        for table in self._placed(lambda: tables_of(self._padded)):
+        self._check_is_one_query()
+        for table in self._placed(lambda: tables_of(self._padded, self.functions)):
             other = self._other(table)
             if other is None:
                 found.append(table)
             else:
                 line, column = table.line, table.column
-                found += [replace(t, line=line, column=column) for t in tables_of(other)]
+                found += [
+                    replace(t, line=line, column=column, function="") for t in tables_of(other)
+                ]
+        if not found:
+            message, hint = "the query reads no table.", "A view shows what its sources have."
+            raise error_at(self.path, self.text, self.offset, message, hint)
         return tuple(found)
+
+    def _check_is_one_query(self) -> None:
+        if self._placed(lambda: script(self._padded))[0]:
+            message, hint = "a view is no function.", "Functions stand in functions/*.sql."
+            raise error_at(self.path, self.text, self.offset, message, hint)
+
+    @property
+    def read_views(self) -> tuple[str, ...]:
+        """The views of the project that it reads, by itself or by functions that it calls."""
+        named = tables_of(self._padded, self.functions)
+        return tuple(dict.fromkeys(t.name for t in named if self._other(t) is not None))
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The functions of the project that it calls."""
+        return functions_of(self.select, self.functions)
 
     def _other(self, table: TableName) -> str | None:
         """The SELECT of the view that a name means."""
@@ -103,18 +156,38 @@ class ViewFile:
         # would slow down all commands
         from headwater.warehouse.columns import CHANGE, VERSION, check_columns
 
+        relations = tuple(relations)
         view = self._placed(lambda: self._view(relations))
         try:
             check_columns(self.name, view.schema)
             check_columns(self.name, view.shown_schema, (CHANGE, VERSION) if self.changes else ())
         except InputError as error:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
-        stored = as_stored(view, self.algorithm, self.keep_keys)
-        sql = unfolded(self.select, self.others)
-        return DefinedView(self, replace(stored, sql=sql), replace(view, sql=sql))
+        copied = self.copied(view, relations)
+        stored = as_stored(view, self.algorithm, self.keep_keys, copied)
+        plain = replace(view, sql=self.whole)
+        return DefinedView(self, replace(stored, sql=self.whole), plain, copied)
+
+    def copied(self, view: View, relations: Sequence[Relation]) -> frozenset[str]:
+        """The relations of which copies are to be kept; InputError for one that cannot be."""
+        return frozenset(self._copied(name, view, relations) for name in self.keep_copies)
+
+    def _copied(self, name: CopyName, view: View, relations: Sequence[Relation]) -> str:
+        names = closest_first(str(name), view.joined)
+        hint = f"View {view.name} joins {names}." if names else "It joins nothing: leave KEEP out."
+        try:
+            found = _relation_of(name, view.relations, relations)
+        except RefusalError as error:
+            raise error_at(self.path, self.text, name.place, str(error), hint) from None
+        if found.name in view.joined:
+            return found.name
+        does = "joins" if found in view.relations else "reads"
+        message = f"a copy of {found.name} is of no use to {view.name}, which never {does} it."
+        raise error_at(self.path, self.text, name.place, message, hint)
 
     def _view(self, relations: Iterable[Relation]) -> View:
-        return parse_view(self._padded, tuple(relations), self.name, self.others)
+        known, functions = tuple(relations), self.functions
+        return parse_view(self._padded, known, self.name, self.others, functions=functions)
 
     @property
     def _padded(self) -> str:
@@ -130,6 +203,9 @@ class ViewFile:
             raise (found[0] if len(found) == 1 else SeveralInputError(found)) from None
         except HeadwaterError:
             raise
+        except RecursionError:
+            message = "the query is nested too deeply."
+            raise error_at(self.path, self.text, self.offset, message, "Simplify it.") from None
         except Exception as error:  # ends a view, and not everything beside it
             message = f"the view cannot be understood ({type(error).__name__})."
             hint = "Write it in another way, and report this."
@@ -153,6 +229,8 @@ class DefinedView:
     view: View
     plain: View
     """The view with nothing stored that its SELECT does not need."""
+    copied: frozenset[str] = frozenset()
+    """The relations of which its file asks for copies."""
     members: tuple[DefinedView, ...] = ()
     """The views of a group, each as it would be by itself."""
 
@@ -168,21 +246,34 @@ class DefinedView:
         found = tuple(members)
         listed = [(view.name, view.view.sql, relations) for view, relations in found]
         file = found[0][0].file
+        copied = frozenset[str]().union(*(view.copied for view, _ in found))
         plain = parse_group(listed, name)
-        view = as_stored(plain, file.algorithm, file.keep_keys)
-        return cls(file, view, plain, tuple(each for each, _ in found))
+        view = as_stored(plain, file.algorithm, file.keep_keys, copied)
+        return cls(file, view, plain, copied, tuple(each for each, _ in found))
 
     def as_loaded(self, kept: str) -> DefinedView:
         """The view with what is stored for it since it was loaded (see `View.kept`), unless USING
         asks for something else: another algorithm is chosen without a reload."""
         if self.file.algorithm is not None or kept == self.view.kept:
             return self
-        return replace(self, view=as_loaded(self.plain, kept))
+        return replace(self, view=as_loaded(self.plain, kept).with_copies(self.copied))
 
     @property
     def stored(self) -> StoredDefinition:
         """What is kept with its table, to notice when it no longer fits."""
         return StoredDefinition.of(self.view)
+
+
+def _relation_of(
+    name: CopyName, read: Sequence[Relation], relations: Sequence[Relation]
+) -> Relation:
+    """The relation that a name means, one that is read if it may be; RefusalError if there is
+    none."""
+    *places, last = name.parts
+    source, within = (*places, "", "")[:2]
+    with suppress(RefusalError):
+        return find_relation(last, source, read, within)
+    return find_relation(last, source, relations, within)
 
 
 def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -> InputError:
@@ -192,13 +283,17 @@ def error_at(path: Path, text: str, offset: int, message: str, hint: str = "") -
 
 def read_view_file(path: Path) -> ViewFile:
     """The file's header; InputError says what is wrong in it, and where."""
+    return _Header(path, file_text(path)).read()
+
+
+def file_text(path: Path) -> str:
+    """What a file says; InputError if it cannot be read."""
     try:
-        text = as_text(read_plain(path, _MOST_BYTES))
+        return as_text(read_plain(path, _MOST_BYTES))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.", "See to the file.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text.", "Save it as UTF-8.") from None
-    return _Header(path, text).read()
 
 
 # The header
@@ -298,7 +393,8 @@ class _Header:
             "WITH": self._level,
             "USING": self._using,
             "WITH CHANGES": self._changes,
-            "KEEP": self._keep,
+            "KEEP": self._keep_keys,
+            "KEEP COPY": self._keep_copies,
             "REFRESH": lambda: {"refresh_every": self._every()},
             "PUBLISH": lambda: {"publish_every": self._every()},
         }
@@ -311,7 +407,8 @@ class _Header:
                 f"{', '.join(_CLAUSES[:-1])}, then comes AS SELECT.",
             )
         self._next()
-        word = "WITH CHANGES" if token.word == "WITH" and self._is("CHANGES") else token.word
+        two_words = f"{token.word} {self._token.word}"
+        word = two_words if two_words in readers else token.word
         if word in self._places:
             raise self._error_at(token, f"{word} occurs twice.", "Write it once.")
         self._places[word] = token.start
@@ -326,7 +423,9 @@ class _Header:
                 f"{', '.join(LEVELS)}.",
             )
         self._next()
-        if self._is("CONSISTENCY"):
+        if level == Level.NONE:
+            self._expect("CONSISTENCY", "Write WITH NO CONSISTENCY.")
+        elif self._is("CONSISTENCY"):
             self._next()
         return {"level": level}
 
@@ -366,9 +465,43 @@ class _Header:
         self._next()
         return name, token.text[1:-1] if token.kind == "string" else token.text
 
-    def _keep(self) -> dict[str, object]:
-        self._expect("KEYS", "Write KEEP KEYS.")
+    def _keep_keys(self) -> dict[str, object]:
+        self._expect("KEYS", "Write KEEP KEYS, or KEEP COPY OF and a relation.")
         return {"keep_keys": True}
+
+    def _keep_copies(self) -> dict[str, object]:
+        self._next()
+        self._expect("OF", "Write KEEP COPY OF relation, ...")
+        found = [self._relation()]
+        while self._is(","):
+            self._next()
+            found.append(self._relation())
+        return {"keep_copies": tuple(found)}
+
+    def _relation(self) -> CopyName:
+        place = self._token.start
+        parts: list[str] = []
+        while True:
+            token = self._token
+            if token.kind not in ("word", "quoted") or (not parts and token.word in _CLAUSES):
+                raise self._error(
+                    "KEEP COPY OF names no relation here.", "Write for example crm.countries."
+                )
+            name = _unquoted(token)
+            parts.append(QuotedName(name) if token.text.startswith('"') else name)
+            self._next()
+            if not self._is("."):
+                break
+            self._next()
+        if len(parts) > 3:
+            raise error_at(
+                self._path,
+                self._text,
+                place,
+                f"{'.'.join(parts)} has too many parts.",
+                "Write source.relation, or source.schema.relation.",
+            )
+        return CopyName(tuple(parts), place)
 
     def _every(self) -> float:
         self._expect("EVERY", "Write for example EVERY '5 seconds'.")

@@ -92,3 +92,7 @@ class Node(Protocol[State]):
     def is_settled(self, state: State) -> bool:
         """Whether nothing here waits to be taken into the view."""
         ...
+
+    def holds_token(self, state: State) -> bool:
+        """Whether a token is here, for people who look."""
+        ...

@@ -93,7 +93,8 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Consulted:
-    """A source answered its own node; nothing travels."""
+    """A source answered its own node, or a copy the view manager (then there is no source);
+    nothing travels."""
 
     source: str
     queries: tuple[str, ...]
@@ -212,7 +213,7 @@ def _opening(entry: Entry) -> str:
         case Consulted(source, queries, results):
             pairs = zip(queries, results, strict=True)
             found = " and ".join(f"{query} = {show_rows(rows)}" for query, rows in pairs)
-            return f"{_party(source)} finds {found} at its source."
+            return f"{_party(source)} finds {found} {'at its source' if source else 'in copies'}."
         case Roused(source):
             return f"{_party(source)} finds that nothing goes on."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,42 @@ class Update:
     delta: Rows
 
 
+LONGEST_ID = 200
+MOST_PARTS = 1000
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A transaction is one of so many parts of a global one, as its application says.
+
+    One that cannot be read is told by `mistake`; its transaction is a local one.
+    """
+
+    id: str
+    parts: int
+    mistake: str = ""
+
+    @classmethod
+    def of(cls, id_: object, parts: object) -> Tag:
+        """What an application has written, if it can be read."""
+        if not isinstance(id_, str) or not 0 < len(id_) <= LONGEST_ID:
+            return cls("", 0, f"its id is not a text of 1 to {LONGEST_ID} characters")
+        if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
+            return cls(id_, 0, f"its number of parts is not a whole number from 1 to {MOST_PARTS}")
+        return cls(id_, parts)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Tag:
+        """What an application has written as `{"id": "...", "parts": 2}`."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return cls("", 0, "it is not JSON")
+        if not isinstance(found, dict) or set(found) != {"id", "parts"}:
+            return cls("", 0, "it is not an object with the members id and parts")
+        return cls.of(found["id"], found["parts"])
+
+
 @cached_hash
 @dataclass(frozen=True)
 class Transaction:
@@ -34,6 +71,12 @@ class Transaction:
     spans: tuple[str, ...]
     numbers: tuple[int, ...] = ()
     """Its number, from 1 on, among the transactions of each of `sources`; () if not told."""
+    tags: tuple[Tag, ...] = ()
+    """Of which global transactions it is a part, where it is not told which sources they span.
+
+    They are several where a source reports several transactions as one. What of these cancels out
+    is then an update that changes nothing: it still belongs to each of them.
+    """
 
     @property
     def is_whole(self) -> bool:
@@ -58,13 +101,13 @@ def net_change(changes: Iterable[tuple[str, Rows]]) -> dict[str, Rows]:
 
 
 def joined(parts: Iterable[Transaction]) -> Transaction:
-    """The whole of a global transaction from all of its parts."""
+    """The whole of a global transaction from all of its parts; of several, under all their ids."""
     parts = list(parts)
     return Transaction(
-        parts[0].id,
+        "+".join(dict.fromkeys(part.id for part in parts)),
         tuple(update for part in parts for update in part.updates),
-        tuple(source for part in parts for source in part.sources),
-        parts[0].spans,
+        tuple(dict.fromkeys(source for part in parts for source in part.sources)),
+        tuple(dict.fromkeys(source for part in parts for source in part.spans)),
         tuple(number for part in parts for number in part.numbers),
     )
 

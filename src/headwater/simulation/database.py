@@ -20,7 +20,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.values import Row
 from headwater.errors import BrokenLogError
 from headwater.protocol.effects import Ask
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.sources.contract import (
     Broken,
     Committed,
@@ -53,6 +53,7 @@ class Change:
 
     updates: tuple[Update, ...]
     unwatched: Unwatched | None = None
+    tags: tuple[Tag, ...] = ()
 
 
 Application: TypeAlias = Callable[[Mapping[str, Rows]], Change]
@@ -75,7 +76,12 @@ class Database:
     """
 
     def __init__(
-        self, name: str, initial: Mapping[str, Rows], application: Application, to_come: int
+        self,
+        name: str,
+        initial: Mapping[str, Rows],
+        application: Application,
+        to_come: int,
+        owed: Sequence[Tag] = (),
     ) -> None:
         self.name = name
         self.initial = initial
@@ -89,6 +95,8 @@ class Database:
         """How far the present log has been acknowledged."""
         self._application = application
         self._to_come = to_come
+        self.owed = owed
+        """The parts of global transactions that are still to be committed here."""
         self._unwatched: dict[int, Unwatched] = {}
         self._log: list[int | str] = []
         """Stamps of transactions, and markers."""
@@ -100,12 +108,12 @@ class Database:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is to come, and everything can be seen and is logged."""
-        return not (self._to_come or self._is_over) and self.is_shown
+        return not (self._to_come or self.owed or self._is_over) and self.is_shown
 
     def happen(self, random: Random) -> None:
         """Commit something, or let something be seen."""
-        if self._to_come and (self.is_shown or random.random() < 0.5):
-            self._to_come -= 1
+        if (self._to_come or self.owed) and (self.is_shown or random.random() < 0.5):
+            self._to_come = max(0, self._to_come - 1)
             self._commit(self._application(self.state(set(self.line))))
         else:
             self.appear(random)
@@ -121,7 +129,7 @@ class Database:
 
     def _commit(self, change: Change) -> None:
         where = (self.name,)
-        self.transactions.append(Transaction("", change.updates, where, where))
+        self.transactions.append(Transaction("", change.updates, where, where, tags=change.tags))
         stamp = len(self.transactions)
         if change.unwatched is not None:
             self._unwatched[stamp] = change.unwatched
@@ -212,7 +220,9 @@ class Database:
                 deltas[name] = deltas[name] + delta if name in deltas else delta
         updates = [Update(name, _narrowed(name, delta, columns)) for name, delta in deltas.items()]
         where = (self.name,)
-        return Transaction(f"{stamps[-1:]}", tuple(u for u in updates if u.delta), where, where)
+        tags = tuple(tag for stamp in stamps for tag in self.transactions[stamp - 1].tags)
+        kept = tuple(update for update in updates if update.delta or tags)
+        return Transaction(f"{stamps[-1:]}", kept, where, where, tags=tags)
 
     def acknowledge(self, position: Position) -> None:
         if position["log"] == len(self.before) - 1:

@@ -8,6 +8,7 @@ committed with it; levels hold from load to load.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from headwater.check.certificate import Claim, certify
 from headwater.check.history import History
 from headwater.check.levels import Level
 from headwater.frames.arrow import arrow_schema, plain_from_arrow
-from headwater.pipeline.maintenance import identity
+from headwater.pipeline.joining import identity
 from headwater.protocol.transactions import Transaction
 from headwater.simulation.database import Database
 from headwater.simulation.disk import Disk, Mount
@@ -59,6 +60,8 @@ class _Shown:
     claims: list[Claim] = field(default_factory=list)
     states: dict[int, Mapping[str, Rows]] = field(default_factory=dict)
     """What each commit has shown, in each plain table."""
+    split: set[str] = field(default_factory=set)
+    """The transactions across databases of which it has said that it shows a part alone."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Judge:
         self._storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
         self.power_lost()
         self.commits = 0
+        self.releases = True
+        """Whether parts of transactions across databases may be shown by themselves."""
         self._databases = databases
         self._views = {view.name: view for view in views}
         self._shown = {name: _Shown() for name in self._views}
@@ -109,7 +114,8 @@ class Judge:
             if commit.kind == "load":
                 self._certify(name)
                 contents, states = table.at(commit.number).signed_rows(), shown.states
-                shown = _Shown(contents=contents, start=commit.vector, states=states)
+                split = shown.split
+                shown = _Shown(contents=contents, start=commit.vector, states=states, split=split)
                 self._shown[name] = shown
             elif shown.contents is not None:
                 shown.contents = shown.contents + delta
@@ -126,7 +132,7 @@ class Judge:
         if latest.number == shown.number:
             numbers = {source: at.number for source, at in latest.vector.items()}
             demand(
-                shown.contents == self._views[name].view.stored(self._view_at(name, numbers)),
+                shown.contents == self._stored_at(name, numbers),
                 f"{name} is noted at {_shown(latest.vector)}, where the view is another",
             )
 
@@ -155,12 +161,20 @@ class Judge:
         self.commits += 1
         numbers = {source: at.number for source, at in commit.vector.items()}
         expected = self._view_at(name, numbers)
-        stored = self._views[name].view.stored(expected)
+        stored = self._stored_at(name, numbers)
         demand(
             commit.is_early or shown.contents == stored,
             f"{name}: commit {commit.number} ({commit.kind}) at {_shown(commit.vector)} shows "
             f"{shown.contents}, and the view there is {stored}",
         )
+        demand(self.releases or not commit.split, f"{name} shows parts of {commit.split} alone")
+        shown.split |= set(commit.split)
+        for found, parts in self._divided(name, numbers).items():
+            demand(
+                found in shown.split,
+                f"{name}: commit {commit.number} at {_shown(commit.vector)} shows of {found} the "
+                f"part of {parts} alone, and does not say so",
+            )
         before = shown.vector or commit.vector
         demand(
             all(at.number >= before[source].number for source, at in commit.vector.items()),
@@ -174,6 +188,36 @@ class Judge:
             shown.claims.append(Claim(self._views[name].judged.shown(expected), taken))
         shown.number, shown.vector = commit.number, commit.vector
         shown.states[commit.number] = self._views[name].shown(expected)
+
+    def _divided(self, name: str, numbers: Mapping[str, int]) -> dict[str, list[str]]:
+        """The transactions across databases of which a view shows a part, and not all."""
+        if not self._views[name].plan().shows_global_whole:
+            return {}
+        used = {r.name: r.schema for r in self._views[name].plan().view.relations}
+        shown: dict[str, list[str]] = {}
+        lacking: set[str] = set()
+        unknown: set[str] = set()
+        for source, database in self._databases.items():
+            inside = set(self._stamps(source, numbers[source]))
+            ids = Counter(tag.id for t in database.transactions for tag in t.tags)
+            ids.update(tag.id for tag in database.owed)
+            unknown |= {name for name, count in ids.items() if count > 1}
+            unlogged = (s for before in database.before for s in before)
+            unknown |= {tag.id for s in unlogged for tag in database.transactions[s - 1].tags}
+            lacking |= {tag.id for tag in database.owed}
+            for stamp in database.line:
+                transaction = database.transactions[stamp - 1]
+                deltas = transaction.deltas.items()
+                if not any(r in used and delta.only(used[r]) for r, delta in deltas):
+                    continue
+                for tag in transaction.tags:
+                    if stamp in inside:
+                        shown.setdefault(tag.id, []).append(source)
+                    else:
+                        lacking.add(tag.id)
+        # An id that was used again names nothing, and what came before a log is not in it.
+        divided = (shown.keys() & lacking) - unknown
+        return {name: shown[name] for name in divided}
 
     def _order_of(self, name: str, before: VersionVector, after: VersionVector) -> tuple[str, ...]:
         """The transactions between two vectors, in an order in which the view changes once.
@@ -205,8 +249,13 @@ class Judge:
         )
 
     def _view_at(self, name: str, numbers: Mapping[str, int]) -> Rows:
-        """What is to be stored there."""
+        """What is to be found there."""
         return evaluate_view(self._views[name].view, self._state(numbers))
+
+    def _stored_at(self, name: str, numbers: Mapping[str, int]) -> Rows:
+        """What is to be stored there."""
+        view, base = self._views[name].view, self._state(numbers)
+        return view.stored(evaluate_view(view, base), base)
 
     def _state(self, numbers: Mapping[str, int]) -> dict[str, Rows]:
         found: dict[str, Rows] = {}
@@ -294,7 +343,8 @@ class Judge:
             {source: self._transactions(source, shown) for source in shown.start},
         )
         found = certify(history, shown.claims)
-        least = min(view.level, Level.COMPLETE)
+        across = any(t.tags for database in self._databases.values() for t in database.transactions)
+        least = min(view.level, Level.STRONG if across else Level.COMPLETE)
         demand(found.level >= least, f"{name} is {found.level} and not {least}: {found.broken}")
 
     def _transactions(self, source: str, shown: _Shown) -> tuple[Transaction, ...]:

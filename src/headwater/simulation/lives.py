@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.errors import BrokenLogError, FencedError, HeadwaterError
+from headwater.errors import BrokenLogError, FencedError, HeadwaterError, LostConnectionError
 from headwater.pipeline.life import (
     Do,
     Failed,
@@ -143,7 +143,7 @@ class Lives:
                 self._process.claim.check()  # raises if it is the runner that was replaced
             case BrokenLogError() if self._trouble(view) is not None:
                 pass
-            case GapError():
+            case GapError() | LostConnectionError():  # a load waits for parts of a transaction
                 pass
             case _:
                 raise failure

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.pipeline.loading import Hold, Loading, MakeDurable, OpenSnapshot, Put, held_back
+from headwater.pipeline.cutting import Cutting, has_gap, taken_back
+from headwater.pipeline.loading import (
+    Cut,
+    Hold,
+    Loading,
+    MakeDurable,
+    OpenSnapshot,
+    Put,
+    held_back,
+)
 from headwater.pipeline.maintenance import Plan
 from headwater.simulation.judge import ROOT
 from headwater.sources.order import Place
 from headwater.warehouse.loads import Shown, ViewLoad
-from headwater.warehouse.vectors import VersionVector
+from headwater.warehouse.vectors import Reached, VersionVector
 
 if TYPE_CHECKING:
     from headwater.simulation.process import Process
@@ -23,7 +33,9 @@ class Load:
     def __init__(self, process: Process, plan: Plan) -> None:
         self._process = process
         self._plan = plan
-        self._loading = Loading(plan.view.sources)
+        self._loading = Loading(plan.view.sources, plan.shows_global_whole)
+        self._lowest: dict[str, int] = {}
+        self._split: tuple[str, ...] = ()
         self._places: dict[str, Place] = {}
         self._state: dict[str, Rows] = {}
 
@@ -37,14 +49,17 @@ class Load:
                         self._open_snapshot(source, again)
                     case MakeDurable(source, number):
                         self._make_durable(source, number)
+                    case Cut(numbers):
+                        self._cut(numbers)
         finally:
             for source, place in self._places.items():
                 self._process.readings[source].order.remove(place)
-        self._put(task.vector)
+        self._put(task.vector, task.back)
 
     def _hold(self, source: str) -> None:
         reading = self._process.readings[source]
         after = held_back(reading.order.end, reading.log.first)
+        self._lowest[source] = after
         self._places[source] = reading.place(after, self._plan.relations(source), paused=True)
         self._loading.held(source)
 
@@ -71,21 +86,46 @@ class Load:
             reading.write(self._process.world)
         self._loading.durable(source, reading.position(number))
 
-    def _put(self, vector: VersionVector) -> None:
+    def _cut(self, numbers: Mapping[str, int]) -> None:
+        process, view = self._process, self._plan.view
+        lowest = {s: max(self._lowest[s], process.readings[s].whole_after) for s in numbers}
+        cutting = Cutting(view, self._floor(), process.world.late)
+        parts = process.parts.all
+        found = cutting.cut(numbers, lowest, parts, process.world.disk.now)
+        logs = {source: process.readings[source].log for source in numbers}
+        if found is None or has_gap(view, logs, found.numbers, numbers):
+            self._loading.cannot_cut(cutting.cannot(numbers, parts))
+            process.world.interrupt("wait", ROOT)
+            return
+        self._split = found.split
+        position = {s: process.readings[s].position(n) for s, n in found.numbers.items()}
+        self._loading.cut({s: Reached(n, position[s]) for s, n in found.numbers.items()})
+
+    def _floor(self) -> dict[str, int]:
+        name, warehouse = self._plan.view.name, self._process.warehouse
+        if not warehouse.has_view(name):
+            return {}
+        return {s: at.number for s, at in warehouse.view(name).latest().vector.items()}
+
+    def _put(self, vector: VersionVector, back: Mapping[str, int]) -> None:
         plan, claim = self._plan, self._process.claim
         narrow = {r.name: self._state[r.name].only(r.schema) for r in plan.view.relations}
+        logs = {source: reading.log for source, reading in self._process.readings.items()}
+        for name, delta in taken_back(plan.view, logs, vector, back).items():
+            narrow[name] = narrow[name] + delta
         contents = evaluate_view(plan.view, narrow)
         table = self._process.warehouse.put(
             ViewLoad(
                 plan.definition,
                 vector,
-                plan.view.stored(contents),
+                plan.view.stored(contents, narrow),
                 plan.algorithm,
                 plan.level,
                 claim.runner,
                 plan.view.key,
                 guard=claim.guard,
                 shown=Shown.of(plan.view, contents),
+                split=self._split,
             )
         )
         table.follow(no_spark)

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, relevant
+from headwater.pipeline.copied import Consult
+from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
 from headwater.project.gaps import check_goes_on
-from headwater.protocol.effects import Ask
+from headwater.protocol.effects import Ask, Send
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.reading import Reading
 from headwater.sources.contract import Broken, Committed, as_it_is
@@ -52,7 +53,7 @@ class Maintainer:
             source: self._readings[source].place(at.number, plan.relations(source))
             for source, at in vector.items()
         }
-        self._maintenance = Maintenance(plan, vector)
+        self._maintenance = Maintenance(plan, vector, known=process.parts, late=self._world.late)
 
     def close(self) -> None:
         """Receive nothing more."""
@@ -132,16 +133,24 @@ class Maintainer:
     def _tick(self) -> None:
         self._do_all(self._maintenance.tick(self._world.disk.now, more=False))
 
-    def _do_all(self, wanted: Sequence[Ask | Commit | Look]) -> None:
-        for effect in wanted:
-            match effect:
+    def _do_all(self, wanted: Sequence[Wanted]) -> None:
+        coming = deque(wanted)
+        while coming:
+            match effect := coming.popleft():
                 case Ask(source=source):
                     self._places[source].ask(effect)
                 case Commit():
                     self._write_all([effect])
+                case Send():
+                    raise AssertionError("no node is away here")
                 case Look():
                     found = effect.found(self._stored)
-                    self._do_all(self._maintenance.looked_up(found, self._world.disk.now))
+                    coming.extend(self._maintenance.looked_up(found, self._world.disk.now))
+                case Consult():
+                    answer = effect.answer(self._stored)
+                    coming.extend(self._maintenance.consulted(answer, self._world.disk.now))
+                case _:
+                    assert_never(effect)
 
     def _write_all(self, commits: Sequence[Commit]) -> None:
         for commit in commits:
@@ -156,6 +165,7 @@ class Maintainer:
                 algorithm=self.plan.algorithm,
                 level=self.plan.level,
                 kind=commit.kind if change else "vector",
+                split=commit.split,
             )
             self.commits += 1
             self._maintenance.written(commit, self._world.disk.now)

@@ -96,18 +96,29 @@ class Settings:
 
     @property
     def tops(self) -> bool:
-        """Whether there are views with a top: in one of ten deployments."""
-        return self.seed % 10 == 2
+        """Whether there are views with a top: in some of ten deployments."""
+        return self.seed % 10 == 2 or self.seed % 30 == 6
 
     @property
     def groups(self) -> bool:
-        """Whether there is a group of views: in one of ten deployments."""
-        return self.seed % 10 == 8
+        """Whether there is a group of views: in some of ten deployments."""
+        return self.seed % 10 == 8 or self.seed % 30 == 16
+
+    @property
+    def copies(self) -> bool:
+        """Whether copies of some relations are kept beside views: in one of ten deployments."""
+        return self.seed % 10 == 6
 
     @property
     def any_algorithm(self) -> bool:
         """Whether views are by any algorithm that may be: in two of ten deployments."""
         return self.seed % 10 in (4, 9)
+
+    @property
+    def across(self) -> bool | None:
+        """Whether there are transactions across both databases, in one of eleven deployments: None
+        if not, False if parts of them may never come."""
+        return self.seed % 22 == 10 if self.seed % 11 == 10 else None
 
     @classmethod
     def of(cls, seed: int) -> Settings:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from headwater.pipeline.global_parts import GlobalParts
 from headwater.pipeline.repair import begin_anew
 from headwater.project.needs import loaded_columns
 from headwater.simulation.database import Columns
@@ -53,6 +54,7 @@ class Process:
         self.pid = pid
         self.doing = "start"
         self.readings: dict[str, Reading] = {}
+        self.parts = GlobalParts()
         self.lives = Lives(self, wanted)
         self._root = Location(ROOT, world.storage(self))
         self._markers = 0
@@ -113,7 +115,9 @@ class Process:
         """Read a source from now on."""
         log = ChangeLog(self.warehouse.changes, source)
         database = self.world.databases[source]
-        self.readings[source] = Reading(database, log, self.claim, self._columns(source))
+        self.readings[source] = Reading(
+            database, log, self.claim, self._columns(source), self.parts, self.world.disk.now
+        )
 
     def _columns(self, source: str) -> Columns:
         """What the views need that are kept now, and those that are in the warehouse."""

@@ -12,10 +12,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from headwater.errors import BrokenLogError
+from headwater.pipeline.global_parts import GlobalParts
 from headwater.pipeline.recording import Recording, numbered_of
 from headwater.simulation.database import Columns, Cursor, Database
 from headwater.simulation.judge import ROOT
-from headwater.sources.contract import Logged, Marked, Position
+from headwater.sources.contract import Logged, Marked, Position, Progressed
 from headwater.sources.order import Numbered, Order, Place
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import LeaseClaim
@@ -28,7 +29,13 @@ class Reading:
     """A source as this runner reads it: its order, its change log, and what is on its way there."""
 
     def __init__(
-        self, database: Database, log: ChangeLog, claim: LeaseClaim, columns: Columns
+        self,
+        database: Database,
+        log: ChangeLog,
+        claim: LeaseClaim,
+        columns: Columns,
+        parts: GlobalParts,
+        now: float,
     ) -> None:
         self.database = database
         self.log = log
@@ -40,6 +47,8 @@ class Reading:
         self.recording = Recording(log.end, log.position)
         self.order = Order(log.end, log.position or None, lambda number: log.end >= number)
         self.cursor = Cursor(0, 0)
+        self.parts = parts
+        self.learn_again(now)
         self.connect()
 
     def connect(self, columns: Columns | None = None) -> None:
@@ -48,6 +57,11 @@ class Reading:
         self.whole_after = self.order.end
         with self._telling():
             self.cursor = self.database.open(self.order.position)
+
+    def learn_again(self, now: float) -> None:
+        """Know where the parts are that an earlier runner has read."""
+        for record in self.log.heads(self.log.first - 1):
+            self.parts.learn(self.database.name, record.number, [numbered_of(record)], now)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -63,6 +77,8 @@ class Reading:
             logged, self.cursor = self.database.read(self.cursor, self.columns, world.random)
         kept = [item for item in logged if not isinstance(item, Marked)]
         self.recording.record(self.order.end + 1, kept)
+        numbered = [item for item in kept if not isinstance(item, Progressed)]
+        self.parts.learn(self.database.name, self.order.end + 1, numbered, world.disk.now)
         self.order.take(logged)
 
     @property

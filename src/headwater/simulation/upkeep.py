@@ -83,6 +83,8 @@ class Upkeep:
     def _release(self) -> None:
         """Let the change logs go, as far as every view has come, and every load needs them."""
         self._process.does("release")
+        if self._world.settings.across:
+            return  # what is let go is not known any more, and nothing is released in time
         for source, reading in self._process.readings.items():
             if reading.log.has_old(_KEPT_S):
                 upto = min([*self._process.warehouse.reached(source), reading.order.needed - 1])

@@ -7,7 +7,7 @@ different columns of the same relations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from headwater.algebra.groups import together
@@ -21,12 +21,13 @@ from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.pipeline.maintenance import Plan
 from headwater.project.choice import as_stored, choose, usable
-from headwater.protocol.transactions import Update
+from headwater.protocol.transactions import Tag, Update
 from headwater.simulation.database import Change, Database
 from headwater.warehouse.definition import StoredDefinition
 
 _COLUMNS = ("k", "a", "b")
 _DOMAIN = 3
+_MOST_ACROSS = 8
 _SELECTS = (
     "SELECT x.a, y.b FROM s1.r AS x, s2.r AS y WHERE x.k = y.k",
     "SELECT x.k, y.a FROM s1.r AS x, s2.r AS y WHERE x.b = y.b",
@@ -85,10 +86,15 @@ def relations(keyed: bool = False) -> tuple[Relation, ...]:
 
 
 def views(
-    random: Random, count: int, tops: bool = False, keyed: bool = False, groups: bool = False
+    random: Random,
+    count: int,
+    tops: bool = False,
+    keyed: bool = False,
+    groups: bool = False,
+    copies: bool = False,
 ) -> list[ViewAtLevel]:
     """So many views; with `tops` two more, with `groups` a group, with `keyed` by whatever
-    algorithm keeps their level."""
+    algorithm keeps their level, with `copies` of some relations beside each of them."""
     found = []
     selects = [*random.sample(_SELECTS, count), *(_TOPS if tops else ())]
     for at, select in enumerate(selects):
@@ -100,7 +106,13 @@ def views(
     if groups:
         group = parse_group([(n, sql, relations()) for n, sql in _MEMBERS.items()], "group")
         found.append(ViewAtLevel("group", group, random.choice([Level.STRONG, Level.COMPLETE])))
-    return found
+    return [_with_copies(random, made) for made in found] if copies else found
+
+
+def _with_copies(random: Random, made: ViewAtLevel) -> ViewAtLevel:
+    names = [relation.name for relation in made.view.relations]
+    copied = random.sample(names, random.randint(1, len(names)))
+    return replace(made, view=made.view.with_copies(copied))
 
 
 def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:
@@ -110,18 +122,23 @@ def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:
     return ViewAtLevel(made.name, as_stored(made.view, algorithm, True), level, algorithm)
 
 
-def databases(random: Random, transactions: int, keyed: bool = False) -> dict[str, Database]:
-    """Two sources, and how many transactions they will commit."""
+def databases(
+    random: Random, transactions: int, keyed: bool = False, whole: bool | None = None
+) -> dict[str, Database]:
+    """Two sources, and how many transactions they will commit; some of them across both, unless
+    `whole` is None, and with it their parts all come, and in the same order at both."""
     initial = {r.name: _some_rows(random, keyed) for r in relations()}
     gaps = random.choice([0.0, 0.0, 0.2])
     first = random.randint(0, transactions)
     application = _Application(Random(random.random()), gaps, random.choice([0.0, 0.5]), keyed)
+    application.across = None if whole is None else _Across(application.random, whole)
     return {
         source: Database(
             source,
             {name: rows for name, rows in initial.items() if name.startswith(source)},
             application,
             count,
+            application.across.owed[source] if application.across else (),
         )
         for source, count in (("s1", first), ("s2", transactions - first))
     }
@@ -156,13 +173,16 @@ class _Application:
     keyed: bool = False
     """Whether the first column is a key."""
     _last: dict[str, Rows] = field(default_factory=dict)
+    across: _Across | None = None
+    """Draws the tags of transactions across both databases, if there are any."""
 
     def __call__(self, state: Mapping[str, Rows]) -> Change:
         if self.random.random() < self.gaps:
             return _unwatched(self.random, self.random.choice(list(state)), state, self.keyed)
         names = self.random.sample(list(state), self.random.randint(1, len(state)))
         updates = (Update(name, self._next(name, state[name])) for name in names)
-        return Change(tuple(update for update in updates if update.delta))
+        tags = self.across.tags(names[0].partition(".")[0]) if self.across else ()
+        return Change(tuple(update for update in updates if update.delta), None, tags)
 
     def _next(self, name: str, rows: Rows) -> Rows:
         last = self._last.pop(name, None)
@@ -177,6 +197,34 @@ class _Application:
 
     def _may_be(self, rows: Rows) -> bool:
         return not self.keyed or _keeps_keys(rows)
+
+
+class _Across:
+    """Which transactions are parts of one across both databases.
+
+    Unless `whole`, parts may never come, or come in another order than at the other database, and
+    an id may be used again.
+    """
+
+    def __init__(self, random: Random, whole: bool) -> None:
+        self.owed: dict[str, list[Tag]] = {"s1": [], "s2": []}
+        """What is still to be committed at each database."""
+        self._random = random
+        self._whole = whole
+        self._count = 0
+
+    def tags(self, source: str) -> tuple[Tag, ...]:
+        owed, random = self.owed[source], self._random
+        if owed and random.random() < 0.7:
+            return (owed.pop(0 if self._whole else random.randrange(len(owed))),)
+        if self._count == _MOST_ACROSS or random.random() < 0.5:
+            return ()
+        self._count += 1
+        number = self._count if self._whole or random.random() < 0.9 else 1
+        tag = Tag(f"g{number}", random.choice([2, 2, 3]))
+        if self._whole or random.random() < 0.8:
+            self.owed["s2" if source == "s1" else "s1"].append(tag)
+        return (tag,)
 
 
 def _some_change(random: Random, rows: Rows) -> Rows:

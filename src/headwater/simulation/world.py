@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from headwater.errors import BusyError, HeadwaterError
+from headwater.pipeline.joining import LateParts
 from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.judge import Judge, ViolationError
 from headwater.simulation.mishaps import Cell, Incident, Mishaps, Settings, Tally
@@ -27,6 +28,8 @@ _LONG = 6_000
 """After so many steps nobody takes the place of a runner that only stands still for a moment, or
 runners might replace each other for ever."""
 _MANY_STEPS = 200
+_FOR_EVER, _SOON = 1e9, 30.0
+"""For how long a part of a transaction across databases waits for the others."""
 _SELDOM = 3
 """What was done no more often, after many steps, is where a crash is worth most."""
 
@@ -39,9 +42,18 @@ class World:
         self.random = Random(settings.seed)
         self.disk = Disk()
         keyed = settings.any_algorithm
-        self.databases = databases(self.random, settings.transactions, keyed)
-        self.views = views(self.random, settings.views, settings.tops, keyed, settings.groups)
+        self.databases = databases(self.random, settings.transactions, keyed, settings.across)
+        self.late = LateParts(_FOR_EVER if settings.across else _SOON)
+        self.views = views(
+            self.random,
+            settings.views,
+            settings.tops,
+            keyed,
+            settings.groups,
+            settings.copies,
+        )
         self.judge = Judge(self.disk, self.databases, self.views)
+        self.judge.releases = not settings.across
         self.alive: set[int] = set()
         self.tally = Tally.empty()
         self.upkeep_s = self.random.choice([1.0, 10.0])
@@ -194,6 +206,8 @@ class World:
                 self.disk.now += self.random.choice([30.0, 4000.0, 90_000.0])
             case Incident.FULL:
                 self.disk.full = True
+            case Incident.RESTORED if self.settings.across:
+                pass  # what was undone never comes, and is waited for
             case Incident.RESTORED:
                 self.random.choice(list(self.databases.values())).restore(self.random)
 

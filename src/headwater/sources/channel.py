@@ -27,6 +27,7 @@ without a word.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -106,6 +107,8 @@ class Channel:
         self._lost: SourceError | None = None
         self._stopping = False
         self._read_as: Source | None = None  # the source whose columns are read
+        self.read_since = math.inf
+        """Since when the log is being read without a break; infinity while it is not."""
         self.whole_after = end
         """Everything behind this number was read with the columns that are read now."""
         self._monitor: Monitor | None = None
@@ -253,7 +256,10 @@ class Channel:
                 return list(zip(numbers, held, strict=True))
         first, last = numbers[0], numbers[-1]
         found = self._recalled(first, min(_AT_ONCE, last - first + 1))
-        return [(number, held) for number, held in found if place.is_concerned(held.item)]
+        # By number: what cancelled out in a transaction is not in the history, and the place still
+        # has to pass it.
+        wanted = set(numbers)
+        return [(number, held) for number, held in found if number in wanted]
 
     def _recalled(self, first: int, most: int) -> Sequence[tuple[int, HeldItem]]:
         found = self._history.recall(first - 1, most) if self._history is not None else ()
@@ -319,6 +325,7 @@ class Channel:
             except LostConnectionError as error:
                 with self.changed:
                     self._lost = error
+                    self.read_since = math.inf
                     self.changed.notify_all()
                 pause = next(pauses, pause)
                 self.sleep(pause)
@@ -326,6 +333,7 @@ class Channel:
     def _opened(self, monitor: Monitor, source: Source) -> None:
         with self.changed:
             self._monitor, self._read_as = monitor, source
+            self.read_since = min(self.read_since, time.monotonic())
             self.whole_after = self.order.end
             self._lost = None
             self.changed.notify_all()
@@ -346,6 +354,7 @@ class Channel:
     def _fail(self, error: SourceError) -> None:
         with self.changed:
             self._error = error
+            self.read_since = math.inf
             self.changed.notify_all()
         self._wake(self._everybody())
 

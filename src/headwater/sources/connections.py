@@ -29,10 +29,10 @@ class Connections:
         """Have a job done that asks."""
         self._workers.do(job)
 
-    def ask(self, queries: Sequence[Query]) -> Reply:
+    def ask(self, queries: Sequence[Query], marker: str | None = None) -> Reply:
         """Ask in one snapshot, in a job. After an error the connection is opened anew."""
         try:
-            return self._wrapper().ask(queries)
+            return self._wrapper().ask(queries, marker)
         except BaseException:
             self._hang_up()
             raise

@@ -43,7 +43,7 @@ class Committed:
 
     `stamp` is what snapshots know it by. The transaction's id is unique in its source and the
     same when it is read again. Only relations that were asked for are in it; one that
-    touches none of them is not reported.
+    touches none of them is not reported, unless it is tagged as a part of a global one.
 
     Where a source cannot tell several transactions apart it reports them as one, and `others`
     has further stamps in it: an answer whose snapshot holds some of them and not others lies
@@ -137,8 +137,11 @@ class Monitor(Protocol):
 class Wrapper(Protocol):
     """Answers questions on a connection of its own. Used by one thread."""
 
-    def ask(self, queries: Sequence[Query]) -> Reply:
-        """Evaluate all queries in one snapshot. Raises as `Monitor.read` does."""
+    def ask(self, queries: Sequence[Query], marker: str | None = None) -> Reply:
+        """Evaluate all queries in one snapshot. Raises as `Monitor.read` does.
+
+        `marker` is one that a monitor elsewhere waits for (see `Answers.expected_marker`).
+        """
         ...
 
     def close(self) -> None: ...
@@ -250,6 +253,12 @@ class Capture(Protocol):
         """Remove the log of a warehouse that is no more."""
         ...
 
+    @property
+    def tagging(self) -> str:
+        """The statement by which an application says, inside a transaction, that it is a part of a
+        global one."""
+        ...
+
     def setup_statements(self) -> Sequence[str]:
         """What `setup` would still run, for a person to read or to run; empty after a setup."""
         ...
@@ -343,6 +352,20 @@ class Answers(Protocol):
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load: ...
 
+    def identity(self) -> str:
+        """What tells this database from others, for who asks it from elsewhere."""
+        ...
+
+    def expected_marker(self) -> str | None:
+        """A marker for a wrapper in another process, of which monitors here know; None where they
+        need not."""
+        ...
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        """The reply of a wrapper in another process, without its rows: `snapshot` is the text of
+        its snapshot."""
+        ...
+
 
 class Source:
     """One database. Holds settings only; connections are opened by the methods of its halves.
@@ -373,6 +396,10 @@ class Source:
     @property
     def limits(self) -> str:
         return self._capture.limits
+
+    @property
+    def tagging(self) -> str:
+        return self._capture.tagging
 
     def lacking(self) -> Sequence[SourceError]:
         return self._capture.lacking()
@@ -432,3 +459,12 @@ class Source:
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         return self._answers.open_load(relations, readers)
+
+    def identity(self) -> str:
+        return self._answers.identity()
+
+    def expected_marker(self) -> str | None:
+        return self._answers.expected_marker()
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        return self._answers.replied_elsewhere(snapshot, marker)

@@ -369,13 +369,6 @@ class Place:
         """Whether everything is passed that has been read, for good."""
         return not self._paused and self.cursor > self._order.end
 
-    def is_concerned(self, item: Numbered) -> bool:
-        """Whether something is to be handed on."""
-        relations = relations_of(item)
-        return (
-            self.relations is None or relations is None or not self.relations.isdisjoint(relations)
-        )
-
     def ask(self, ask: Ask) -> None:
         self._asks.append(ask)
 

@@ -100,6 +100,14 @@ class SourceSettings(BaseModel, ABC):
         ),
     ] = "by command"
 
+    node: Annotated[
+        Literal["by run", "by itself"],
+        Field(
+            description="Where its node is, for views that USE rings or rings-star: in `run`, or "
+            "in a process of its own, which `headwater node` starts."
+        ),
+    ] = "by run"
+
     @abstractmethod
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         """The source of this name in a project's folder, with the logs of one warehouse."""

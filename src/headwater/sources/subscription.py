@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.sources.contract import Broken, Position, Reply, Snapshot
 from headwater.sources.order import Answer, Await, Deliver, HeldItem, Inquire, Place
+from headwater.sources.workers import Job
 
 if TYPE_CHECKING:
     from headwater.sources.channel import Channel
@@ -46,6 +47,18 @@ Wake = Callable[[float], None]
 0 for now. Must not block."""
 
 
+class Asker(Protocol):
+    """Puts questions to a source in the place of a channel's connections."""
+
+    def do(self, job: Job) -> None:
+        """Have a job done that asks."""
+        ...
+
+    def ask(self, ask: Ask) -> Reply:
+        """Put a question, in such a job. Raises as a wrapper does."""
+        ...
+
+
 class Subscription:
     """One subscriber. `take` is for one thread at a time."""
 
@@ -57,6 +70,8 @@ class Subscription:
         self._late_at = math.inf
         self._failure: HeadwaterError | None = None
         self._closed = False
+        self.asker: Asker | None = None
+        """Who puts the questions; None: the channel's own connections."""
 
     @property
     def cursor(self) -> int:
@@ -123,7 +138,8 @@ class Subscription:
             case Deliver(upto):
                 return self._deliver(upto, most)
             case Inquire(ask, again):
-                channel.connections.do(partial(self._inquire, ask, again))
+                asking = channel.connections if self.asker is None else self.asker
+                asking.do(partial(self._inquire, ask, again))
             case Await():
                 self._check_patience("the log did not reach the answer in time.")
                 self._late_at = self._answer_by
@@ -196,6 +212,8 @@ class Subscription:
         pauses = iter(PAUSES_S)
         while not (self._closed or channel.is_stopping):
             try:
+                if self.asker is not None:
+                    return self.asker.ask(ask)
                 return channel.connections.ask(ask.queries)
             except LostConnectionError:
                 channel.sleep(next(pauses, PAUSES_S[-1]))

@@ -30,6 +30,7 @@ def verification_json(found: Verification) -> dict[str, object]:
         "missing": rows_to_json(found.missing),
         "extra": rows_to_json(found.extra),
         **({"place": found.place} if found.place else {}),
+        **({"promises_nothing": True} if found.promises_nothing else {}),
         "seconds": round(found.seconds, 3),
     }
 
@@ -52,6 +53,8 @@ def print_verification(found: Verification, as_json: bool = False) -> None:
     for title, rows in (("missing", found.missing), ("too many", found.extra)):
         for row, count in rows.sorted_items():
             out.print(f"  {title}: {count} × {_row(row)}")
+    if found.promises_nothing:
+        out.print("  It is WITH NO CONSISTENCY: it promised nothing. Any other level would hold.")
 
 
 def print_failing(view: str, error: HeadwaterError, as_json: bool = False) -> None:

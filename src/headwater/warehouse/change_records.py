@@ -25,7 +25,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Json
 from headwater.frames.columns import arrow_table, rows_of_table
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.reading import format_problem, parse_json
 from headwater.storage.location import Location
 from headwater.warehouse.forms import BREAK, CHANGE, POSITION, has_form
@@ -36,6 +36,7 @@ _START = struct.Struct("<8sI")
 _MARK = b"\xa9hw\n"
 _FRAME = struct.Struct("<4sIIQ")
 _HEADER = struct.Struct("<I")
+_NOTHING = Rows.empty(Schema.of(()))
 SEGMENT_START = _START.pack(_MAGIC, FORMAT)
 Position: TypeAlias = dict[str, Json]
 
@@ -162,6 +163,10 @@ def _payload(record: Record) -> bytes:
             }
             if record.others:
                 header["others"] = record.others
+            if record.transaction.tags:
+                touched = {update.relation for update in record.transaction.updates}
+                header["tags"] = [[t.id, t.parts, t.mistake] for t in record.transaction.tags]
+                header["touched"] = sorted(touched - deltas.keys())
         case Break():
             header |= {
                 "number": record.number,
@@ -319,13 +324,19 @@ def _change(source: str, header: Mapping[str, Any], body: bytes | None) -> Chang
         rows = Rows.empty(schema) if body is None else _rows(body[at : at + size], schema)
         updates.append(Update(name, rows))
         at += size
+    updates += [Update(name, _NOTHING) for name in header.get("touched", ())]
     return Change(
         header["number"],
-        Transaction(header["id"], tuple(updates), (source,), (source,)),
+        Transaction(header["id"], tuple(updates), (source,), (source,), (), _tags(header)),
         header["position"],
         header["stamp"],
         tuple(header.get("others", ())),
     )
+
+
+def _tags(header: Mapping[str, Any]) -> tuple[Tag, ...]:
+    """Logs that were written before there were tags have none."""
+    return tuple(Tag(*found) for found in header.get("tags", ()))
 
 
 def _rows(packed: bytes, schema: Schema) -> Rows:

@@ -40,6 +40,10 @@ class FoldedBase:
     number: int
 
 
+NO_LEVEL = "none"
+"""The level of a view WITH NO CONSISTENCY."""
+
+
 @dataclass(frozen=True)
 class ViewCommit:
     """A numbered commit of a view.
@@ -61,13 +65,21 @@ class ViewCommit:
     version: int = -1
     timestamp: int = 0
     """Milliseconds since 1970; 0 when it is no longer known."""
+    split: tuple[str, ...] = ()
+    """The global transactions of which it has taken in a part without the others."""
 
     @property
     def is_early(self) -> bool:
         """Whether it has transactions above its watermarks."""
         return any(reached.also for reached in self.vector.values())
 
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether its vector is no claim: the view need not be what the sources held there."""
+        return self.level == NO_LEVEL
+
     def metadata(self) -> dict[str, Any]:
+        split = {"split": list(self.split)} if self.split else {}
         return {
             "view": self.view,
             "number": self.number,
@@ -79,6 +91,7 @@ class ViewCommit:
             "level": self.level,
             "rows": self.rows,
             "base": base_to_json(self.base),
+            **split,
         }
 
     def actions(self) -> list[LogLine]:
@@ -159,4 +172,5 @@ def commit_of(entry: list[LogLine], version: int) -> ViewCommit | None:
         metadata["rows"],
         version,
         timestamp,
+        tuple(metadata.get("split", ())),
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from headwater.algebra.copies import Copy
 from headwater.algebra.expressions import show_expression
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import normalised, parse_group, parse_view
@@ -45,7 +46,14 @@ def layout_of(view: View) -> str:
         for join in view.joins
     ]
     sums = repr(view.compact.parts) if view.compact is not None else ""
-    return hashlib.sha256(repr((_FORM, parts, sums)).encode()).hexdigest()
+    copies = view.copy_parts.copies if view.copy_parts is not None else ()
+    told = (_FORM, parts, sums, *map(_told_of, copies))
+    return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
+def _told_of(copy: Copy) -> tuple[object, ...]:
+    condition = "" if copy.condition is None else show_expression(copy.condition)
+    return copy.relation.name, copy.number, condition, *sorted(copy.stored.items())
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,8 @@ class StoredDefinition:
     members: tuple[StoredMember, ...] = ()
     kept: str = ""
     """What is stored beyond what the SELECT needs (see `View.kept`)."""
+    copies: tuple[str, ...] = ()
+    """The relations of which copies are stored beside the view's rows."""
 
     @classmethod
     def of(cls, view: View) -> StoredDefinition:
@@ -127,8 +137,16 @@ class StoredDefinition:
             StoredMember(member.name, normalised(member.sql), member.relations)
             for member in view.members
         )
-        layout = layout_of(view)
-        return cls(view.name, select, view.stored_schema, relations, layout, members, view.kept)
+        return cls(
+            view.name,
+            select,
+            view.stored_schema,
+            relations,
+            layout_of(view),
+            members,
+            view.kept,
+            view.copies,
+        )
 
     @property
     def selects(self) -> tuple[str, ...]:
@@ -142,6 +160,7 @@ class StoredDefinition:
             view = self._group() if self.members else self._view()
             if self.kept:
                 view = view.with_keys() if self.kept == "keys" else view.with_rows()
+            view = view.with_copies(self.copies)
         except (AttributeError, KeyError, SqlError, TypeError, ValueError):
             raise unreadable(self.name) from None
         if layout_of(view) != self.layout:
@@ -168,6 +187,8 @@ class StoredDefinition:
         told: dict[str, Json] = {"layout": self.layout} if self.layout else {}
         if self.kept:
             told["kept"] = self.kept
+        if self.copies:
+            told["copies"] = list(self.copies)
         if self.members:
             told["members"] = [member.to_json() for member in self.members]
         else:
@@ -193,6 +214,7 @@ class StoredDefinition:
                 text_of(found.get("layout", "")),
                 members,
                 text_of(found.get("kept", "")),
+                tuple(map(text_of, found.get("copies", ()))),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("is not what a view was loaded with") from error

@@ -121,6 +121,7 @@ class _Numbered(_Form):
     rows: _Number
     base: _Base
     plain: list[_Action] = []
+    split: _Texts = []
 
 
 _MAINTENANCE = ("clean", "compact", "store")
@@ -196,12 +197,17 @@ _Changed = Annotated[tuple[str, list[Any], _Number], Strict(False)]
 """The columns are a schema's, which says itself when it is none."""
 
 
+_Tag = Annotated[tuple[str, _Number, str], Strict(False)]
+
+
 class _Change(_Position):
     number: _Number
     id: str
     stamp: _Stamp
     relations: list[_Changed]
     others: list[_Stamp] = []
+    tags: list[_Tag] = []
+    touched: _Texts = []
 
 
 POSITION: TypeAdapter[Any] = TypeAdapter(_Position)

@@ -57,6 +57,8 @@ class ViewLoad:
     key: tuple[str, ...] = ()
     guard: Guard = nullcontext
     shown: Shown | None = None
+    split: tuple[str, ...] = ()
+    """The global transactions of which the contents have a part and lack others."""
 
     @property
     def name(self) -> str:
@@ -109,6 +111,7 @@ class ViewLoad:
             level=self.level,
             rows=rows,
             version=version,
+            split=self.split,
         )
 
     def log_table(self, before: TableVersion | None = None) -> list[LogLine]:

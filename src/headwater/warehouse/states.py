@@ -16,7 +16,7 @@ from headwater.algebra.expressions import ColumnRef
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.sums import SUM
-from headwater.algebra.tops import Top, evaluate_top
+from headwater.algebra.tops import PART, Top, evaluate_top
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
@@ -158,6 +158,18 @@ class ViewState:
             return self.plain_rows()
         found = read_arrow(self.stored.folder, self.stored.files, signed_schema(self.schema))
         return from_arrow(found, self.schema)
+
+    def part_sizes(self) -> dict[int, int]:
+        """How many rows each stored part has, by its number; only that column is read."""
+        numbers = signed_schema(Schema.of([(PART, INT)]))
+        logged = log_arrow_schema(Schema.of([(PART, INT)]))
+        tail = read_arrow(self.log.folder, self.tail_files, logged)
+        number = pyarrow.compute.field(COMMIT)
+        tail = tail.filter((number > self.base.number) & (number <= self.number))
+        base = read_arrow(self.stored.folder, self.stored.files, numbers)
+        both = pyarrow.concat_tables([base, tail.drop_columns([COMMIT]).cast(numbers)])
+        found = both.group_by(PART).aggregate([(COUNT, "sum")]).to_pylist()
+        return {each[PART]: each[f"{COUNT}_sum"] for each in found}
 
     def plain_rows(self) -> Rows:
         """What the plain table holds."""

@@ -20,6 +20,9 @@ class Reached:
     number: int
     position: Mapping[str, Json] | None
     also: tuple[int, ...] = ()
+    arrived: tuple[tuple[int, int], ...] = ()
+    """Of transactions above it, whether they are in or not, the places in the order in which those
+    of all sources were received; none where that does not matter."""
 
 
 VersionVector: TypeAlias = Mapping[str, Reached]
@@ -33,6 +36,7 @@ def vector_to_json(vector: VersionVector) -> dict[str, Any]:
             "number": reached.number,
             "position": None if reached.position is None else dict(reached.position),
             "also": list(reached.also),
+            **({"arrived": [list(pair) for pair in reached.arrived]} if reached.arrived else {}),
         }
         for source, reached in vector.items()
     }
@@ -40,7 +44,12 @@ def vector_to_json(vector: VersionVector) -> dict[str, Any]:
 
 def vector_from_json(json: Mapping[str, Any]) -> dict[str, Reached]:
     return {
-        source: Reached(item["number"], item["position"], tuple(item["also"]))
+        source: Reached(
+            item["number"],
+            item["position"],
+            tuple(item["also"]),
+            tuple((number, place) for number, place in item.get("arrived", ())),
+        )
         for source, item in json.items()
     }
 

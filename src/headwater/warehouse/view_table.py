@@ -128,6 +128,14 @@ class ViewTable:
         """The column of commits that tells of errors, where all others are shown."""
         return error_column_of(self.log.snapshot())
 
+    def copied_rows(self) -> dict[str, int]:
+        """How many rows the copies of relations have that are kept beside the view's rows."""
+        parts = self.definition.view.copy_parts if self.definition.copies else None
+        if parts is None:
+            return {}
+        counts = self.at().part_sizes()
+        return {copy.relation.name: counts.get(copy.number, 0) for copy in parts.copies}
+
     @property
     def sources(self) -> tuple[str, ...]:
         return sources_of(self.log.snapshot())

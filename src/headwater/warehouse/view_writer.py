@@ -75,6 +75,7 @@ class ViewWriter:
         algorithm: str = "",
         level: str = "",
         kind: Kind = "change",
+        split: tuple[str, ...] = (),
     ) -> ViewCommit:
         """Append signed rows and the vector they lead to, in one atomic step.
 
@@ -101,6 +102,7 @@ class ViewWriter:
             algorithm,
             level,
             sum(file.rows for file in files),
+            split=split,
         )
         self._failed = True
         try:

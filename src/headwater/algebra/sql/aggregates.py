@@ -23,8 +23,6 @@ _BY_NODE: dict[type, str] = {
     exp.Min: "min",
     exp.Max: "max",
     exp.AnyValue: "any_value",
-    exp.ArgMin: "min_by",
-    exp.ArgMax: "max_by",
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
     exp.Variance: "var_samp",
@@ -36,16 +34,38 @@ _BY_NODE: dict[type, str] = {
     exp.CovarSamp: "covar_samp",
     exp.PercentileCont: "percentile_cont",
     exp.PercentileDisc: "percentile_disc",
-    exp.Quantile: "percentile_cont",
+    exp.ApproxQuantile: "approx_percentile",
+    exp.ApproxDistinct: "count",
     exp.Median: "median",
     exp.Mode: "mode",
     exp.GroupConcat: "string_agg",
     exp.ArrayAgg: "array_agg",
     exp.ArrayUniqueAgg: "array_agg",
 }
-_BY_NAME = {"every": "bool_and", "some": "bool_or", "any": "bool_or"}
-_TWO = frozenset({"min_by", "max_by", "covar_pop", "covar_samp"})
-_DISTINCT = frozenset({"count", "sum", "avg", "min", "max", "any_value", "string_agg", "array_agg"})
+_BY_NAME = {
+    "every": "bool_and",
+    "some": "bool_or",
+    "any": "bool_or",
+    "percentile": "percentile_cont",
+    "min_by": "min_by",
+    "max_by": "max_by",
+}
+_WITHIN = frozenset({"percentile_cont", "percentile_disc", "mode"})
+"""Those whose argument may stand behind WITHIN GROUP."""
+_TWO = frozenset({"covar_pop", "covar_samp"})
+_DISTINCT = frozenset(
+    {
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "any_value",
+        "string_agg",
+        "array_agg",
+        "approx_percentile",
+    }
+)
 
 
 def is_aggregate(node: Any) -> bool:
@@ -111,14 +131,22 @@ def _typed(
     condition: Expression | None,
     t: Translator,
 ) -> Aggregate:
-    inner = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
+    given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    inner: Any = given[0] if given else None
     if isinstance(inner, exp.Order):
         inner, order = inner.this, inner.expressions
+    if isinstance(node, exp.ApproxDistinct) and not isinstance(inner, exp.Distinct):
+        inner = exp.Distinct(expressions=[inner])
     distinct = isinstance(inner, exp.Distinct)
+    nodes = [] if inner is None else list(inner.expressions) if distinct else [inner]
     if distinct and name not in _DISTINCT:
         raise RefusalError(f"{name.upper()}(DISTINCT ...) is not supported.", "Leave it out.")
-    nodes = list(inner.expressions) if distinct else [inner] if inner is not None else []
-    if name in ("percentile_cont", "percentile_disc", "mode") and order:
+    within = bool(order) and name in _WITHIN
+    if name != "count":
+        beside = bool(node.args.get("accuracy")) - within
+        t.text.check_arguments(node, FUNCTIONS[name].arguments + beside)
+    nodes += given[1:]
+    if within:
         nodes = [order[0].this, *nodes]
     if name in _TWO:
         nodes.append(node.expression)
@@ -126,13 +154,14 @@ def _typed(
         nodes += node.expressions
     if name == "count" and len(nodes) == 1 and _is_always(nodes[0]) and not distinct:
         return aggregate("count(*)", condition=condition)
+    _check_accuracy(node.args.get("accuracy"))
     arguments = [t.expression(part) for part in nodes]
     if name == "string_agg":
         separator = node.args.get("separator")
         arguments.append(t.expression(separator) if separator else Literal("", TEXT))
-    if isinstance(node, exp.Quantile):
+    if isinstance(node, exp.ApproxQuantile):
         arguments.append(t.expression(node.args["quantile"]))
-    if name.startswith("percentile"):
+    if "percentile" in name:
         arguments = [folded(part) if isinstance(part, Call) else part for part in arguments]
     if name == "count" and len(arguments) > 1:
         return Aggregate("count", tuple(arguments), INT, distinct, condition)
@@ -141,8 +170,14 @@ def _typed(
         *arguments,
         distinct=distinct or isinstance(node, exp.ArrayUniqueAgg),
         condition=condition,
-        order=[_sorting(part, t) for part in order] if name != "mode" else (),
+        order=[_sorting(part, t) for part in order if name != "mode" or part.args.get("desc")],
     )
+
+
+def _check_accuracy(node: exp.Expr | None) -> None:
+    """How exact an approximation has to be: one that is exact is exact enough."""
+    if node is not None and not (isinstance(node, exp.Literal) and float(node.name) > 0):
+        raise RefusalError("the accuracy is no number above zero.", "Leave it out.")
 
 
 def _sorting(part: exp.Ordered, t: Translator) -> Sorting:

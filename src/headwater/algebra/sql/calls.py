@@ -16,6 +16,7 @@ from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.functions.texts import lower
 from headwater.algebra.like import like_pattern
 from headwater.algebra.sql.forms import FORMS
+from headwater.algebra.sql.functions import own_call, value_of
 from headwater.algebra.sql.intervals import is_interval, moved
 from headwater.algebra.sql.late import HIGHER, Translates, late
 from headwater.algebra.sql.refusals import refused
@@ -49,6 +50,8 @@ Handler = Callable[..., Expression]
 
 def called(t: Translates, node: exp.Anonymous) -> Expression:
     """A function by its name."""
+    if own_call(node) is not None:
+        return value_of(node, t)
     name = node.name.upper()
     if name in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
         return _field(t, node.expressions[0].name, node.expressions[1])

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.sql.calls import CALL_HANDLERS, combined, with_interval
+from headwater.algebra.sql.functions import GIVEN, Given
 from headwater.algebra.sql.json_access import JSON_HANDLERS, gives_json
 from headwater.algebra.sql.literals import constant_decimal, dated, number, type_of
 from headwater.algebra.sql.names import Scope, UnknownNameError, Visible
@@ -138,6 +139,15 @@ def _column(t: Translator, node: exp.Column) -> Expression:
         )
     visible, fields = t.visible(node)
     return _with_fields(visible.column, fields)
+
+
+def _given(t: Translator, node: Given) -> Expression:
+    """A parameter of a function of one's own, unless a column has its name."""
+    try:
+        return _column(t, node.this)
+    except UnknownNameError:
+        value, fields = node.meta[GIVEN]
+        return _with_fields(value, fields)
 
 
 def _with_fields(struct: Expression, fields: Sequence[str]) -> Expression:
@@ -349,6 +359,7 @@ def _stored_text(t: Translator, node: exp.Expr, meaning: Expression) -> Expressi
 
 _HANDLERS: dict[type, Callable[..., Expression]] = {
     exp.Paren: lambda t, node: t.expression(node.this),
+    Given: _given,
     exp.Column: _column,
     exp.Star: _star,
     exp.Dot: _dot,

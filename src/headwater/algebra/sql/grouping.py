@@ -103,8 +103,8 @@ class Groups:
             total = call("+", call("*", total, Literal(2, INT)), flag)
         return ColumnRef(flag.name, INT) if len(meanings) == 1 else total
 
-    def plan(self, rows: Plan, hidden: Sequence[Expression] = ()) -> tuple[Plan, bool]:
-        """The groups with their aggregates, and whether there is always one."""
+    def plan(self, rows: Plan, hidden: Sequence[Expression] = ()) -> tuple[Plan, list[str]]:
+        """The groups with their aggregates, kept apart by hidden keys too, and these' names."""
         columns: dict[Expression, str] = {key: ref.name for key, ref in self.keys.items()}
         for part in (*hidden, *(e for a in self.aggregates for e in _expressions(a))):
             if not isinstance(part, Literal):
@@ -114,11 +114,11 @@ class Groups:
         aggregates = {
             ref.name: _over(aggregate, columns) for aggregate, ref in self.aggregates.items()
         }
-        names = [ref.name for ref in self.keys.values()] + [columns[h] for h in hidden]
+        kept = [columns[key] for key in hidden]
+        names = list(dict.fromkeys((*(ref.name for ref in self.keys.values()), *kept)))
         if self.sets is None:
-            always = not names
-            return grouped(rows, names, aggregates, always=always), always
-        return self._of_sets(rows, names, aggregates), False
+            return grouped(rows, names, aggregates, always=not names), kept
+        return self._of_sets(rows, names, aggregates), kept
 
     def _of_sets(self, rows: Plan, names: Sequence[str], aggregates: dict[str, Aggregate]) -> Plan:
         assert self.sets is not None
@@ -250,7 +250,9 @@ def _sets(
     result: list[frozenset[int]] = [frozenset()]
     for found in choices:
         result = [a | b for a in result for b in found]
-    return tuple(result) if several else None
+    if not several or result == [frozenset()]:  # GROUPING SETS (()) is one group, always there
+        return None
+    return tuple(result)
 
 
 def _of_part(part: exp.Expr, number: Callable[[exp.Expr], int]) -> list[frozenset[int]]:

@@ -93,20 +93,21 @@ def schema_type(text: str) -> Type:
             node = exp.DataType.build(written, dialect=DIALECT)
         except ParseError:
             continue
-        found = _nested_type(node)
+        found = nested_type(node)
         if found is not None and found.is_nested:
             return found
     raise RefusalError(f"'{text}' is no schema.", "Write for example 'a BIGINT, b ARRAY<STRING>'.")
 
 
-def _nested_type(node: Any) -> Type | None:
+def nested_type(node: Any) -> Type | None:
+    """The type that a node stands for, arrays and structs too; None if it is none."""
     if not isinstance(node, exp.DataType):
         return None
     if node.this is exp.DType.ARRAY and len(node.expressions) == 1:
-        element = _nested_type(node.expressions[0])
+        element = nested_type(node.expressions[0])
         return None if element is None else array_type(element)
     if node.this is exp.DType.STRUCT and node.expressions:
-        fields = [(part.name, _nested_type(part.args.get("kind"))) for part in node.expressions]
+        fields = [(part.name, nested_type(part.args.get("kind"))) for part in node.expressions]
         known = [(name, kind) for name, kind in fields if kind is not None]
         return struct_type(known) if len(known) == len(fields) else None
     return None if node.this in (exp.DType.ARRAY, exp.DType.STRUCT) else type_of(node)

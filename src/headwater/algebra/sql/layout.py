@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, substituted
@@ -41,17 +41,18 @@ def laid_out_together(tops: Sequence[Top]) -> tuple[tuple[Join, ...], Schema, tu
         part.join(schema, None if alone else number) for number, part in enumerate(stored, 1)
     )
     numbers = {id(part): None if alone else at for at, part in enumerate(stored, 1)}
-    found = {
+    over: dict[Top, Top] = {
         leaf: Part(tuple(part.columns[o] for o in outputs), leaf.schema, numbers[id(part)])
         for leaf, (part, outputs) in homes.items()
     }
-    return joins, schema, tuple(_over(top, found) for top in tops)
+    return joins, schema, tuple(_over(top, over) for top in tops)
 
 
-def _over(top: Top, parts: Mapping[Leaf, Part]) -> Top:
-    if isinstance(top, Leaf):
-        return parts[top]
-    return with_inputs(top, [_over(below, parts) for below in inputs_of(top)])
+def _over(top: Top, known: dict[Top, Top]) -> Top:
+    """The tree over the parts that are known for its leaves; equal subtrees are made once."""
+    if top not in known:
+        known[top] = with_inputs(top, [_over(below, known) for below in inputs_of(top)])
+    return known[top]
 
 
 @dataclass

@@ -15,6 +15,7 @@ from sqlglot import exp
 from headwater.algebra.sql.aggregates import is_aggregate
 from headwater.algebra.sql.exploding import made_of
 from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.functions import Given, own_call
 from headwater.algebra.sql.names import UnknownNameError
 from headwater.algebra.sql.refusals import refused
 from headwater.algebra.sql.text import CALLED
@@ -49,7 +50,7 @@ def _unknown(node: exp.Select, t: Translator) -> Iterator[SqlError]:
 
 def _names(node: exp.Expr) -> Iterator[exp.Column | exp.Anonymous]:
     """The columns and the functions by name, but for those of subqueries."""
-    if isinstance(node, exp.Query):
+    if isinstance(node, exp.Query | Given):
         return
     if isinstance(node, exp.Column | exp.Anonymous):
         yield node
@@ -61,6 +62,7 @@ def _names(node: exp.Expr) -> Iterator[exp.Column | exp.Anonymous]:
 def _mistake(node: exp.Column | exp.Anonymous, t: Translator) -> SqlError | None:
     if isinstance(node, exp.Anonymous):
         is_known = node.name.upper() in CALLED or is_aggregate(node) or made_of(node) is not None
+        is_known = is_known or own_call(node) is not None
         is_window = isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
         return None if is_known or is_window else refused(t.text, node)
     if isinstance(node.this, exp.Star):

@@ -60,7 +60,7 @@ def limited(
             reading, plan=only(_first_of_each(plan, reading.given, order, limit, offset), names)
         )
     first = First(top_of(plan), order, limit, offset)
-    return replace(reading, plan=only(first, names))
+    return replace(reading, plan=only(first, names), nothing=None)
 
 
 def _first_of_each(

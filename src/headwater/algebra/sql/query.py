@@ -128,16 +128,21 @@ def _with_named(node: exp.Expr, around: Environment) -> Environment:
     clause = node.args.get("with_")
     if clause is None:
         return around
-    if clause.args.get("recursive"):
-        raise around.text.error(
-            clause, "WITH RECURSIVE is not supported.", "Write out as many steps as there are."
-        )
+    from headwater.algebra.sql.recursive import check_order, read_recursive, reads_of
+
+    is_recursive = bool(clause.args.get("recursive"))
+    if is_recursive:
+        check_order(clause.expressions, around.text)
     seen: set[str] = set()
     for query in clause.expressions:
         if query.alias.lower() in seen:
             message = f"WITH names {query.alias} twice."
             raise around.text.error(query, message, "Give one of them another name.")
         seen.add(query.alias.lower())
+        if is_recursive and any(reads_of(query.this, query.alias.lower())):
+            reading = read_recursive(query, around)
+            around = replace(around, named={**around.named, query.alias.lower(): reading})
+            continue
         reading = read_query(query.this, around.apart())
         columns = query.args["alias"].args.get("columns") or ()
         if columns:

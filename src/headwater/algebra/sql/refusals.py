@@ -20,6 +20,9 @@ _OF_WINDOWS = frozenset(
 )
 
 
+_LISTED = "docs/sql.md lists the functions; your own stand in functions/*.sql."
+
+
 def misplaced_aggregate(name: str, hint: str) -> RefusalError:
     """What is said of an aggregate, or a function of windows, where it cannot stand."""
     if name in _OF_WINDOWS:
@@ -102,5 +105,5 @@ def _refused_function(text: SqlText, node: exp.Func) -> SqlError:
     aggregates = {function.partition("(")[0].upper() for function in FUNCTIONS} - {"SINGLE"}
     known = [*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "CAST", *sorted(aggregates)]
     near = get_close_matches(name, known, 3)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "docs/sql.md lists the functions."
+    hint = f"Did you mean {' or '.join(near)}?" if near else _LISTED
     return text.error(node, f"{name} is not a function that a view may use.", hint)

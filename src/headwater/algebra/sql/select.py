@@ -93,11 +93,17 @@ def check_clauses(node: exp.Select, text: SqlText) -> None:
     if refused:
         place, label = min(refused)
         raise text.error_at(place, f"{label} is not supported.", "Leave it out.")
-    if not node.args.get("from_"):
+    if not node.args.get("from_") and not _is_one_row(node):
         place = text.tokens[0].start if text.tokens else 0
         raise text.error_at(
             place, "the query has no FROM.", "Name the relations that the view reads."
         )
+
+
+def _is_one_row(node: exp.Select) -> bool:
+    """Whether a SELECT without FROM is a row of constants."""
+    others = any(value for part, value in node.args.items() if part != "expressions")
+    return not others and not any(node.find(kind) for kind in (exp.Column, exp.Star))
 
 
 @dataclass(frozen=True)
@@ -275,10 +281,9 @@ class _Select:
         if groups.sets is not None and hidden:
             raise self.text.error(node, "ROLLUP in such a subquery is not supported.")
         alone = len(groups.keys) == len(given) and groups.sets is None
-        self.rows.plan, _ = groups.plan(self.rows.plan, hidden)
+        self.rows.plan, names = groups.plan(self.rows.plan, hidden)
         self.rows.groups = {k.name: r for k, r in groups.keys.items() if isinstance(k, ColumnRef)}
         self.rows.on_group = groups.special
-        names = self.rows.plan.schema.names[len(groups.keys) :]
         correlated = tuple(
             call(operator, outer, ColumnRef(names[hidden.index(inner)], inner.type))
             for inner, outer, operator in pairs
@@ -288,10 +293,23 @@ class _Select:
         nothing: dict[str, Expression] = {
             ref.name: Literal(aggregated(a, ()), ref.type) for a, ref in groups.aggregates.items()
         }
+        if not given and (node.args.get("having") or node.args.get("qualify")):
+            self._check_untied(correlated)
+            return correlated, None
         if given:
             self.rows.plan = self._with_empty_groups(self.rows.plan, nothing)
             return correlated, None
         return correlated, nothing
+
+    def _check_untied(self, correlated: Sequence[Expression]) -> None:
+        """SqlError if it is told for each row outside whether a group without rows is shown."""
+        if correlated:
+            raise self.text.error(
+                self.node,
+                "HAVING without GROUP BY in a subquery that names a column from outside is not "
+                "supported here.",
+                "Put the condition around the subquery's value.",
+            )
 
     def _with_empty_groups(self, groups: Plan, nothing: Mapping[str, Expression]) -> Plan:
         """The groups, and one without rows for each of the given rows that has none."""

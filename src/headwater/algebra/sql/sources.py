@@ -9,11 +9,13 @@ from typing import Any, NoReturn, cast
 from sqlglot import exp
 
 from headwater.algebra.expressions import ColumnRef, Expression, columns_of
-from headwater.algebra.schema import Relation
+from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.constants import is_range, read_range, read_values
 from headwater.algebra.sql.exploding import Made, made_of, with_made
 from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.functions import own_call
 from headwater.algebra.sql.names import OUTER, Scope, Table, Visible, find_relation
+from headwater.algebra.sql.own_rows import rows_of
 from headwater.algebra.sql.plans import (
     Plan,
     extended,
@@ -29,6 +31,7 @@ from headwater.algebra.sql.plans import select as select_rows
 from headwater.algebra.sql.query import Environment, Reading, named, read_beside, read_query
 from headwater.algebra.sql.subqueries import RowsInReach, is_subquery
 from headwater.algebra.sql.text import RefusalError, SqlText, line_and_column
+from headwater.algebra.tops import Constant
 from headwater.algebra.typing_rules import call
 from headwater.algebra.views import Occurrence
 from headwater.errors import SqlError
@@ -48,6 +51,8 @@ class TableName:
     line: int
     column: int
     within: str = ""
+    function: str = ""
+    """The function of one's own that names it, if it is not the query itself."""
     is_quoted: bool = False
     """Whether its name stands in quotes of any sort."""
     is_place_quoted: bool = False
@@ -71,13 +76,16 @@ def table_name(node: exp.Expr, text: SqlText) -> TableName:
     if node.args.get("catalog"):
         source, within = text.name(node, "catalog"), source
     quoted = [bool(part and part.args.get("quoted")) for part in (node.this, node.args.get("db"))]
-    return TableName(source, text.name(node), *place, within, *quoted)
+    return TableName(source, text.name(node), *place, within, "", *quoted)
 
 
 def _refuse(node: exp.Expr, text: SqlText) -> NoReturn:
     if isinstance(node, exp.Lateral):
         place = text.before(node, "LATERAL")
         raise text.error_at(place, "LATERAL is not supported.", "Write it as a join.")
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+        message = f"there is no function {node.this.name.upper()} that gives rows."
+        raise text.error(node, message, "Your own functions stand in functions/*.sql.")
     raise text.error(node, f"{node.sql('spark')} in FROM is not supported.", _ONLY)
 
 
@@ -93,6 +101,8 @@ class FromReader:
 
     def read(self, select: exp.Select) -> Source:
         """Tables that commas divide are joined last, so ON sees only what JOIN connects."""
+        if not select.args.get("from_"):
+            return Source(Constant(((),), Schema(())), Scope(outer=self.around.outer))
         groups = [self._item(select.args["from_"].this)]
         for clause in select.args.get("joins") or ():
             self._check_join(clause)
@@ -194,6 +204,8 @@ class FromReader:
             item = self._nested(node) if not isinstance(node.this, exp.Query) else self._query(node)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             item = self._table(node)
+        elif isinstance(node, exp.Table) and own_call(node.this) is not None:
+            item = self._rows_of(node)
         elif isinstance(node, exp.Values) or is_range(node):
             item = self._constant(node)
         else:
@@ -213,6 +225,17 @@ class FromReader:
         self._check_parts(node, _SUBQUERY_PARTS)
         alias = node.alias or f"subquery_{len(self.aliases) + 1}"
         return self._derived(read_query(node, self.around.apart()), alias, node)
+
+    def _rows_of(self, node: exp.Table) -> Source:
+        """The rows that a function of one's own gives."""
+        self._check_parts(node, _TABLE_PARTS)
+        try:
+            reading = rows_of(node.this, self.around, self.text)
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
+        except ValueError as error:
+            raise self.text.error(node, f"{error}.", "Change the call.") from None
+        return self._derived(reading, node.alias or node.this.name, node)
 
     def _constant(self, node: exp.Expr) -> Source:
         """Rows that are named here, under an alias."""

@@ -222,11 +222,8 @@ class RowsInReach:
 
     def _value_beside(self, node: exp.Expr, refusal: SqlError) -> Expression:
         """The value of a subquery that is read for all rows at once; else it stays refused."""
-        try:
-            reading = read_beside(node, self.around, self.scope, self._columns(), self.plan)
-        except SqlError:
-            raise refusal from None
-        if len(reading.names) != 1 or not reading.given:
+        reading = self._beside(node, refusal)
+        if len(reading.names) != 1:
             raise refusal
         keys = {self._name(): name for name in reading.given}
         own = [self._own(name) for name in reading.given]
@@ -275,16 +272,43 @@ class RowsInReach:
 
     def _inner(self, query: exp.Expr) -> tuple[Plan, list[Expression]]:
         """The rows of a subquery, and the conditions that tie them to a row of this query."""
-        node = query.unnest() if isinstance(query, exp.Subquery) else query
-        if (
-            isinstance(node, exp.Select)
-            and node.args.get("limit")
-            and isinstance(query.parent, exp.Exists)
-        ):
-            node.set("limit", None)
-        reading = read_query(query, self.around.inside(self.scope))
+        self._unlimit(query)
+        try:
+            reading = read_query(query, self.around.inside(self.scope))
+        except SqlError as error:
+            reading = self._beside(query, error)
+        if reading.correlated and reading.nothing is not None:
+            # An aggregate has a row for every row outside, also for one that nothing is tied to.
+            refusal = self.text.error(
+                query,
+                "an aggregate without GROUP BY is tied to the query around it in a way that is not "
+                "supported here.",
+                "Compare a subquery that stands for one value, or add GROUP BY.",
+            )
+            reading = self._beside(query, refusal)
         self._width = len(reading.names)
         return self._renamed(reading)
+
+    def _unlimit(self, query: exp.Expr) -> None:
+        """A LIMIT inside EXISTS says nothing, unless it is 0 or counts behind an OFFSET."""
+        node = query.unnest() if isinstance(query, exp.Subquery) else query
+        if not (isinstance(node, exp.Select) and isinstance(query.parent, exp.Exists)):
+            return
+        limit = node.args.get("limit")
+        number = limit and limit.args.get("expression")
+        is_some = isinstance(number, exp.Literal) and number.name.isdecimal() and int(number.name)
+        if is_some and not node.args.get("offset"):
+            node.set("limit", None)
+
+    def _beside(self, query: exp.Expr, refusal: SqlError) -> Reading:
+        """A subquery that is read for all rows at once; else it stays refused."""
+        try:
+            reading = read_beside(query, self.around, self.scope, self._columns(), self.plan)
+        except SqlError:
+            raise refusal from None
+        if not reading.given:
+            raise refusal
+        return reading
 
     def _renamed(self, reading: Reading) -> tuple[Plan, list[Expression]]:
         """With names of columns that this query has not, and conditions over these."""
@@ -298,7 +322,9 @@ class RowsInReach:
             for name in columns_of(conjunct):
                 if name.startswith(OUTER):
                     meanings[name] = self._own(name)
-        return plan, [substituted(conjunct, meanings) for conjunct in reading.correlated]
+        tied = [substituted(conjunct, meanings) for conjunct in reading.correlated]
+        tied += [call("<=>", self._own(name), meanings[name]) for name in reading.given]
+        return plan, tied
 
     def _own(self, name: str) -> ColumnRef:
         """A column of this query as it is called here."""

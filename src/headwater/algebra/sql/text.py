@@ -27,6 +27,8 @@ CALLED = frozenset({*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "DATE_PART",
 }
 """Names of functions that are read as calls, whatever sqlglot knows of them. It would take `[0]`
 behind a call of that other one for its argument."""
+MISREAD = frozenset({"PERCENTILE", "MAX_BY", "MIN_BY"})
+"""Aggregates of which sqlglot drops an argument."""
 SPECIAL = frozenset({"SUBSTRING", "SUBSTR", "TRIM", "POSITION", "OVERLAY"})
 """Those that have a syntax of their own, such as SUBSTRING(x FROM 1 FOR 2)."""
 
@@ -71,8 +73,8 @@ class StandardSpark(Spark):
     class Parser(Spark.Parser):  # type: ignore[valid-type,misc]
         # A function of ours is known by the name that was written, and not by what sqlglot takes
         # for the same in all dialects.
-        FUNCTIONS = _without(CALLED, Spark.Parser.FUNCTIONS)
-        FUNCTION_PARSERS = _without(CALLED - SPECIAL, Spark.Parser.FUNCTION_PARSERS)
+        FUNCTIONS = _without(CALLED | MISREAD, Spark.Parser.FUNCTIONS)
+        FUNCTION_PARSERS = _without((CALLED - SPECIAL) | MISREAD, Spark.Parser.FUNCTION_PARSERS)
         NO_PAREN_FUNCTION_PARSERS = _without(
             frozenset({"TRANSFORM"}), Spark.Parser.NO_PAREN_FUNCTION_PARSERS
         )
@@ -93,6 +95,13 @@ class StandardSpark(Spark):
             argument = self._parse_select_or_expression(alias=alias)
             return self._parse_limit(self._parse_order(argument))
 
+        def _parse_table_alias(self, alias_tokens: Any = None) -> Any:
+            """With how many steps a recursion may take, which only Spark has behind its name."""
+            alias = super()._parse_table_alias(alias_tokens)
+            if alias is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                alias.set("most_steps", self._parse_number() or self.raise_error("Expected number"))
+            return alias
+
         def _may_be_lambda(self) -> bool:
             depth = 0
             for at in range(self._index - 1, 0, -1):
@@ -104,7 +113,9 @@ class StandardSpark(Spark):
             return False
 
     class Generator(Spark.Generator):  # type: ignore[valid-type,misc]
-        # A query is written as it was read, and not without clauses that Spark does not have.
+        # A query is written as it was read, and not without clauses that Spark does not have; each
+        # WITH stays where its names mean something.
+        EXPRESSIONS_WITHOUT_NESTED_CTES: set[type[exp.Expr]] = set()  # noqa: RUF012
         TRANSFORMS = {  # noqa: RUF012
             **{
                 kind: write
@@ -113,8 +124,15 @@ class StandardSpark(Spark):
             },
             exp.ArrayAgg: lambda generator, node: f"ARRAY_AGG({generator.sql(node, 'this')})",
             exp.Unnest: lambda generator, node: _written_unnest(generator, node),
+            exp.TableAlias: lambda generator, node: _written_alias(generator, node),
             **{kind: _json_writer(operator) for operator, kind in JSON_OPERATORS.items()},
         }
+
+
+def _written_alias(generator: Any, node: exp.TableAlias) -> str:
+    most = node.args.get("most_steps")
+    limit = f" MAX RECURSION LEVEL {most.name}" if most is not None else ""
+    return f"{generator.tablealias_sql(node)}{limit}"
 
 
 def _written_unnest(generator: Any, node: exp.Unnest) -> str:
@@ -131,6 +149,7 @@ def _written_unnest(generator: Any, node: exp.Unnest) -> str:
 
 
 DIALECT = StandardSpark
+_KEYWORDS = {word.partition(" ")[0].upper() for word in StandardSpark.Tokenizer.KEYWORDS}
 TEXT_HINT = "Text stands in single quotes."
 _WRITE_TEXT = "Write text in single quotes, and a quote in it twice: 'it''s'."
 _VISIBLE = re.compile(r"[^\n]")
@@ -142,6 +161,11 @@ _NO_HEX = re.compile(r"\b[Xx]'(?![0-9A-Fa-f]*')")
 _JOIN_WORDS = re.compile(
     "NATURAL|LEFT|RIGHT|FULL|OUTER|SEMI|ANTI|INNER|CROSS|ASOF|STRAIGHT_JOIN|JOIN", re.IGNORECASE
 )
+
+
+def is_keyword(word: str) -> bool:
+    """Whether a word may mean something else than a name, or begin what does."""
+    return word.upper() in _KEYWORDS
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
@@ -242,9 +266,9 @@ class SqlText:
         parts, at = [], 0
         for token in self.tokens:
             if token.token_type is not TokenType.HINT:
-                parts += [_blank(self.sql[at : token.start]), self.sql[token.start : token.end + 1]]
+                parts += [blank(self.sql[at : token.start]), self.sql[token.start : token.end + 1]]
                 at = token.end + 1
-        return "".join([*parts, _blank(self.sql[at:])])
+        return "".join([*parts, blank(self.sql[at:])])
 
     def first_of(self, words: Collection[str]) -> int:
         """Where the first of some words stands behind FROM, or else anywhere; or the start."""
@@ -312,8 +336,7 @@ class SqlText:
                 break
         if (start, end) == (self.tokens[0].start, len(self.sql)):
             return self
-        blank = _blank(self.sql)
-        return SqlText(blank[:start] + self.sql[start:end] + blank[end:])
+        return SqlText(only(self.sql, start, end))
 
     def words(self) -> Iterator[tuple[Token, str]]:
         """The tokens outside parentheses and brackets, each with its first word in capitals."""
@@ -393,6 +416,26 @@ class SqlText:
             return self.sql[node.meta["start"] : node.meta["end"] + 1]
         return node.sql_names()[0] if isinstance(node, exp.Func) else type(node).__name__
 
+    def check_arguments(self, node: exp.Expr, most: int) -> None:
+        """RefusalError if a call has more arguments: the parser reads past some of them."""
+        if self._arguments(node) > most:
+            name = self.written(node).upper()
+            raise RefusalError(f"{name} takes {most} argument(s).", "Change the expression.")
+
+    def _arguments(self, node: exp.Expr) -> int:
+        """How many arguments a call has as it was written; 0 where its place is not known."""
+        place = node.meta.get("start")
+        behind = [token for token in self.tokens if place is not None and token.start > place]
+        depth = count = 0
+        for token in behind:
+            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
+            if depth == 0 and token.token_type is not TokenType.L_PAREN:
+                break
+            count += depth == 1 and token.token_type is TokenType.COMMA
+            count = count or int(depth > 0)
+            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET)
+        return count
+
     def follows_comma(self, node: exp.Expr) -> bool:
         """Whether a table of FROM was joined by a comma."""
         at = self._position(node)
@@ -451,7 +494,13 @@ def _in_order(node: exp.Expr) -> list[Any]:
     return [parts.pop(name) for name in first if name in parts] + list(parts.values())
 
 
-def _blank(text: str) -> str:
+def only(sql: str, start: int, end: int) -> str:
+    """A part of a text in its place, with all else blank."""
+    return blank(sql[:start]) + sql[start:end] + blank(sql[end:])
+
+
+def blank(text: str) -> str:
+    """Blanks in the place of a text."""
     return _VISIBLE.sub(" ", text)
 
 

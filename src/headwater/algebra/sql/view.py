@@ -17,13 +17,15 @@ from headwater.algebra.labels import labelled
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.constants import is_range
 from headwater.algebra.sql.exploding import made_of
+from headwater.algebra.sql.function_statements import script
+from headwater.algebra.sql.functions import NONE, Functions, own_call
 from headwater.algebra.sql.layout import laid_out, laid_out_together
 from headwater.algebra.sql.plans import Plan, Sum, leaves_of, renamed, top_of
 from headwater.algebra.sql.pruning import pruned
 from headwater.algebra.sql.query import Environment, Reading, read_query
 from headwater.algebra.sql.select import check_clauses
 from headwater.algebra.sql.sources import TableName, table_name
-from headwater.algebra.sql.text import DIALECT, RefusalError, SqlText
+from headwater.algebra.sql.text import DIALECT, RefusalError, SqlText, line_and_column
 from headwater.algebra.sql.wording import check_wording
 from headwater.algebra.tops import Top, parts_of
 from headwater.algebra.totals import totalised
@@ -39,18 +41,20 @@ def parse_view(
     name: str = "view",
     views: Mapping[str, str] | None = None,
     *,
+    functions: Functions = NONE,
     total: bool = True,
 ) -> View:
     """The view that `sql` over `relations` defines; SqlError says what is wrong and where.
 
     `views` are other views that it may read: the SQL of each, over relations only, by its name.
+    `functions` are those of one's own that it may call, beside those with which `sql` begins.
     Unless it is to be `total`, a view of joins alone is left as it is, and its terms may fail.
     """
     known = tuple(relations.values() if isinstance(relations, Mapping) else relations)
     readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
-    reading, text = _reading(sql, known, readings)
+    reading, text = _reading(sql, known, readings, functions)
     _check_columns(reading, text)
-    if not isinstance(reading.plan, Sum) and not any(leaves_of(reading.plan)):
+    if not _placed(text, lambda: isinstance(reading.plan, Sum) or any(leaves_of(reading.plan))):
         raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
     return _placed(
         text, lambda: view_of(renamed(reading.plan, reading.names), name, sql, total=total)
@@ -99,9 +103,12 @@ def view_of(plan: Plan, name: str, sql: str = "", *, total: bool = True) -> View
 
 
 def _reading(
-    sql: str, relations: tuple[Relation, ...], views: Mapping[str, Reading]
+    sql: str,
+    relations: tuple[Relation, ...],
+    views: Mapping[str, Reading],
+    functions: Functions = NONE,
 ) -> tuple[Reading, SqlText]:
-    text, tree = _parsed(sql)
+    text, tree, _ = _parsed(sql, functions)
     try:
         around = Environment(text, relations, text.parts(tree), views=views)
         return _placed(text, lambda: read_query(tree, around)), text
@@ -109,74 +116,159 @@ def _reading(
         raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
 
 
-def _placed(text: SqlText, make: Callable[[], _T]) -> _T:
-    """What is made, or the refusal of the whole query."""
+def _placed(text: SqlText, make: Callable[[], _T], about: exp.Expr | None = None) -> _T:
+    """What is made, or the refusal of the whole query, or of a part of it."""
     try:
         return make()
     except RefusalError as error:
-        raise text.error_at(text.first_of(error.about), str(error), error.hint) from None
+        place = text.first_of(error.about) if about is None else text.start(about)
+        raise text.error_at(place, str(error), error.hint) from None
+    except RecursionError:
+        raise text.error_at(0, "the query is nested too deeply.", "Simplify it.") from None
 
 
-def _parsed(sql: str) -> tuple[SqlText, exp.Expr]:
-    text = SqlText(sql)
+def _parsed(sql: str, functions: Functions = NONE) -> tuple[SqlText, exp.Expr, Functions]:
+    own, text = script(sql)
     _check_statement(text)
-    return text, text.parse()
+    known = functions | own
+    for mistake in Functions(own).checked()[1]:
+        raise mistake
+    return text, known.marked(text.parse()), known
 
 
 @lru_cache(maxsize=1024)
-def tables_of(sql: str) -> tuple[TableName, ...]:
-    """The tables and views that a query reads; SqlError if it is none, whatever they are."""
-    text, tree = _parsed(sql)
+def tables_of(sql: str, functions: Functions = NONE) -> tuple[TableName, ...]:
+    """The tables and views that a query reads; SqlError if it is none, whatever they are.
+
+    Those that functions of one's own read stand where the query calls these.
+    """
+    text, tree, known = _parsed(sql, functions)
+    _check_selects(tree, text)
+    found = list(_tables(tree, text, frozenset()))
+    for call in known.calls_in(tree):
+        if isinstance(call.parent, exp.Table):
+            _placed(text, known.by_name[call.name.upper()].check_gives_rows, call)
+        line, column = line_and_column(text.sql, text.start(call))
+        for function in known.used_by(call).values():
+            if function.gives_rows:
+                with function.telling():
+                    body = known.marked(function.body())
+                    _check_selects(body, function.text)
+                    read = list(_tables(body, function.text, frozenset()))
+                found += [
+                    replace(table, line=line, column=column, function=function.name)
+                    for table in read
+                ]
+    return tuple(dict.fromkeys(found))
+
+
+def _check_selects(tree: exp.Expr, text: SqlText) -> None:
     parts = text.parts(tree)
     for select in tree.find_all(exp.Select):
         check_clauses(select, parts[id(select)])
-    return tuple(dict.fromkeys(_tables(tree, text, frozenset())))
 
 
 def _tables(node: exp.Expr, text: SqlText, known: frozenset[str]) -> Iterator[TableName]:
     """The tables that a query reads, without those that a WITH around them names."""
-    if isinstance(node, exp.Table) and made_of(node.this) is None and not is_range(node):
+    if isinstance(node, exp.Table) and not _makes_rows(node):
         found = table_name(node, text)
         if found.source or found.name.lower() not in known:
             yield found
-    clause = node.args.get("with_")
-    for query in clause.expressions if clause else ():
-        yield from _tables(query.this, text, known)
-        known |= {query.alias.lower()}
+    clause = node.args.get("with_") or exp.With(expressions=[])
+    for query in clause.expressions:
+        own = {query.alias.lower()}
+        yield from _tables(query.this, text, known | own if clause.args.get("recursive") else known)
+        known |= own
     for part in node.iter_expressions():
         if part is not clause:
             yield from _tables(part, text, known)
 
 
-def unfolded(sql: str, views: Mapping[str, str]) -> str:
-    """A query with the SELECTs of the views that it reads, as a WITH before it."""
-    known = {name.lower(): name for name in views}
-    named = [t.name.lower() for t in tables_of(sql) if not t.source and t.name.lower() in known]
-    if not named:
-        return sql
-    tree = SqlText(sql).parse()
-    queries = [
-        exp.CTE(
-            this=SqlText(views[known[name]]).parse(),
-            alias=exp.TableAlias(this=exp.to_identifier(known[name])),
-        )
-        for name in dict.fromkeys(named)
-    ]
-    own = tree.args.get("with_")
-    tree.set("with_", exp.With(expressions=[*queries, *(own.expressions if own else ())]))
-    return tree.sql(DIALECT, comments=False)
+def _makes_rows(node: exp.Table) -> bool:
+    """Whether what stands in FROM is a call, and names no table."""
+    is_own = isinstance(node.this, exp.Anonymous) and own_call(node.this) is not None
+    return is_own or made_of(node.this) is not None or is_range(node)
+
+
+def functions_of(sql: str, functions: Functions = NONE) -> tuple[str, ...]:
+    """The functions of one's own that a query calls, and those that they call."""
+    _, tree, known = _parsed(sql, functions)
+    return tuple(function.name for function in known.used_by(tree).values())
+
+
+def unfolded(sql: str, views: Mapping[str, str], functions: Functions = NONE) -> str:
+    """A query by itself: behind the functions that it calls, and with the views that it reads."""
+    text, tree, known = _parsed(sql, functions)
+    unfolding = _Unfolding(views)
+    whole = unfolding.whole(tree, text)
+    for function in known.used_by(tree).values():
+        create = function.text.parse()
+        if function.gives_rows:
+            body = unfolding.whole(known.marked(create.expression.this), function.text)
+            create.expression.set("this", body)
+        unfolding.functions[function.name.upper()] = create
+    return _written(unfolding.functions.values(), whole) if unfolding.has_done else sql
+
+
+class _Unfolding:
+    """Views in the place of their names, and the functions that they call."""
+
+    def __init__(self, views: Mapping[str, str]) -> None:
+        self._views = {name.lower(): (name, select) for name, select in views.items()}
+        self.functions: dict[str, exp.Expr] = {}
+        self._read = False
+
+    @property
+    def has_done(self) -> bool:
+        return self._read or bool(self.functions)
+
+    def whole(self, tree: exp.Expr, text: SqlText) -> exp.Expr:
+        """A query, or the body of a function, with the views that it reads as a WITH before it."""
+        named = [t.name.lower() for t in _tables(tree, text, frozenset()) if not t.source]
+        queries = [self._query(name) for name in dict.fromkeys(named) if name in self._views]
+        if not queries:
+            return tree
+        self._read = True
+        own = tree.args.get("with_")
+        if own and own.args.get("recursive"):  # a view may have the name of a table that it reads
+            tree, own = exp.select("*").from_(exp.Subquery(this=tree)), None
+        tree.set("with_", exp.With(expressions=[*queries, *(own.expressions if own else ())]))
+        return tree
+
+    def _query(self, name: str) -> exp.CTE:
+        written, select = self._views[name]
+        functions, text = script(select)
+        self.functions |= {n: function.text.parse() for n, function in functions.items()}
+        alias = exp.TableAlias(this=exp.to_identifier(written))
+        return exp.CTE(this=text.parse(), alias=alias)
 
 
 @lru_cache(maxsize=1024)
 def normalised(sql: str) -> str:
     """A SELECT as text that is the same whatever its blanks, comments and keywords' case."""
-    return SqlText(sql).parse().sql(DIALECT, comments=False)
+    functions, text = script(sql)
+    return _written((function.text.parse() for function in functions.values()), text.parse())
+
+
+def _written(functions: Iterable[exp.Expr], tree: exp.Expr) -> str:
+    """A query behind the functions that it calls."""
+    return "; ".join(each.sql(DIALECT, comments=False) for each in (*functions, tree))
 
 
 def has_star(sql: str) -> bool:
     """Whether a `*` stands for columns that are not named."""
     return any(
-        not isinstance(star.parent, exp.Count) for star in SqlText(sql).parse().find_all(exp.Star)
+        not isinstance(star.parent, exp.Count) for star in script(sql)[1].parse().find_all(exp.Star)
+    )
+
+
+def approximations(sql: str) -> tuple[str, ...]:
+    """The aggregates of a query that need not be exact, each once."""
+    functions, text = script(sql)
+    trees = [text.parse(), *(function.tree for function in functions.values())]
+    kinds = {exp.ApproxQuantile: "APPROX_PERCENTILE", exp.ApproxDistinct: "APPROX_COUNT_DISTINCT"}
+    return tuple(
+        name for kind, name in kinds.items() if any(tree.find(kind) is not None for tree in trees)
     )
 
 

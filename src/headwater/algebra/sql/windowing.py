@@ -15,7 +15,7 @@ from headwater.algebra.aggregates import FUNCTIONS, Aggregate
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql.aggregates import read_aggregate
+from headwater.algebra.sql.aggregates import is_aggregate, read_aggregate
 from headwater.algebra.sql.calls import combined
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.intervals import is_interval, moved, size_of
@@ -176,12 +176,12 @@ class Windows:
                 f"{t.text.written(node).upper()} has no IGNORE NULLS.",
                 "LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE have it.",
             )
-        if isinstance(node, exp.AggFunc | exp.Filter) and type(node) not in (
-            _RANKS.keys() | _NEIGHBOURS.keys() | _VALUES.keys()
-        ):
+        own = _RANKS.keys() | _NEIGHBOURS.keys() | _VALUES.keys()
+        if is_aggregate(node) and type(node) not in own and not isinstance(node, exp.WithinGroup):
             return self._aggregate(read_aggregate(node, t))
         if type(node) in _RANKS:
             name, kind = _RANKS[type(node)]
+            t.text.check_arguments(node, int(name == "ntile"))
             number = _number(node.this) if name == "ntile" else 0
             if name == "ntile" and number < 1:
                 raise RefusalError(f"NTILE({number}) has no buckets.", "Write NTILE(4).")
@@ -197,6 +197,7 @@ class Windows:
         if type(node) in _VALUES:
             value = t.expression(node.this)
             name = _VALUES[type(node)]
+            t.text.check_arguments(node, 2)
             offset = _number(node.args.get("offset")) if name == "nth_value" else 0
             return name, (value,), value.type, offset, ignore
         name = t.text.written(node).upper()

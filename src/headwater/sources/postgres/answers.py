@@ -9,7 +9,15 @@ from psycopg import sql
 
 from headwater.algebra.schema import Relation
 from headwater.errors import SourceError
-from headwater.sources.contract import Constant, Lift, Load, UsedColumns, Wrapper, as_it_is
+from headwater.sources.contract import (
+    Constant,
+    Lift,
+    Load,
+    Reply,
+    UsedColumns,
+    Wrapper,
+    as_it_is,
+)
 from headwater.sources.discovered import DiscoveredTable, RelationSize
 from headwater.sources.postgres.capture import PostgresCapture
 from headwater.sources.postgres.catalog import served_columns
@@ -17,9 +25,14 @@ from headwater.sources.postgres.constants import printed
 from headwater.sources.postgres.discovery import discover
 from headwater.sources.postgres.load import PostgresLoad
 from headwater.sources.postgres.sizes import sizes
+from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.tables import Tables
 from headwater.sources.postgres.types import Table
-from headwater.sources.postgres.wrapper import PostgresWrapper, baseline
+from headwater.sources.postgres.wrapper import PostgresWrapper, baseline, new_marker
+
+_IDENTITY = (
+    b"SELECT system_identifier, pg_catalog.current_database() FROM pg_catalog.pg_control_system()"
+)
 
 
 def _indexable(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
@@ -98,3 +111,18 @@ class PostgresAnswers:
             return PostgresLoad(
                 self.tables.access, connection, chosen, readers, locate, self.capture.covers
             )
+
+    def identity(self) -> str:
+        access = self.tables.access
+        with access.connect() as connection, access.errors("identify the server"):
+            row = connection.execute(_IDENTITY).fetchone()
+        assert row is not None
+        return f"database {row[1]} of server {row[0]}"
+
+    def expected_marker(self) -> str | None:
+        marker = new_marker(self.capture.names.slot)
+        self.capture.marks()(marker)  # tells the monitor, before it can come by
+        return marker
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        return Reply((), XidSnapshot.parse(snapshot), marker)

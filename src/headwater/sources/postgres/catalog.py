@@ -65,6 +65,15 @@ GROUP BY i.indexrelid, i.indrelid, i.indisprimary, i.indimmediate
 HAVING pg_catalog.bool_and(a.attnotnull)
 """
 """What the database itself keeps free of NULLs and unique."""
+_IN_PART_PUBLISHED = """
+SELECT w.oid::int8, pg_catalog.min(p.pubname::text)
+FROM unnest(%s::oid[]) AS w(oid), pg_catalog.pg_publication_rel r, pg_catalog.pg_publication p
+WHERE p.oid = r.prpubid AND (p.pubupdate OR p.pubdelete) AND r.prattrs IS NOT NULL
+  AND (r.prrelid = w.oid OR r.prrelid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree(w.oid) t)
+       OR r.prrelid IN (SELECT a.relid FROM pg_catalog.pg_partition_ancestors(w.oid) a))
+GROUP BY w.oid
+"""
+"""Tables of which a publication sends some columns; servers before 15 know no such thing."""
 _FIRST_COLUMNS = """
 SELECT i.indrelid::int8, a.attname
 FROM pg_catalog.pg_index i
@@ -124,6 +133,8 @@ def read_tables(
         columns = connection.execute(_COLUMNS, [oids]).fetchall()
         unique = connection.execute(_KEYS, [oids]).fetchall()
         foreign = read_foreign(connection, oids)
+        knows_lists = partitioned and connection.pgconn.server_version >= 150000
+        in_part = dict(connection.execute(_IN_PART_PUBLISHED, [oids])) if knows_lists else {}
         types = read_definitions(connection, {row[2] for row in columns})
     columns_of, unique_of = _by_table(columns), _by_table(unique)
     relations = called(names)
@@ -143,6 +154,8 @@ def read_tables(
             immediate = any(primary and at_once for primary, at_once, _ in indexes)
             if table.partitions is not None and not immediate:
                 raise _without_identity(access, table)
+            if oid in in_part and any(part.identity != "f" for part in table.stored):
+                raise _published_in_part(access, table, in_part[oid])
             _check_texts(access, table, [c[0] for c in own], texts)
             table = replace(table, called=relation)
             declared = keys.get(name, keys.get(relation))
@@ -355,6 +368,17 @@ def _check_key(
             + "; ".join(statement.as_string(None) for statement in statements)
             + ";",
         )
+
+
+def _published_in_part(access: Access, table: Table, publication: str) -> SourceError:
+    """With a list of columns and whole old rows the server refuses the application's changes."""
+    return SourceError(
+        f"Source {access.source}: the publication {publication} sends only some columns of "
+        f"{table.label}. Headwater needs whole old rows in the log (REPLICA IDENTITY FULL), and "
+        "with both the server would refuse every UPDATE and DELETE of the table.",
+        f"Have {publication} publish all columns of it, or follow the source with changes = "
+        '"triggers".',
+    )
 
 
 def _without_identity(access: Access, table: Table) -> SourceError:

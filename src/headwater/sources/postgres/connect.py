@@ -26,12 +26,16 @@ _SETTINGS = """
 SET search_path = ''; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO'; SET TimeZone = 'UTC';
 SET IntervalStyle = 'postgres'; SET lc_monetary = 'C'; SET bytea_output = 'hex';
 SET extra_float_digits = 3; SET quote_all_identifiers = off; SET row_security = off;
+SET standard_conforming_strings = on; SET array_nulls = on; SET transform_null_equals = off;
 SET constraint_exclusion = off; SET jit = off;
 SET synchronous_commit = local; SET idle_in_transaction_session_timeout = 0;
 SELECT CASE WHEN pg_catalog.current_setting('restrict_nonsystem_relation_kind', true) IS NOT NULL
-  THEN pg_catalog.set_config('restrict_nonsystem_relation_kind', 'view, foreign-table', false) END
+  THEN pg_catalog.set_config('restrict_nonsystem_relation_kind', 'view, foreign-table', false) END,
+  CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
+  THEN pg_catalog.set_config('transaction_timeout', '0', false) END
 """
-"""The last is for servers that know it: what was a table must not be read as somebody's view. To
+"""The last are for servers that know them: what was a table must not be read as somebody's view,
+and a load takes as long as it takes. A backslash in a constant is one, or NULL is no NULL. To
 compile a query that asks the catalog takes a server seconds, and to run it milliseconds."""
 _WHERE = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()"
 _DEFAULTS = {
@@ -60,6 +64,7 @@ _BUSY = ("40001", "40P01", "53", "55006", "55P03")
 _ON_THIS_MACHINE = ("/", "@", "localhost", "127.", "::1")
 _CANCELLED = "57014"
 _BY_SOMEONE = "due to user request"
+_READ_ONLY = "25006"
 _GONE = ("42P01", "42703", "42704", "3F000")
 
 
@@ -177,6 +182,13 @@ class Access:
             return RefusedError(
                 f"Source {self.source}: no privilege to {doing}: {text}.",
                 "docs/sources/postgres.md lists the privileges that a role needs.",
+            )
+        if state == _READ_ONLY:
+            return SourceError(
+                f"Source {self.source}: cannot {doing}, since sessions of this role are read-only: "
+                f"{text}.",
+                "Set default_transaction_read_only = off for the role, or in this database "
+                "(ALTER ROLE ... IN DATABASE ... SET).",
             )
         if state in _GONE:
             return SourceError(

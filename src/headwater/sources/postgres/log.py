@@ -7,6 +7,7 @@ the columns concerned; the rest goes on.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -15,7 +16,7 @@ from typing import Protocol
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import TEXT, Row
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.sources.contract import Broken, Committed, Logged, Marked, Progressed
 from headwater.sources.postgres import pgoutput
 from headwater.sources.postgres.columnar import MANY, rows_of_messages
@@ -39,7 +40,12 @@ from headwater.sources.postgres.types import Table, TableColumn, UnreadableError
 
 PREFIX = "headwater"
 """Under which wrappers write their markers into the log."""
+TAG_PREFIX = "headwater.global"
+"""Under which applications say that a transaction is a part of a global one."""
 _LONGEST_MARKER = 200
+_LONGEST_TAG = 2000
+_OUTSIDE = "it was written outside of a transaction, so nobody knows what it belongs to"
+_MOST_STRAY = 10
 _MOST_UNREAD = 50_000
 """After so many messages about one table they are read, though their transaction goes on."""
 _NOT_WHOLE = "the log does not hold its whole old rows; 'headwater setup' makes it"
@@ -75,6 +81,8 @@ class _Open:
     """The tables of which the log does not tell all that happened, and why."""
     unreadable: dict[int, dict[str, str]] = field(default_factory=dict)
     """The columns of tables with a value that has no equal here, and why."""
+    tags: list[Tag] = field(default_factory=list)
+    """The global transactions that it is a part of."""
 
     def forget(self, oid: int) -> None:
         for kept in (self.messages, self.parts, self.broken, self.unreadable):
@@ -117,6 +125,8 @@ class Interpreter:
         self._catalog = catalog
         self._expected = at.last
         self._open: _Open | None = None
+        self._stray: deque[Tag] = deque(maxlen=_MOST_STRAY)
+        """Tags that were written outside of transactions, and not told yet."""
 
     def take(self, data: bytes | memoryview) -> Sequence[Logged]:
         """What one message means; SourceError if reading cannot go on.
@@ -128,6 +138,7 @@ class Interpreter:
             self._keep(data)
             return ()
         if kind == b"M" and not is_message(data, PREFIX, _LONGEST_MARKER):
+            self._tag(data)
             return ()
         message = decode(bytes(data))
         match message:
@@ -150,6 +161,23 @@ class Interpreter:
                 marker = content.decode(errors="replace")
                 return (Marked(marker),) if marker in self._awaited else ()
         return ()
+
+    def _tag(self, data: bytes | memoryview) -> None:
+        """Keep a tag for its transaction; one that belongs to none is told with the next."""
+        if not is_message(data, TAG_PREFIX, len(data)):
+            return
+        if not is_message(data, TAG_PREFIX, _LONGEST_TAG):
+            tag = Tag("", 0, f"it is longer than {_LONGEST_TAG} bytes")
+        else:
+            message = decode(bytes(data))
+            assert isinstance(message, pgoutput.Message)
+            tag = Tag.from_json(message.content)
+            if not message.transactional:
+                tag = Tag(tag.id, 0, _OUTSIDE)
+        if self._open is None:
+            self._stray.append(tag)
+        elif tag not in self._open.tags:
+            self._open.tags.append(tag)
 
     def reached(self, lsn: int) -> Sequence[Logged]:
         """The server says that it has sent everything up to here."""
@@ -237,22 +265,25 @@ class Interpreter:
     def _committed(self, done: _Open, end_lsn: int) -> Sequence[Logged]:
         updates = tuple(self._updates(done))
         broken = self._broken(done)
-        if not updates and not broken:
+        tags = () if done.covered else (*self._stray, *done.tags)
+        if not updates and not broken and not tags:
             return self._progressed(end_lsn, done.last)
         logged: list[Logged] = []
         if broken and self.at.told != done.last.commit_lsn:
-            if updates:
+            if updates or tags:
                 at = replace(self.at, told=done.last.commit_lsn)
             else:
                 at = self.at.moved(end_lsn, done.last)
             logged = [self._gap(gap, at) for gap in broken]
         self.at = self.at.moved(end_lsn, done.last)
-        if updates:
+        if updates or tags:
+            self._stray.clear()
             transaction = Transaction(
                 f"{done.xid}@{lsn_text(end_lsn)}",
                 updates,
                 (self._source,),
                 (self._source,),
+                tags=tags,
             )
             logged.append(Committed(transaction, self.at.json(), done.xid))
         return logged

@@ -12,7 +12,7 @@ from headwater.sources.contract import Logged, Monitor, Position, Progressed, Re
 from headwater.sources.postgres.capture import Locate, Mark, PostgresCapture
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.history import check_history, check_known, identify
-from headwater.sources.postgres.log import PREFIX, Interpreter
+from headwater.sources.postgres.log import PREFIX, TAG_PREFIX, Interpreter
 from headwater.sources.postgres.monitor import PostgresMonitor
 from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.position import LogPosition
@@ -52,6 +52,11 @@ class ReplicationCapture(PostgresCapture):
     def installation(self) -> SlotInstallation:
         names = self.names
         return SlotInstallation(self.tables.access, names.publication, names.slot, names.owner)
+
+    @property
+    def tagging(self) -> str:
+        tag = """'{"id": "transfer 17", "parts": 2}'"""
+        return f"SELECT pg_logical_emit_message(true, '{TAG_PREFIX}', {tag})"
 
     def cautions(self) -> Sequence[str]:
         with self.tables.access.connect() as connection:

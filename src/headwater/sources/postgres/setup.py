@@ -412,11 +412,15 @@ class SlotInstallation:
             return tables
         whole, published = row
         if not whole or any(table.oid in narrowed for table in tables):
+            publication = sql.Identifier(self.publication).as_string(connection)
             raise SourceError(
                 f"Source {self.access.source}: the publication {self.publication} leaves out "
                 "some rows, columns or kinds of changes.",
-                f"If setup made it, run 'headwater repair {self.access.source}'; otherwise give "
-                "another name for the publication in headwater.toml, and setup makes it.",
+                f"If setup made it, run 'headwater repair {self.access.source}'. Otherwise let its "
+                f"owner publish the tables whole, and run: ALTER PUBLICATION {publication} SET "
+                "(publish = 'insert, update, delete, truncate', publish_via_partition_root = "
+                "false); or give another name for the publication in headwater.toml, and setup "
+                "makes it.",
             )
         return [table for table in tables if table.oid not in published]
 

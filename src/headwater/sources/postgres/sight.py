@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headwater.sources.postgres.guards import guards_of, lost_key
 from headwater.sources.postgres.position import Held, Seen
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table
@@ -69,6 +70,8 @@ class Sighted:
     partitions: Mapping[int, Link] = field(default_factory=dict)
     is_parent: bool = False
     """Whether other tables inherit from it that are no partitions."""
+    guards: Sequence[tuple[int, Sequence[str]]] = ()
+    """What the database keeps unique, by a number."""
 
     @property
     def linked_by(self) -> list[int]:
@@ -84,12 +87,13 @@ class Sighted:
         for column in self.columns.values():
             yield from (column.xid, column.printed_xid)
 
-    def digest(self, wanted: Sequence[str]) -> str:
-        """Which table it is, and a sum of how it is, and of its partitions."""
+    def digest(self, wanted: Sequence[str], key: Sequence[str]) -> str:
+        """Which table it is, a sum of how it is, what keeps its key, a sum of its partitions."""
         columns = [(n, self.columns[n]) for n in sorted(wanted) if n in self.columns]
         text = f"{self.oid} {self.file} {[(n, c.attnum, c.type) for n, c in columns]}"
         parts = self.sum_of(self.partitions.keys())
-        return f"{self.oid}/{_sum(text)}{parts and '+' + parts}"
+        guards = ",".join(map(str, sorted(guards_of(key, self.guards))))
+        return f"{self.oid}/{_sum(text)}~{guards}{parts and '+' + parts}"
 
     def sum_of(self, partitions: Collection[int]) -> str:
         """Which partitions these are, and in which files; empty where there are none."""
@@ -142,7 +146,7 @@ def compare(
     }
     problems = {name: _problem(sight.tables.get(name)) for name in tables} | dict(unfollowed or {})
     digests = {
-        name: UNFOLLOWED if problem else sight.tables[name].digest(wanted[name])
+        name: UNFOLLOWED if problem else sight.tables[name].digest(wanted[name], _key(tables, name))
         for name, problem in problems.items()
     }
     now = Seen(sight.snapshot, digests, sight.recent)
@@ -161,7 +165,7 @@ def compare(
             for gap in (
                 _lost(name, seen, problem)
                 if problem
-                else _gaps(name, seen, now, sight, wanted[name])
+                else _gaps(name, seen, now, sight, wanted[name], _key(tables, name))
             )
         ]
     return replace(now, held=_held(seen, sight, gaps)), [*gaps, *_told_again(seen, sight)]
@@ -210,7 +214,9 @@ def _lost(name: str, seen: Seen, problem: str) -> Iterator[Gap]:
         yield Gap({name: None}, f"the table {name} {problem}", None)
 
 
-def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str]) -> Iterator[Gap]:
+def _gaps(
+    name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str], key: Sequence[str]
+) -> Iterator[Gap]:
     before, digest, table = seen.digests.get(name), now.digests[name], sight.tables[name]
     written = [
         xid for xid in (table.listed_xid or table.xid, table.published_xid) if not seen.knows(xid)
@@ -236,6 +242,24 @@ def _gaps(name: str, seen: Seen, now: Seen, sight: Sight, wanted: Sequence[str])
             yield from _column_gaps(name, seen, table, wanted)
         else:
             yield from _printed_gaps(name, seen, table, wanted)
+        yield from _key_gaps(name, before, digest, key)
+
+
+def _key(tables: Mapping[str, Table], name: str) -> tuple[str, ...]:
+    return tables[name].key if name in tables else ()
+
+
+def _key_gaps(name: str, before: str, digest: str, key: Sequence[str]) -> Iterator[Gap]:
+    """A key that nothing has kept all the time; views that show none of it are not concerned."""
+    were, are = _guards(before), _guards(digest)
+    if key and were and not were & are:
+        yield Gap({name: frozenset(key)}, lost_key(name, key), None)
+
+
+def _guards(digest: str) -> frozenset[str]:
+    """What keeps the key, as a digest has it; digests of earlier versions do not say."""
+    text = digest.partition("~")[2].partition("+")[0]
+    return frozenset(text.split(",")) - {""}
 
 
 def _oid(digest: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from headwater.errors import BrokenLogError, LostConnectionError
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import PRINTED
+from headwater.sources.postgres.guards import GUARDS
 from headwater.sources.postgres.meanings import own_meaning
 from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.sight import Link, Sight, Sighted, SightedColumn
@@ -67,7 +68,8 @@ SELECT pg_catalog.pg_current_snapshot()::text,
         JOIN pg_catalog.pg_class p ON p.oid = t.relid
         JOIN pg_catalog.pg_type y ON y.oid = p.reltype WHERE c.relkind = 'p'),
        c.relkind <> 'p' AND EXISTS (SELECT FROM pg_catalog.pg_inherits i
-                                    WHERE i.inhparent = c.oid)))
+                                    WHERE i.inhparent = c.oid),
+       {guards}))
    FROM pg_catalog.pg_publication p,
      unnest(%(relations)s::text[], %(schemas)s::text[], %(names)s::text[])
        AS w(relation, schema, name),
@@ -184,6 +186,7 @@ class CatalogWatch:
             in_schema=_IN_SCHEMA if narrows else _NO_SCHEMA,
             narrowed=_NARROWED if narrows else "false",
             printed=PRINTED,
+            guards=GUARDS,
         )
         with self._access.errors(_DOING):
             row = connection.execute(statement.encode(), self._wanted).fetchone()
@@ -214,7 +217,7 @@ class CatalogWatch:
 
 def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
     _, oid, file, xid, is_logged, listed, published, is_included, *rest = found
-    is_narrowed, columns, dropped, schema_xid, partitions, is_parent = rest
+    is_narrowed, columns, dropped, schema_xid, partitions, is_parent, guards = rest
     return Sighted(
         oid,
         file,
@@ -236,6 +239,7 @@ def _sighted(found: Sequence[Any], snapshot: XidSnapshot) -> Sighted:
             for part, _, written, born, file in partitions or ()
         },
         is_parent,
+        guards or (),
     )
 
 

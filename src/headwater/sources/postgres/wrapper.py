@@ -121,9 +121,9 @@ class PostgresWrapper:
         self._baseline = baseline
         self._statements: dict[frozenset[str], tuple[bytes, bytes]] = {}
 
-    def ask(self, queries: Sequence[Query]) -> Reply:
+    def ask(self, queries: Sequence[Query], marker: str | None = None) -> Reply:
         try:
-            return self._ask(queries)
+            return self._ask(queries, marker or new_marker(self._slot))
         except SourceError:
             self._roll_back()
             raise
@@ -131,8 +131,7 @@ class PostgresWrapper:
     def close(self) -> None:
         self._connection.close()
 
-    def _ask(self, queries: Sequence[Query]) -> Reply:
-        marker = f"{self._slot}/{uuid.uuid4().hex}"
+    def _ask(self, queries: Sequence[Query], marker: str) -> Reply:
         begin, still = self._around(self._asked(queries))
         seen, _, found = self._simple(begin)[-1].partition(" ")
         if found != self._baseline.begin:
@@ -265,6 +264,11 @@ class PostgresWrapper:
             self._connection.pgconn.exec_(b"ROLLBACK")
         except psycopg.Error:
             return  # lost, and with it the transaction
+
+
+def new_marker(slot: str) -> str:
+    """A marker that no question had before."""
+    return f"{slot}/{uuid.uuid4().hex}"
 
 
 def _next_result(pgconn: pq.abc.PGconn) -> pq.abc.PGresult | None:

@@ -76,6 +76,17 @@ class Access:
             ) from None
         return status.st_dev, status.st_ino, ahead.st_ino
 
+    def file_identity(self) -> tuple[int, int]:
+        """What tells the file from others of this machine."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise LostConnectionError(
+                f"Source {self.name}: there is no file {self.path} ({error.strerror}).",
+                "Check the path.",
+            ) from None
+        return status.st_dev, status.st_ino
+
     def check(self, identity: tuple[int, ...]) -> None:
         """Nothing is known of another file; who connects to it looks whether it is the same log."""
         if self.identity() != identity:

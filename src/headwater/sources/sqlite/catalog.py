@@ -292,7 +292,7 @@ def check_followable(access: Access, table: Table) -> None:
                     "what a REPLACE removes there cannot be followed.",
                     "Index a generated column instead, or leave the table out.",
                 )
-    if not is_key_kept(table):
+    if not is_key_kept(table, table.relation.key):
         columns = ", ".join(quoted(column) for column in table.relation.key)
         raise access.error(
             f"nothing in the file keeps the key ({', '.join(table.relation.key)}) of table {name} "
@@ -302,13 +302,13 @@ def check_followable(access: Access, table: Table) -> None:
         )
 
 
-def is_key_kept(table: Table) -> bool:
-    """Whether the file keeps the key unique, so that no two rows ever have the same."""
-    key = set(table.relation.key)
-    if not key or (table.primary and key.issuperset(table.primary)):
+def is_key_kept(table: Table, key: Collection[str]) -> bool:
+    """Whether the file keeps a key unique, so that no two rows ever have the same."""
+    named = set(key)
+    if not named or (table.primary and named.issuperset(table.primary)):
         return True
     return any(
-        not unique.where and all(term.is_column and term.text in key for term in unique.terms)
+        not unique.where and all(term.is_column and term.text in named for term in unique.terms)
         for unique in table.shape.uniques
     )
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from headwater.errors import SourceError
 from headwater.sources.contract import Reader
 from headwater.sources.sqlite.access import BUSY_TIMEOUT_S, Access, Connection
+from headwater.sources.sqlite.catalog import has_table
 
 _CHUNK = 2_000
 _GIVE_WAY_S = 0.05
@@ -133,7 +134,8 @@ class Keeper:
             [(border,) for border in self._borders if border > upto],
         )
         self._borders = []
-        for table in (names.border, names.gap):
+        tag = [names.tag] if has_table(connection, names.tag) else []
+        for table in (names.border, names.gap, *tag):
             connection.execute(f"DELETE FROM {table} WHERE seq <= ?", (upto,))
         connection.execute(f"UPDATE {names.head} SET pruned = ? WHERE pruned < ?", (upto, upto))
 

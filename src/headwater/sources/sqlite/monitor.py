@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
 from headwater.errors import LostConnectionError
-from headwater.protocol.transactions import Transaction, Update
+from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.sources.contract import (
     Broken,
     Committed,
@@ -51,6 +51,7 @@ from headwater.sources.sqlite.described import Table, UnreadableError, as_writte
 from headwater.sources.sqlite.keeper import Keeper
 from headwater.sources.sqlite.layout import Layouts
 from headwater.sources.sqlite.standing import Trouble, follow, has_log
+from headwater.sources.sqlite.tagging import LOST, TAGGED, tags_between
 from headwater.sources.sqlite.triggers import DELETED, GAP, INSERTED, LEFT
 from headwater.sources.sqlite.types import Stored
 from headwater.sources.sqlite.wal import Borders
@@ -68,6 +69,9 @@ class SeqSnapshot:
 
     def includes(self, stamp: int) -> bool:
         return stamp <= self.seq
+
+    def __str__(self) -> str:
+        return str(self.seq)
 
 
 class Markers:
@@ -353,6 +357,7 @@ class SqliteMonitor:
             f"SELECT * FROM {self._access.names.log} WHERE seq > ? AND seq <= ? ORDER BY seq",
             (self._at, self._known),
         )
+        tagged = tags_between(self._held, self._access.names, self._at, self._known)
         logged: list[Logged] = []
         count = 0
         row = rows.fetchone()
@@ -360,11 +365,14 @@ class SqliteMonitor:
             border = self._borders[0]
             changes: list[tuple[Stored, ...]] = []
             gaps: list[tuple[int, int]] = []
+            tags: list[Tag] = []
             nonce = None
             while row is not None and row[0] <= border:
                 _, nonce, relation, action = row[:4]
                 if action == GAP:
                     gaps.append((row[0], relation))
+                elif action == TAGGED:
+                    tags.append(tagged.get(row[0], LOST))
                 else:
                     changes.append(row)
                 count += 1
@@ -376,17 +384,20 @@ class SqliteMonitor:
                 logged += self._gap(seq, relation)
             updates, unreadable = self._readable(changes)
             logged += unreadable
-            logged += self._unit(border, position, updates)
+            logged += self._unit(border, position, updates, tuple(dict.fromkeys(tags)))
             self._borders.popleft()
             self._at, self._at_nonce = border, nonce
         rows.close()
         return logged
 
-    def _unit(self, border: int, position: Position, updates: list[Update]) -> list[Logged]:
-        if not updates:
+    def _unit(
+        self, border: int, position: Position, updates: list[Update], tags: tuple[Tag, ...]
+    ) -> list[Logged]:
+        if not updates and not tags:
             return [Progressed(position)]
         name = self._access.name
-        transaction = Transaction(f"{name}:{border}", tuple(updates), (name,), (name,))
+        whole = tuple(updates)
+        transaction = Transaction(f"{name}:{border}", whole, (name,), (name,), tags=tags)
         first = (self._at + 1,) if self._at + 1 < border else ()
         return [Committed(transaction, position, border, first)]
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 _LOG = re.compile(r"_headwater_(?:([0-9a-f]{8})_)?head")
 _PREFIX = "_headwater_"
+TAGGING = f"{_PREFIX}global"
+"""The table into which applications write that a transaction is a part of a global one; it is the
+same for all owners, each of which has a trigger on it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,16 @@ class Names:
         return self._of("gap")
 
     @property
+    def tag(self) -> str:
+        """The tags that are in the log."""
+        return self._of("tag")
+
+    @property
+    def tagged(self) -> str:
+        """The trigger that logs a tag."""
+        return self._of("tagged")
+
+    @property
     def tables(self) -> tuple[str, ...]:
         return (self.head, self.log, self.relation, self.column, self.border, self.gap)
 
@@ -71,7 +84,8 @@ class Names:
     def owns(self, name: str) -> bool:
         """Whether a table or a trigger is one of this owner's."""
         aside = re.fullmatch(re.escape(self._of("aside_")) + r"\d+", name)
-        return name in self.tables or aside is not None or self.number_of(name) is not None
+        ours = (*self.tables, self.tag, self.tagged)
+        return name in ours or aside is not None or self.number_of(name) is not None
 
 
 def is_ours(name: str) -> bool:

@@ -9,6 +9,7 @@
 - `relation` has the relations and what their triggers were made from; `column` has where in the
   log their columns are, and since when.
 - `border` has numbers at which transactions ended, `gap` says where changes were not logged.
+- `tag` has which transactions are parts of global ones (`tagging`).
 - `aside_1`, ... have rows that the statement under way may replace (`triggers`).
 
 The names carry the owner of the log (`names`).
@@ -34,6 +35,7 @@ from headwater.sources.sqlite.standing import (
     stored_relations,
     trouble_with,
 )
+from headwater.sources.sqlite.tagging import tagging_statements, untagging_statements
 from headwater.sources.sqlite.triggers import GAP, Logging
 from headwater.sources.sqlite.uniques import literal, quoted
 
@@ -65,7 +67,8 @@ def setup_statements(
     known: dict[str, StoredSetup] = {}
     relations = width = 0
     statements = []
-    if has_log(connection, names):
+    is_there = has_log(connection, names)
+    if is_there:
         known = stored_relations(connection, names)
         check_alone(access, connection, known.values())
         relations, width = connection.execute(
@@ -91,7 +94,7 @@ def setup_statements(
             statements += _gap(names, number, trouble)
         statements += _log_from_here(names, number, table, slots, fresh)
         statements.append(f"UPDATE {names.head} SET relations = {relations}, width = {width}")
-    return statements
+    return [*statements, *tagging_statements(connection, names, anew=not is_there)]
 
 
 def _staying(table: Table, before: StoredSetup | None, trouble: Trouble | None) -> dict[str, int]:
@@ -213,9 +216,12 @@ def removal_statements(connection: Connection, names: Names) -> list[str]:
         "ORDER BY type DESC"
     ).fetchall()
     return [
-        f"DROP {str(kind).upper()} {quoted(str(name))}"
-        for kind, name in found
-        if names.owns(str(name))
+        *(
+            f"DROP {str(kind).upper()} {quoted(str(name))}"
+            for kind, name in found
+            if names.owns(str(name))
+        ),
+        *untagging_statements(connection, names),
     ]
 
 

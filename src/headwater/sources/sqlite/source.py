@@ -30,6 +30,7 @@ from headwater.sources.contract import (
     OtherLog,
     Position,
     Reader,
+    Reply,
     Retained,
     Source,
     UsedColumns,
@@ -43,7 +44,7 @@ from headwater.sources.sqlite.counting import sizes
 from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
-from headwater.sources.sqlite.monitor import Markers, SqliteMonitor
+from headwater.sources.sqlite.monitor import Markers, SeqSnapshot, SqliteMonitor
 from headwater.sources.sqlite.names import Names
 from headwater.sources.sqlite.setup import (
     check_writers,
@@ -57,6 +58,7 @@ from headwater.sources.sqlite.setup import (
 from headwater.sources.sqlite.sizes import size_of
 from headwater.sources.sqlite.standing import has_log
 from headwater.sources.sqlite.tables import Tables
+from headwater.sources.sqlite.tagging import STATEMENT
 from headwater.sources.sqlite.wrapper import SqliteWrapper
 
 _WAL = "PRAGMA main.journal_mode = WAL"
@@ -99,6 +101,8 @@ class SqliteCapture:
         "keeps their ends only until it begins its write-ahead log anew. A view WITH COMPLETE "
         "CONSISTENCY then shows their common result, and not every state in between."
     )
+
+    tagging: ClassVar[str] = STATEMENT
 
     def cautions(self) -> Sequence[str]:
         return ()
@@ -222,3 +226,14 @@ class SqliteAnswers:
 
     def open_load(self, relations: Sequence[str], readers: int) -> Load:
         return SqliteLoad(self.tables.access, self.tables.chosen(relations), readers)
+
+    def identity(self) -> str:
+        device, file, *_ = self.tables.access.file_identity()
+        return f"file {file} on device {device}"
+
+    def expected_marker(self) -> str | None:
+        return None
+
+    def replied_elsewhere(self, snapshot: str, marker: str | None) -> Reply:
+        found = SeqSnapshot(int(snapshot))
+        return Reply((), found, self.markers.add(found.seq))  # monitors know only those of here

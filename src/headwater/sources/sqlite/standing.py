@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from headwater.algebra.values import Json
 from headwater.errors import SourceError
 from headwater.sources.sqlite.access import Access, Connection
-from headwater.sources.sqlite.catalog import describe
+from headwater.sources.sqlite.catalog import describe, is_key_kept
 from headwater.sources.sqlite.described import Table, TableShape, base_of
 from headwater.sources.sqlite.names import Names, is_ours
 from headwater.sources.sqlite.triggers import Logging, renamed_columns
@@ -141,8 +141,13 @@ def shape_of(name: str, made: Mapping[str, Json]) -> TableShape:
     )
 
 
-def trouble_with(access: Access, connection: Connection, stored: StoredSetup) -> Trouble | None:
-    """Why the log of a table, or of some of its columns, cannot be trusted; None if it can."""
+def trouble_with(
+    access: Access, connection: Connection, stored: StoredSetup, key: Collection[str] = ()
+) -> Trouble | None:
+    """Why the log of a table, or of some of its columns, cannot be trusted; None if it can.
+
+    A `key` that rows may share is one that takes the wrong ones away.
+    """
     logging = stored.logging
     name = logging.shape.name
     try:
@@ -184,6 +189,11 @@ def trouble_with(access: Access, connection: Connection, stored: StoredSetup) ->
         for column, entry in stored.columns.items()
         if column in renamed or now.declared.get(column) != entry.declared
     }
+    if not changed and not is_key_kept(now, key):
+        return Trouble(
+            frozenset(key),
+            f"table {name}: nothing in the file keeps its key ({', '.join(key)}) unique any more.",
+        )
     if not changed:
         return None
     said = ", ".join(f"column {column} was {what}" for column, what in changed.items())
@@ -205,9 +215,8 @@ def follow(
     for name, table in tables.items():
         if name not in known:
             raise access.error(f"table {name} is not in the log.", access.set_up)
-        found[name] = _followed(
-            access, table, known[name], trouble_with(access, connection, known[name])
-        )
+        trouble = trouble_with(access, connection, known[name], table.relation.key)
+        found[name] = _followed(access, table, known[name], trouble)
     return found
 
 

@@ -41,7 +41,7 @@ class SqliteWrapper:
         self._connection = access.connect()
         self._file = access.identity()
 
-    def ask(self, queries: Sequence[Query]) -> Reply:
+    def ask(self, queries: Sequence[Query], marker: str | None = None) -> Reply:
         with self._access.failures():
             self._connection.execute("BEGIN")
             try:

@@ -14,6 +14,7 @@ from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.locks import MarkedLog
 from headwater.sources.postgres.privileges import lacking_for_triggers, not_owned
 from headwater.sources.postgres.snapshot import XidSnapshot
+from headwater.sources.postgres.triggers.functions import TAG
 from headwater.sources.postgres.triggers.monitor import TriggerMonitor
 from headwater.sources.postgres.triggers.setup import TriggerInstallation
 from headwater.sources.postgres.triggers.units import MERGED
@@ -31,6 +32,11 @@ class TriggerCapture(PostgresCapture):
         return TriggerInstallation(
             self.tables.access, self.names.slot, self.names.owner, self.tables.names
         )
+
+    @property
+    def tagging(self) -> str:
+        function = self.installation.table(TAG).as_string(None)
+        return f"SELECT {function}('transfer 17', 2)"
 
     def cautions(self) -> Sequence[str]:
         """That triggers can be made by the tables' owner only, until they are."""

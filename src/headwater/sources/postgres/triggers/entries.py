@@ -13,13 +13,15 @@ from functools import cached_property
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row
+from headwater.protocol.transactions import Tag
+from headwater.sources.postgres.triggers.functions import TAGGED
 from headwater.sources.postgres.triggers.watch import Seen, columns_of
 from headwater.sources.postgres.types import Table, TableColumn, read_value
 
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A row of the log: a change, a gap (with a note), or a mark (without a relation)."""
+    """A row of the log: a change, a gap (with a note), or a mark or tag (without a relation)."""
 
     xid: int
     seen: str
@@ -28,6 +30,13 @@ class LogEntry:
     old: Sequence[str | None] | None
     new: Sequence[str | None] | None
     note: str | None
+
+    @property
+    def tag(self) -> Tag | None:
+        """Of which global transaction its transaction is a part, if it says that."""
+        if self.relation is not None or self.note is None or not self.note.startswith(TAGGED):
+            return None
+        return Tag.from_json(self.note.removeprefix(TAGGED))
 
 
 @dataclass

@@ -142,6 +142,16 @@ class Logging:
         return f"{VERSION} {' '.join(kinds)}"
 
 
+TAG = "tag"
+"""The function by which applications tag a transaction as a part of a global one."""
+TAGGED = "tag "
+"""With what the note of such a row of the log begins."""
+_TAG = """-- {version}
+BEGIN
+  INSERT INTO {log} (note)
+  VALUES (pg_catalog.concat({tagged}, pg_catalog.jsonb_build_object('id', id, 'parts', parts)));
+END
+"""
 LEFT = "values_left"
 """The function that takes what is left of a row whose table was altered."""
 VALUES_LEFT = sql.SQL(_LEFT).format(version=sql.SQL(str(VERSION))).as_string(None)
@@ -169,6 +179,32 @@ def create_values_left(schema: str) -> list[sql.Composed]:
         ).format(function, sql.SQL(_SETTINGS), sql.Literal(VALUES_LEFT)),
         sql.SQL("REVOKE ALL ON FUNCTION {}(anyelement, pg_catalog.text[]) FROM PUBLIC").format(
             sql.Identifier(schema, LEFT)
+        ),
+    ]
+
+
+def tag_body(schema: str) -> str:
+    """The source of the function that tags."""
+    parts = {
+        "version": sql.SQL(str(VERSION)),
+        "log": sql.Identifier(schema, "log"),
+        "tagged": sql.Literal(TAGGED),
+    }
+    return sql.SQL(_TAG).format(**parts).as_string(None)
+
+
+def create_tag(schema: str) -> list[sql.Composed]:
+    """It writes into the log with the rights of whoever ran setup, for those who may call it."""
+    function = sql.SQL("{}(id pg_catalog.text, parts pg_catalog.int4)").format(
+        sql.Identifier(schema, TAG)
+    )
+    return [
+        sql.SQL(
+            "CREATE OR REPLACE FUNCTION {} RETURNS pg_catalog.void LANGUAGE plpgsql "
+            "SECURITY DEFINER {} AS {}"
+        ).format(function, sql.SQL(_SETTINGS), sql.Literal(tag_body(schema))),
+        sql.SQL("REVOKE ALL ON FUNCTION {}(pg_catalog.text, pg_catalog.int4) FROM PUBLIC").format(
+            sql.Identifier(schema, TAG)
         ),
     ]
 

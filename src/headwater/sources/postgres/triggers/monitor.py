@@ -201,7 +201,7 @@ class TriggerMonitor:
             is_due = entries or time.monotonic() >= self._next_watch
             gaps = self._look(now, entries) if is_due else {}
         marks = [entry.note for entry in entries if self._is_mark(entry)]
-        changed = any(entry.relation is not None for entry in entries)
+        changed = any(entry.relation is not None or entry.tag for entry in entries)
         if not gaps and not marks and not changed and not self._is_far(now):
             self._at = now
             return []
@@ -301,7 +301,8 @@ class TriggerMonitor:
                 sql.SQL("SELECT body FROM ONLY {}").format(self._installation.table("bodies"))
             )
             self._bodies = frozenset(body for (body,) in rows)
-        return find_gap(known.table.label, known.seen, seen, known.used, self._bodies)
+        table = known.table
+        return find_gap(table.label, known.seen, seen, known.used, self._bodies, table.key)
 
     def _doubt(
         self, known: Watched, seen: Seen | None, now: XidSnapshot, entries: Sequence[LogEntry]
@@ -337,7 +338,7 @@ class TriggerMonitor:
         """The units between two snapshots, and the gaps in them."""
         of: dict[int, list[LogEntry]] = {}
         for entry in entries:
-            if entry.relation is not None:
+            if entry.relation is not None or entry.tag:
                 of.setdefault(entry.xid, []).append(entry)
         snapshots = {
             seen_by(xid, XidSnapshot.parse(seen))
@@ -366,6 +367,7 @@ class TriggerMonitor:
             if entry.relation in self._by_oid and entry.note is None:
                 changes.setdefault(entry.relation, []).append(entry)
         *others, last = unit.xids
+        tags = tuple(dict.fromkeys(tag for entry in entries if (tag := entry.tag)))
         updates = []
         for oid, found in changes.items():
             table, name = self._by_oid[oid], self._full_name(self._by_oid[oid])
@@ -374,12 +376,12 @@ class TriggerMonitor:
             delta, unreadable = self._delta(table, found)
             for error in unreadable:
                 yield Broken({name: frozenset({error.column})}, error.reason, before, last)
-            if delta:
+            if delta or tags:
                 updates.append(Update(name, delta))
-        if not updates:
+        if not updates and not tags:
             return
         name = f"{last}+{len(others)}" if others else f"{last}"
-        whole = Transaction(name, tuple(updates), (self._source,), (self._source,))
+        whole = Transaction(name, tuple(updates), (self._source,), (self._source,), tags=tags)
         yield Committed(whole, _position(unit.state, token), last, others=tuple(others))
 
     def _delta(

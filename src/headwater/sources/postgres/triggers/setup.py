@@ -32,12 +32,15 @@ from headwater.sources.postgres.privileges import (
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.triggers.functions import (
     LEFT,
+    TAG,
     VALUES_LEFT,
     VERSION,
     Logging,
     array,
     create_function,
+    create_tag,
     create_values_left,
+    tag_body,
 )
 from headwater.sources.postgres.triggers.trust import (
     TABLES,
@@ -106,7 +109,7 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'headwater' AND c.relname = ANY(%s) AND c.relkind = 'r'
   AND pg_catalog.pg_get_userbyid(c.relowner) = current_user
 """
-_MADE = r"^(rows_[0-9]+|truncated_[0-9]+|values_left)$"
+_MADE = r"^(rows_[0-9]+|truncated_[0-9]+|values_left|tag)$"
 _OWNED = re.compile(r"[0-9a-f]{8}")
 _IS_THERE = """
 SELECT FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
@@ -178,7 +181,8 @@ class TriggerInstallation:
         """Begin the log anew. Where only the log is at fault, that takes no owner's rights."""
         tables = list(tables)
         try:
-            is_whole = self.state(connection) is not None and not self.missing(connection, tables)
+            there = self.state(connection) is not None
+            is_whole = there and not self._steps(connection, tables, with_tags=False)
         except LostConnectionError:
             raise
         except SourceError:
@@ -347,7 +351,9 @@ class TriggerInstallation:
 
     # The statements
 
-    def _steps(self, connection: Connection, tables: Iterable[Table]) -> list[list[str]]:
+    def _steps(
+        self, connection: Connection, tables: Iterable[Table], with_tags: bool = True
+    ) -> list[list[str]]:
         """What is still to be run; each step is one transaction."""
         role = current_role(self.access, connection)
         check_trusted(self.access, connection, self.name, self.relations)
@@ -366,6 +372,8 @@ class TriggerInstallation:
             seen = read_seen(connection, self.name, tables)
         if state is not None and functions.get(LEFT) != VALUES_LEFT:
             steps.append([part.as_string(None) for part in create_values_left(self.name)])
+        if state is not None and with_tags and functions.get(TAG) != tag_body(self.name):
+            steps.append([part.as_string(None) for part in create_tag(self.name)])
         for table in tables:
             here = seen[table.schema, table.name]
             others = state.others(table, tables) if state else []
@@ -382,7 +390,8 @@ class TriggerInstallation:
             "owner": self.owner,
         }
         made = [sql.SQL(text).format(**parts) for text in _CREATE]
-        return [part.as_string(None) for part in (*made, *create_values_left(self.name))]
+        functions = (*create_values_left(self.name), *create_tag(self.name))
+        return [part.as_string(None) for part in (*made, *functions)]
 
     def _watching(
         self,

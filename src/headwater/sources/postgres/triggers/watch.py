@@ -24,6 +24,7 @@ from psycopg import sql
 
 from headwater.sources.postgres.connect import Connection
 from headwater.sources.postgres.definitions import PRINTED
+from headwater.sources.postgres.guards import GUARDS, guards_of, lost_key
 from headwater.sources.postgres.meanings import own_meaning
 from headwater.sources.postgres.types import Table, TableColumn
 
@@ -41,9 +42,10 @@ pg_catalog.jsonb_build_object(
       p.proname, pg_catalog.md5(p.prosrc), p.xmin::pg_catalog.text) ORDER BY t.oid)
     FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
     JOIN pg_catalog.pg_namespace s ON s.oid = p.pronamespace
-    WHERE t.tgrelid = c.oid AND s.nspname = {schema}))
+    WHERE t.tgrelid = c.oid AND s.nspname = {schema}),
+  'guards', {guards})
 """
-SEEN = SEEN.replace("{printed}", PRINTED)
+SEEN = SEEN.replace("{printed}", PRINTED).replace("{guards}", GUARDS)
 """A table `c` of the catalog as the watch sees it."""
 _READ = """
 SELECT w.schema, w.name, {seen}, c.relhassubclass AND EXISTS (
@@ -92,6 +94,7 @@ def find_gap(
     now: Seen | None,
     used: Collection[str],
     bodies: Collection[str],
+    key: Sequence[str] = (),
 ) -> Gap | None:
     """What lies between two looks at a table."""
     if now is None:
@@ -115,6 +118,9 @@ def find_gap(
             f"the triggers on {label} were switched off or replaced; changes may be missing",
         )
     changed = frozenset(name for name in used if _is_changed(name, before, now))
+    were, are = (guards_of(key, seen.get("guards")) for seen in (before, now))
+    if were and not were & are:
+        return Gap(changed.union(key), lost_key(label, key))
     if not changed:
         return None
     names = ", ".join(sorted(changed))
