@@ -171,6 +171,11 @@ def _tried(
     return [Candidate(chosen.name, out=out)]
 
 
+def is_only_by_name(chosen: Algorithm) -> bool:
+    """Whether it is taken only where USING names it, whatever it costs."""
+    return chosen.slows_down or bool(chosen.needs & _ONLY_BY_NAME)
+
+
 def variants(chosen: Algorithm) -> list[dict[str, str]]:
     """Parameters beside the usual ones that may make it cheaper."""
     found: list[dict[str, str]] = [{}]

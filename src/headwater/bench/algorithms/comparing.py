@@ -13,7 +13,7 @@ from headwater.algorithms.registry import ALGORITHMS
 from headwater.bench.algorithms.measure import Maintained, Measured
 from headwater.bench.algorithms.workload import Templates, Workload
 from headwater.check.levels import Level
-from headwater.project.choice import promised, usable
+from headwater.project.choice import is_only_by_name, promised, usable
 
 CHOSEN = "chosen"
 _WARM_UP = 3
@@ -38,7 +38,7 @@ class Entry:
     def may_be_chosen(self) -> bool:
         """Whether the chooser takes it, too, and not only USING."""
         algorithm = ALGORITHMS.get(self.name.partition(" ")[0])
-        return self.keeps and (algorithm is None or not algorithm.slows_down)
+        return self.keeps and (algorithm is None or not is_only_by_name(algorithm))
 
 
 @dataclass
