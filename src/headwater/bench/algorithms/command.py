@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -140,15 +141,20 @@ def _objects(found: Comparison) -> list[dict[str, Any]]:
             "seeds": found.seeds,
             "chosen": found.choices,
             "best_time": found.best(_time)[0],
-            "time_ratio": round(found.ratio(_time), 3),
-            "time_ratio_choosable": round(found.ratio(_time, choosable=True), 3),
+            "time_ratio": _finite(found.ratio(_time)),
+            "time_ratio_choosable": _finite(found.ratio(_time, choosable=True)),
             "best_bytes": found.best(_bytes)[0],
-            "bytes_ratio": round(found.ratio(_bytes), 3),
-            "bytes_ratio_choosable": round(found.ratio(_bytes, choosable=True), 3),
+            "bytes_ratio": _finite(found.ratio(_bytes)),
+            "bytes_ratio_choosable": _finite(found.ratio(_bytes, choosable=True)),
             "noise": round(found.noise, 3),
         }
     )
     return lines
+
+
+def _finite(ratio: float) -> float | None:
+    """None where the best is nothing at all: JSON has no infinity."""
+    return None if math.isinf(ratio) else round(ratio, 3)
 
 
 def _draw(path: Path, found: Sequence[Comparison]) -> None:
