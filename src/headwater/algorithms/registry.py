@@ -97,6 +97,12 @@ class Algorithm:
         return self.needs.union(need for need in wanted if need is not None)
 
     @property
+    def is_given_wholes(self) -> bool:
+        """Whether the running system hands global transactions over whole: not to one that commits
+        early, to which everything has to come again in the order in which it came."""
+        return self.joins_global and Need.EARLY not in self.needs
+
+    @property
     def assumes(self) -> tuple[str, ...]:
         """What must hold so that it keeps its promises, in sentences."""
         return (*(need.value for need in Need if need in self.needs), *self.also_assumes)
@@ -380,7 +386,6 @@ ALGORITHMS = {
             _promises("complete", *["convergent"] * 5),
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
-            joins_global=False,
             unsure=_counts_below_zero,
         ),
         Algorithm(

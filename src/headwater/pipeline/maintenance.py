@@ -122,7 +122,7 @@ class Plan:
     @property
     def shows_global_whole(self) -> bool:
         """Whether global transactions are taken in as a whole, and not each part by itself."""
-        return len(self.view.sources) > 1 and ALGORITHMS[self.algorithm].joins_global
+        return len(self.view.sources) > 1 and ALGORITHMS[self.algorithm].is_given_wholes
 
 
 @dataclass(frozen=True)

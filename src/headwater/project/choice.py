@@ -221,7 +221,7 @@ def _by_keeping_keys(view: View) -> str:
 
 def global_promise(chosen: Algorithm) -> str:
     """How a view shows global transactions whose parts are tagged."""
-    return "whole" if chosen.joins_global else f"as parts, {chosen.promises['global']}"
+    return "whole" if chosen.is_given_wholes else f"as parts, {chosen.promises['global']}"
 
 
 def as_stored(
