@@ -132,6 +132,7 @@ def test_who_says_nothing_is_left_after_a_while(tmp_path: Path) -> None:
     with runner_of(shop) as runner, node(tmp_path):
         silent = [socket.create_connection(("127.0.0.1", shop.port)) for _ in range(40)]
         wait_until(lambda: is_running(runner))
+        silent.append(socket.create_connection(("127.0.0.1", shop.port)))
         wait_until(lambda: "did not introduce itself in time" in refused(runner))
         for each in silent:
             each.close()
