@@ -8,8 +8,10 @@ import pytest
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
-from headwater.algebra.values import INT
+from headwater.algebra.values import INT, Row
 from headwater.costs.statistics import RelationStatistics, SourceStatistics, Statistics
+from headwater.frames.columns import Columns
+from headwater.pipeline.maintain import about_bytes
 from headwater.pipeline.observed import kinds_of
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.verify import verify_view
@@ -113,3 +115,18 @@ def test_kinds_of_changes_are_told_apart() -> None:
     schema = Schema.of([("id", INT), ("amount", INT)])
     delta = Rows(schema, {(1, 1): 1, (2, 1): 1, (1, 2): -1})
     assert kinds_of(delta) == {"inserts": 1, "deletes": 0, "updates": 1}
+
+
+class Unread(Columns):
+    """Columns of which nobody may want every row one by one."""
+
+    def __getattr__(self, name: str) -> dict[Row, int]:
+        raise AssertionError("every row of a large change was looked at, only to count")
+
+
+def test_what_is_counted_of_large_changes_and_answers_looks_at_few_rows() -> None:
+    schema = Schema.of([("id", INT), ("amount", INT)])
+    rows = Rows(schema, {(number, 5): 1 for number in range(5000)})
+    large = Unread(schema, Columns.of_rows(rows).table)
+    assert kinds_of(large) == {"inserts": 5000}
+    assert about_bytes(large) == about_bytes(rows) > 5000

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import ClassVar, TypeAlias
 
 from headwater.algebra.aggregates import Aggregate
@@ -97,6 +98,10 @@ class Rows:
     def size_hint(self) -> int:
         """About how many distinct rows there are, told without any work; 0 only if none are."""
         return len(self._counts)
+
+    def some(self, most: int) -> list[Row]:
+        """A few of the rows, told without any work; none if that cannot be had."""
+        return list(islice(self._counts, most))
 
     @property
     def number(self) -> int:

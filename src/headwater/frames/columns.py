@@ -90,6 +90,9 @@ class Columns(Rows):
     def size_hint(self) -> int:
         return int(self._table.num_rows)
 
+    def some(self, most: int) -> list[Row]:
+        return list(row_values(self._table.slice(0, most), self.schema))
+
     @property
     def table(self) -> pyarrow.Table:
         """Each row once, by column name, with its count as the column `_count`."""

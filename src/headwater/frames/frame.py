@@ -104,6 +104,9 @@ class Frame(Rows):
     def size_hint(self) -> int:
         return self._held.most
 
+    def some(self, most: int) -> list[Row]:
+        return []
+
     @property
     def number(self) -> int:
         return self._held.number()

@@ -22,7 +22,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TypeAlias, assert_never
 
 from headwater.algebra.rows import Rows
@@ -492,8 +491,8 @@ class Maintainer:
 
 
 def about_bytes(rows: Rows) -> int:
-    """How many bytes rows have, by the first few of them; unknown, and so none, on Spark."""
-    if isinstance(rows, Frame) or not rows:
+    """How many bytes rows have, by a few of them; unknown, and so none, on Spark."""
+    sample = rows.some(_SAMPLED)
+    if not sample:
         return 0
-    sample = list(islice(rows, _SAMPLED))
-    return sum(sum(map(width, row)) for row in sample) * len(rows) // len(sample)
+    return sum(sum(map(width, row)) for row in sample) * rows.size_hint // len(sample)

@@ -56,9 +56,9 @@ class Observed:
 def kinds_of(delta: Rows) -> dict[str, int]:
     """How many rows a change inserts, deletes and updates; one that goes and one that comes are
     taken for an update."""
+    if delta.rank or delta.size_hint > _FEW:
+        return {"inserts": delta.size_hint}
     number = len(delta)
-    if delta.rank or number > _FEW:
-        return {"inserts": number}
     gone = sum(count < 0 for _, count in delta.items())
     updated = min(gone, number - gone)
     return {"inserts": number - gone - updated, "deletes": gone - updated, "updates": updated}
