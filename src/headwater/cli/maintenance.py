@@ -34,6 +34,8 @@ SomeUnitsArgument = Annotated[
     list[str] | None, typer.Argument(help="Names of views or groups; all if none is given.")
 ]
 _REFRESH_S = 0.25
+_RESTS = 20
+"""How many times as long as it took nobody looks again at how a run goes."""
 _STOPPING = b"headwater: stopping; what is ready is committed first\n"
 
 
@@ -77,11 +79,17 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False) -> None:
 
 
 def _unimpressed(look: Callable[[], None]) -> Callable[[], None]:
-    """Views go on when what is shown cannot be written, to a full disk for example."""
+    """Views go on when what is shown cannot be written, to a full disk for example; and looking at
+    hundreds of them takes a few per cent of the time at most."""
+    due = 0.0
 
     def looked() -> None:
-        with suppress(OSError):
-            look()
+        nonlocal due
+        began = time.monotonic()
+        if began >= due:
+            with suppress(OSError):
+                look()
+            due = time.monotonic() + _RESTS * (time.monotonic() - began)
 
     return looked
 

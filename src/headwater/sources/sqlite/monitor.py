@@ -31,6 +31,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
@@ -92,7 +93,8 @@ class Markers:
 
     def after(self, count: int) -> list[tuple[int, str, int]]:
         with self.changed:
-            return [entry for entry in self._waiting if entry[0] > count]
+            later = takewhile(lambda entry: entry[0] > count, reversed(self._waiting))
+            return list(later)[::-1]
 
     @property
     def count(self) -> int:
