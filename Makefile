@@ -21,6 +21,9 @@ export SOURCE_DATE_EPOCH ?= 1580601600
 DEPS  := $(VENV)/.deps-installed
 WHEEL := $(VENV)/.wheel-installed
 
+# The object store that `make object-store` builds.
+MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
+
 # Test processes that run side by side.
 JOBS ?= 2
 
@@ -65,6 +68,11 @@ demo: setup ## set up, then views over live databases, and a proof (about a minu
 .PHONY: stress
 stress: setup ## run all the tests and the long randomized ones, with many more examples
 	HEADWATER_STRESS=1 $(BIN)/pytest -n $(JOBS) -m "stress or not stress"
+
+.PHONY: object-store
+object-store: ## build a real object store for the tests that want one (MinIO, from its Go module)
+	@command -v go >/dev/null || { echo "make object-store needs Go 1.24 or newer."; exit 1; }
+	GOBIN=$(CURDIR)/build/object-store/bin go install -ldflags="-s -w" github.com/minio/minio@$(MINIO)
 
 .PHONY: bench
 bench: setup ## run every measurement

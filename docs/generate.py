@@ -270,6 +270,7 @@ _TYPES: dict[Any, str] = {
     int: "whole number",
     int | str: "whole number or text",
     Path: "path",
+    Path | str: "path or address",
     SecretStr: "text",
     list[str]: "list of texts",
     dict[str, str]: "table of texts",

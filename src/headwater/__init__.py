@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["Project"]
+__all__ = ["Project", "register"]
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from headwater.pipeline.open_project import OpenProject as Project
+    from headwater.readers.registering import register
 
 
 def __getattr__(name: str) -> object:
-    """`headwater.Project`, imported when it is first asked for, so that `headwater` is light."""
+    """Imported when it is first asked for, so that `headwater` is light."""
     if name == "Project":
         from headwater.pipeline.open_project import OpenProject
 
         return OpenProject
+    if name == "register":
+        from headwater.readers.registering import register
+
+        return register
     raise AttributeError(f"module 'headwater' has no attribute '{name}'")

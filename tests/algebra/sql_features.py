@@ -1,7 +1,8 @@
 """What a view's SQL may say, feature by feature: the table behind docs/sql.md, and its tests.
 
-Each query is over r(a, b, t), s(a, c) and u(c, d), all of integers but the text t, and
-v(a, xs, p), where xs is an array of integers and p a struct of the integer x and the text y.
+Each query is over r(a, b, t), s(a, c) and u(c, d), all of integers but the text t; v(a, xs, p),
+where xs is an array of integers and p a struct of the integer x and the text y; and
+e(a, since, until, day), where since and until are timestamps and day is a date.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.algebra.schema import Relation, Schema
-from headwater.algebra.values import INT, TEXT, array_type, struct_type
+from headwater.algebra.values import DATE, INT, TEXT, TIMESTAMP, array_type, struct_type
 
 POINT = struct_type([("x", INT), ("y", TEXT)])
 RELATIONS = (
@@ -17,6 +18,11 @@ RELATIONS = (
     Relation("s", "y", Schema.of([("a", INT), ("c", INT)])),
     Relation("u", "y", Schema.of([("c", INT), ("d", INT)])),
     Relation("v", "x", Schema.of([("a", INT), ("xs", array_type(INT)), ("p", POINT)])),
+    Relation(
+        "e",
+        "x",
+        Schema.of([("a", INT), ("since", TIMESTAMP), ("until", TIMESTAMP), ("day", DATE)]),
+    ),
 )
 
 
@@ -103,6 +109,24 @@ FEATURES = (
     ),
     _feature(
         "Groups",
+        "FIRST and LAST, aggregates of bits",
+        "SELECT t, FIRST(a ORDER BY b DESC, a) AS x, LAST(b ORDER BY a) AS y FROM r GROUP BY t",
+        "SELECT b, FIRST(a) IGNORE NULLS AS x, LAST(t, TRUE) AS y FROM r GROUP BY b",
+        "SELECT t, BIT_AND(b) AS x, BIT_OR(b) AS y, BIT_XOR(a) AS z FROM r GROUP BY t",
+        "SELECT a, BIT_XOR(b) OVER (PARTITION BY t ORDER BY a) AS x FROM r",
+    ),
+    _feature(
+        "Groups",
+        "correlation and regression",
+        "SELECT t, ROUND(CORR(a, b), 9) AS c, REGR_COUNT(a, b) AS n, ROUND(REGR_SLOPE(a, b), 9) "
+        "AS s FROM r GROUP BY t",
+        "SELECT ROUND(REGR_INTERCEPT(c, d), 9) AS i, ROUND(REGR_R2(c, d), 9) AS r FROM u",
+        "SELECT c, REGR_AVGX(c, d) AS x, ROUND(REGR_SXX(c, d), 9) AS y, ROUND(KURTOSIS(d), 9) AS k "
+        "FROM u GROUP BY c",
+        "SELECT a, ROUND(REGR_SXY(a, b) OVER (PARTITION BY t), 9) AS x FROM r",
+    ),
+    _feature(
+        "Groups",
         "approximate aggregates, which are exact here",
         "SELECT t, APPROX_PERCENTILE(a, 0.3) AS p, APPROX_COUNT_DISTINCT(b) AS n FROM r GROUP BY t",
         "SELECT APPROX_PERCENTILE(c, ARRAY(0, 0.5, 1.0), 100) AS p FROM u",
@@ -116,6 +140,13 @@ FEATURES = (
         "GROUP BY ROLLUP (t, b) HAVING COUNT(*) > 0 AND t IS NOT NULL",
         "SELECT c, d, SUM(c) AS n FROM u GROUP BY CUBE (c, d) HAVING c > 0",
         "SELECT COUNT(*) AS n, MAX(c) AS m FROM u GROUP BY GROUPING SETS (())",
+    ),
+    _feature(
+        "Groups",
+        "PIVOT",
+        "SELECT * FROM (SELECT t, b, a FROM r) PIVOT (SUM(a) FOR b IN (0 AS zero, 1 AS one))",
+        "SELECT b, x_n, y_m FROM r PIVOT (COUNT(*) AS n, MAX(a) AS m FOR t IN ('x' AS x, "
+        "'y' AS y)) WHERE b > 0",
     ),
     _feature(
         "Sets",
@@ -146,6 +177,12 @@ FEATURES = (
         "SELECT b FROM r UNION SELECT c FROM s INTERSECT SELECT d FROM u",
         "(SELECT b FROM r UNION ALL SELECT c FROM s) EXCEPT SELECT d FROM u",
         "SELECT t, COUNT(*) AS n FROM r GROUP BY t UNION ALL SELECT 'all', COUNT(*) FROM r",
+    ),
+    _feature(
+        "Sets",
+        "UNION BY NAME",
+        "SELECT a, b FROM r UNION ALL BY NAME SELECT c AS b, a FROM s",
+        "SELECT a FROM r UNION BY NAME SELECT c, a FROM s",
     ),
     _feature(
         "Subqueries",
@@ -186,6 +223,18 @@ FEATURES = (
         "SELECT a FROM r WHERE b IN (SELECT r.a FROM s)",
         "SELECT a FROM r WHERE b NOT IN (SELECT r.a FROM s)",
         "SELECT a FROM r WHERE b IN (SELECT MAX(s.c) OVER () FROM s WHERE s.c > r.a)",
+    ),
+    _feature(
+        "Subqueries",
+        "comparisons with ANY and ALL, with their rules for NULL",
+        "SELECT a FROM r WHERE b > ALL (SELECT c FROM s)",
+        "SELECT a FROM r WHERE b < ANY (SELECT c FROM s WHERE s.a = r.a)",
+        "SELECT b FROM r GROUP BY b HAVING COUNT(*) >= ALL (SELECT COUNT(*) FROM r GROUP BY b)",
+        "SELECT a FROM r WHERE b <> ALL (SELECT c FROM s)",
+        "SELECT a, b >= ALL (SELECT c FROM s WHERE s.a = r.a) AS x, b <> ANY (SELECT c FROM s) "
+        "AS y FROM r",
+        "SELECT a FROM r WHERE NOT b = ALL (SELECT c FROM s WHERE s.a < r.a)",
+        "SELECT a, NOT b <= ANY (SELECT c FROM s) AS x, b = ALL (SELECT c FROM s) AS y FROM r",
     ),
     _feature(
         "Subqueries",
@@ -312,6 +361,13 @@ FEATURES = (
         "SELECT a, b FROM r ORDER BY a",
     ),
     _feature(
+        "First rows",
+        "ORDER BY ALL, LIMIT ALL",
+        "SELECT b, a FROM r ORDER BY ALL DESC LIMIT 2",
+        "SELECT a FROM r ORDER BY b, a LIMIT ALL OFFSET 1",
+        "SELECT b FROM r UNION ALL SELECT c FROM s ORDER BY ALL LIMIT 3",
+    ),
+    _feature(
         "Windows",
         "numbers and ranks, QUALIFY",
         "SELECT a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a) AS n FROM r",
@@ -335,6 +391,15 @@ FEATURES = (
         "SELECT c, d, COUNT(*) OVER (ORDER BY c DESC RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING) "
         "AS n, MAX(d) OVER (ORDER BY c RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS m "
         "FROM u",
+    ),
+    _feature(
+        "Windows",
+        "FILTER before OVER",
+        "SELECT a, SUM(b) FILTER (WHERE a > 1) OVER (PARTITION BY t) AS s FROM r",
+        "SELECT a, COUNT(*) FILTER (WHERE b > 0) OVER (ORDER BY a) AS n FROM r",
+        "SELECT a, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY b) FILTER (WHERE a > 0) OVER "
+        "(PARTITION BY t) AS p FROM r",
+        "SELECT t, SUM(COUNT(*)) FILTER (WHERE MAX(b) > 0) OVER () AS n FROM r GROUP BY t",
     ),
     _feature(
         "Arrays and structs",
@@ -367,9 +432,65 @@ FEATURES = (
         "SELECT p.y, ARRAY[a, p.x] AS l FROM v ORDER BY p.x",
     ),
     _feature(
+        "Arrays and structs",
+        "points in the plane",
+        "SELECT a, ST_DISTANCE(ST_POINT(a, b), ST_POINT(0, 0.5)) AS d FROM r",
+        "SELECT ST_POINT(a, b) AS p, COUNT(*) AS n FROM r GROUP BY ST_POINT(a, b) "
+        "HAVING ST_X(p) > 0",
+    ),
+    _feature(
+        "Conditions",
+        "LIKE ANY, LIKE ALL, `~`",
+        "SELECT a FROM r WHERE t LIKE ANY ('x%', '%z')",
+        "SELECT a FROM r WHERE t NOT LIKE ANY ('x', 'z') AND t NOT LIKE ALL ('y%', 'z')",
+        "SELECT a FROM r WHERE NOT t ~ '[xz]'",
+    ),
+    _feature(
+        "Time",
+        "differences of moments, compared",
+        "SELECT a FROM e WHERE until - since > INTERVAL '1' HOUR",
+        "SELECT a FROM e WHERE until - since BETWEEN INTERVAL '30' MINUTES AND INTERVAL '1' DAY",
+        "SELECT x.a, y.since FROM e x JOIN e y ON x.a = y.a AND y.since - x.until < "
+        "INTERVAL '1' DAY",
+        "SELECT a, MAX(until) - MIN(since) > INTERVAL '2' HOURS AS long FROM e GROUP BY a",
+        "SELECT a, until - since <= since - until AS e, until - day IS NULL AS n FROM e "
+        "WHERE INTERVAL '1' DAY <> until - day + INTERVAL '1' HOUR",
+        "SELECT a, since + (until - since) AS t FROM e",
+    ),
+    _feature(
+        "Time",
+        "units and bins of time",
+        "SELECT a FROM e WHERE EXTRACT(EPOCH FROM (until - since)) > 3600",
+        "SELECT a, TIMESTAMPDIFF(HOUR, since, until) AS h, DATEDIFF(MONTH, since, until) AS m "
+        "FROM e",
+        "SELECT window.start, COUNT(*) AS n FROM e GROUP BY WINDOW(since, '1 hour')",
+        "SELECT DATE_BIN('15 minutes', since, TIMESTAMP_NTZ '2024-01-01 00:05:00') AS t, "
+        "COUNT(*) AS n FROM e GROUP BY 1",
+        "SELECT a, TIMESTAMPADD(MONTH, 1, since) AS t, DATEADD(HOUR, -a, until) AS u FROM e",
+        "SELECT a, CAST(EXTRACT(EPOCH FROM since) AS BIGINT) AS s FROM e",
+        "SELECT a, w.start AS t, w.end AS u FROM (SELECT a, WINDOW(since, '1 day', '1 day', "
+        "'6 hours') AS w FROM e GROUP BY a, WINDOW(since, '1 day', '1 day', '6 hours')) x",
+    ),
+    _feature(
         "Columns",
         "`*`, and `* EXCEPT`",
         "SELECT * FROM r JOIN u ON r.b = u.c",
         "SELECT r.*, d FROM r JOIN u ON r.b = u.c",
+    ),
+    _feature(
+        "Columns",
+        "`* REPLACE`, and TABLE",
+        "SELECT * REPLACE (b + 1 AS b) FROM r",
+        "SELECT r.* EXCEPT (t) REPLACE (-a AS a), d FROM r JOIN u ON r.b = u.c",
+        "SELECT a, c FROM s UNION ALL TABLE u",
+        "SELECT x.a, n FROM (r JOIN u ON r.b = u.c) AS x (a, k, t, m, n) WHERE k = m",
+    ),
+    _feature(
+        "Columns",
+        "names of the select list in items behind them",
+        "SELECT a + 1 AS x, x * 2 AS y, x + y AS z FROM r",
+        "SELECT t, SUM(b) AS s, s + COUNT(*) AS x FROM r GROUP BY t",
+        "SELECT b AS a, a + 1 AS c FROM r",
+        "SELECT a, ROW_NUMBER() OVER (ORDER BY a) AS n, n % 2 AS odd FROM r QUALIFY odd = 1",
     ),
 )

@@ -139,6 +139,60 @@ def test_covariances_are_exact() -> None:
     assert str(aggregated(aggregate("covar_pop", N, X), [((1, INF), 1)])) == "nan"
 
 
+def test_correlation_and_regression_are_rounded_once() -> None:
+    rows: list[tuple[Row, int]] = [((1, 0.1), 1), ((2, 0.2), 2), ((4, 0.7), 1), ((9, None), 3)]
+    x = [Fraction(v) for v in (0.1, 0.2, 0.2, 0.7)]
+    y = [1, 2, 2, 4]
+    sxx = 4 * sum(v * v for v in x) - sum(x) ** 2
+    sxy = 4 * sum(a * b for a, b in zip(x, y, strict=True)) - sum(x) * sum(y)
+    syy = 4 * sum(v * v for v in y) - sum(y) ** 2
+    slope = sxy / sxx
+    assert aggregated(aggregate("regr_slope", N, X), rows) == float(slope)
+    intercept = (sum(y) - slope * sum(x)) / 4
+    assert aggregated(aggregate("regr_intercept", N, X), rows) == float(intercept)
+    assert aggregated(aggregate("regr_r2", N, X), rows) == float(sxy**2 / (sxx * syy))
+    correlation = math.sqrt(sxy**2 / (sxx * syy))
+    assert aggregated(aggregate("corr", N, X), rows) == pytest.approx(correlation, rel=1e-15)
+    falling: list[tuple[Row, int]] = [((1, 3.0), 1), ((2, 1.0), 1)]
+    assert aggregated(aggregate("corr", N, X), falling) == -1.0
+
+
+def test_a_line_that_is_upright_has_no_slope_and_a_level_one_tells_all() -> None:
+    upright: list[tuple[Row, int]] = [((1, 2.0), 1), ((3, 2.0), 1)]
+    level: list[tuple[Row, int]] = [((1, 2.0), 1), ((1, 3.0), 1)]
+    found = {
+        name: [aggregated(aggregate(name, N, X), rows) for rows in (upright, level)]
+        for name in ("regr_slope", "regr_r2", "corr")
+    }
+    assert found == {"regr_slope": [None, 0.0], "regr_r2": [None, 1.0], "corr": [None, None]}
+
+
+def test_the_shape_of_numbers_is_told_by_their_third_and_fourth_moment() -> None:
+    rows: list[tuple[Row, int]] = [((1,), 2), ((2,), 1), ((6,), 1)]
+    assert aggregated(aggregate("skewness", N), rows) == pytest.approx(1.027209706036234)
+    assert aggregated(aggregate("kurtosis", N), rows) == float(Fraction(-226, 289))
+    assert aggregated(aggregate("kurtosis", N), rows[:1]) is None
+    assert str(aggregated(aggregate("skewness", X), [((INF,), 1)])) == "nan"
+
+
+def test_bits_are_merged_and_what_is_there_twice_leaves_xor() -> None:
+    rows: list[tuple[Row, int]] = [((6,), 1), ((3,), 2), ((None,), 1)]
+    found = [aggregated(aggregate(f"bit_{how}", N), rows) for how in ("and", "or", "xor")]
+    assert found == [2, 7, 6]
+    assert aggregated(aggregate("bit_xor", N), rows[1:]) == 0
+    assert aggregated(aggregate("bit_xor", N), rows[2:]) is None
+
+
+def test_first_and_last_go_by_their_order_and_then_by_the_values() -> None:
+    rows: list[tuple[Row, int]] = [(("b", 1), 1), (("a", 1), 2), (("c", None), 1)]
+    first = aggregate("first", T, order=[Sorting(N)])
+    last = aggregate("last", T, order=[Sorting(N, descending=True, nulls_last=True)])
+    assert aggregated(first, rows) == "c"
+    assert aggregated(aggregate("first", T, order=[Sorting(N, nulls_last=True)]), rows) == "a"
+    assert aggregated(last, rows) == "c"
+    assert aggregated(aggregate("first", T), [(("b",), 1), ((None,), 1)]) is None
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
 def test_a_deviation_is_rounded_once(values: list[float]) -> None:
     found = over(aggregate("stddev_pop", X), *values)

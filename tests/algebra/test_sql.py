@@ -352,13 +352,13 @@ REFUSED = {
         "SELECT id BETWEEN SYMMETRIC 1 AND 2 FROM orders", "SYMMETRIC", 1, 8),
     "IN nothing": ("SELECT id FROM orders WHERE id IN ()", "IN needs", 1, 29),
     "a parameter": ("SELECT id FROM orders WHERE id = :x", ":x", 1, 29),
-    "an interval alone": ("SELECT INTERVAL 1 DAY AS x FROM orders", "INTERVAL stands", 1, 8),
+    "an interval alone": ("SELECT INTERVAL 1 DAY AS x FROM orders", "is no value here", 1, 8),
     "an interval of a column": ("SELECT day + INTERVAL id DAY FROM orders", "INTERVAL", 1, 8),
     "a mixed interval": (
         "SELECT day + INTERVAL '1 month 1 day' FROM orders", "either months or days", 1, 8),
     "an interval to a number": ("SELECT id + INTERVAL '1' MONTH FROM orders", "not to int", 1, 8),
     "a difference of dates": ("SELECT day - day FROM orders", "DATEDIFF", 1, 8),
-    "a field that there is not": ("SELECT EXTRACT(epoch FROM day) FROM orders", "EPOCH", 1, 8),
+    "a field that there is not": ("SELECT EXTRACT(era FROM day) FROM orders", "EPOCH", 1, 8),
     "strings side by side": ("SELECT 'a' 'b' FROM orders", "side by side", 1, 12),
     "a type that there is not": ("SELECT CAST(id AS SMALLINT) FROM orders", "SMALLINT", 1, 13),
     "NULL without a type": ("SELECT id, NULL AS x FROM orders", "CAST(NULL AS type)", 1, 12),
@@ -408,6 +408,36 @@ REFUSED = {
     "a comma before FROM": ("SELECT id, FROM orders", "nothing behind a comma", 1, 10),
     "too few arguments": ("SELECT ABS() FROM orders", "not 0 arguments", 1, 8),
     "too many arguments": ("SELECT ABS(1, 2) FROM orders", "not 2 arguments", 1, 8),
+    # what other words say
+    "months compared": (
+        "SELECT id FROM orders WHERE day - day > INTERVAL '1' MONTH", "at + INTERVAL", 1, 41),
+    "a time compared with a number": (
+        "SELECT id FROM orders WHERE day - day > 5", "EXTRACT(EPOCH", 1, 29),
+    "a sum of times": ("SELECT MAX(day - day) FROM orders", "no value here", 1, 12),
+    "a unit that there is not": (
+        "SELECT DATEDIFF(FORTNIGHT, day, day) FROM orders", "no unit to count moments by", 1, 8),
+    "a bin of months": (
+        "SELECT DATE_BIN('1 month', day) FROM orders", "DATE_TRUNC('MONTH', at)", 1, 8),
+    "windows that overlap": (
+        "SELECT COUNT(*) FROM orders GROUP BY WINDOW(day, '1 day', '1 hour')", "overlap", 1, 38),
+    "a window without GROUP BY": (
+        "SELECT WINDOW(day, '1 day') FROM orders", "one expression of GROUP BY", 1, 8),
+    "ALL of two columns": (
+        "SELECT id FROM orders WHERE id > ALL (SELECT id, day FROM orders)", "2 columns", 1, 46),
+    "PIVOT by columns": (
+        "SELECT * FROM orders PIVOT (SUM(price) FOR id IN (day))", "with constants", 1, 22),
+    "UNPIVOT": (
+        "SELECT * FROM orders UNPIVOT (x FOR y IN (id, price))", "UNION ALL", 1, 22),
+    "REPLACE of what is not there": (
+        "SELECT * REPLACE (1 AS x) FROM orders", "which * does not have", 1, 19),
+    "a name of two items": (
+        "SELECT id AS x, day AS x, x AS y FROM orders", "two items are named x", 1, 27),
+    "a name of a later item": ("SELECT x + 1 AS y, id AS x FROM orders", "no column x", 1, 8),
+    "a cast with a format": (
+        "SELECT CAST(day AS STRING FORMAT 'YYYY') FROM orders", "DATE_FORMAT(", 1, 13),
+    "a value of no JSON": ("SELECT VARIANT_GET(Name, '$.a') FROM customers", "PARSE_JSON(x)", 1, 8),
+    "a distance of numbers": ("SELECT ST_DISTANCE(id, id) FROM orders", "takes a point", 1, 8),
+    "bits of a decimal": ("SELECT BIT_AND(price) FROM orders", "BIT_AND needs int", 1, 8),
     # groups and windows
     "an aggregate that there is not": (
         "SELECT HISTOGRAM_NUMERIC(id, 5) FROM orders", "HISTOGRAM_NUMERIC", 1, 8),

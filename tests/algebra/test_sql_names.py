@@ -175,3 +175,24 @@ def test_code_is_the_text_without_comments_and_hints_all_else_in_its_place(
     sql: str, code: str
 ) -> None:
     assert SqlText(sql).code == code
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT w.table, window FROM w",
+        "SELECT b AS table FROM w",
+        "SELECT b FROM w WHERE b IN (SELECT table FROM w)",
+        "SELECT window AS x, COUNT(*) AS n FROM w GROUP BY w.window",
+        "SELECT b, w.all FROM w ORDER BY 2 LIMIT 2",
+    ],
+)
+def test_words_of_clauses_may_be_names_of_columns(sql: str) -> None:
+    columns = Schema.of([("table", INT), ("window", INT), ("all", INT), ("b", INT)])
+    parse_view(sql, [Relation("w", "shop", columns)])
+
+
+def test_order_by_all_beside_a_column_all_is_refused() -> None:
+    columns = Schema.of([("all", INT), ("b", INT)])
+    with pytest.raises(SqlError, match="may mean a column all"):
+        parse_view("SELECT * FROM w ORDER BY ALL LIMIT 1", [Relation("w", "shop", columns)])

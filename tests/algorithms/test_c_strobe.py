@@ -369,5 +369,5 @@ def test_state_is_a_value() -> None:
     scenario = example("strobe-0")
     manager = CStrobe(scenario.view)
     world = Simulation(scenario, manager).start()
-    assert world.manager == manager.start(world.view, scenario.initial)
-    assert hash(world.manager) == hash(manager.start(world.view, scenario.initial))
+    assert world.manager == manager.start()
+    assert hash(world.manager) == hash(manager.start())

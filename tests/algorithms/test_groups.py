@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from headwater.algebra.evaluate import evaluate_shown, evaluate_view
-from headwater.algebra.rows import Rows
 from headwater.algebra.sql.view import parse_group, parse_view
 from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS, algorithm, make_manager
@@ -112,8 +111,8 @@ class Apart:
     view: View
     managers: tuple[ViewManager[Any], ...]
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> tuple[Any, ...]:
-        return tuple(manager.start(contents, base) for manager in self.managers)
+    def start(self) -> tuple[Any, ...]:
+        return tuple(manager.start() for manager in self.managers)
 
     def handle(
         self, state: tuple[Any, ...], event: Event

@@ -37,7 +37,6 @@ KEYED = parse_view(
     "SELECT r1.A, r2.C FROM r1, r2 WHERE r1.B = r2.B",
     [Relation("r1", "x", AB, ("A",)), Relation("r2", "y", BC, ("C",))],
 )
-BASE = {"r1": Rows.of(AB, [[1, 2]]), "r2": Rows.of(BC, [[2, 3]])}
 CONTENTS = Rows.of(VIEW.schema, [[1, 3]])
 
 
@@ -56,7 +55,7 @@ class Player:
 
     def __init__(self, manager: ViewManager[Any]) -> None:
         self.manager = manager
-        self.state = manager.start(CONTENTS, BASE)
+        self.state = manager.start()
 
     def tell(self, event: Event) -> list[str]:
         self.state, effects = self.manager.handle(self.state, event)
@@ -174,7 +173,7 @@ def test_copies_sweep_over_what_their_host_keeps() -> None:
 @pytest.mark.parametrize("name", ["conventional", "recompute", "copies"])
 def test_a_machine_gives_the_same_for_the_same_state_and_event(name: str) -> None:
     manager = make_manager(algorithm(name), VIEW, {})
-    state = manager.start(CONTENTS, BASE)
+    state = manager.start()
     event = arrived("T1", ("r2", [2, 5], 1))
     first, again = manager.handle(state, event), manager.handle(state, event)
     assert first == again

@@ -32,7 +32,7 @@ from headwater.protocol.messages import WAREHOUSE
 class CountsFromZero(RingWarehouse):
     """Figure 1 as printed: waits for `next_sn = sn` from 0 on, and the first `sn` is 1."""
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> WarehouseState:
+    def start(self) -> WarehouseState:
         return WarehouseState((0,) * len(self.view.joins))
 
 

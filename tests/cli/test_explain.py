@@ -67,3 +67,17 @@ def test_a_plain_join_stores_what_it_shows(project: Path) -> None:
 def test_a_view_that_is_not_there_is_told_with_those_that_are(project: Path) -> None:
     with pytest.raises(InputError, match=r"no view 'nosuch'\. There are big_orders, by_name"):
         quick("explain", "nosuch", "-p", str(project))
+
+
+def test_when_a_view_would_be_recomputed_is_told_by_table(project: Path) -> None:
+    told = _told(project, "order_lines")
+    recompute = told["recompute"]
+    assert isinstance(recompute, dict)
+    assert (recompute["when"], recompute["measured"]) == ("when cheaper", False)
+    tables = told["tables"]
+    assert isinstance(tables, dict)
+    assert set(recompute["from_rows"]) == set(tables)
+    text = quick("explain", "order_lines", "-p", str(project)).out
+    assert "It is recomputed when so much waits that a load is quicker, by estimate" in " ".join(
+        text.split()
+    )

@@ -10,6 +10,7 @@ from headwater.costs.statistics import (
     ENOUGH,
     MEMORY_S,
     Counted,
+    Loaded,
     RelationStatistics,
     SourceStatistics,
     Spent,
@@ -23,12 +24,21 @@ KNOWN = Statistics(
     {"x.r": RelationStatistics(10.0, 24.0, {"a": 3.0}, 1.0, 2.0, 3.0, 60.0)},
     {"x": SourceStatistics(0.004, 1e-8, 7.0, 2.0, 60.0)},
     spent={"v": {"sweep": Spent(4.0, 200.0, 0.01, 50)}},
+    loads={"v": Loaded(3.0, 1000.0)},
+    paces={"v": 0.5},
 )
 
 
 def test_what_is_stored_is_what_is_read() -> None:
     stored = json.loads(json.dumps(KNOWN.to_json()))
     assert Statistics.from_json(stored).to_json() == KNOWN.to_json()
+
+
+def test_statistics_from_before_loads_were_measured_are_read() -> None:
+    stored = {n: v for n, v in KNOWN.to_json().items() if n not in ("loads", "paces")}
+    found = Statistics.from_json(stored)
+    assert (found.loads, found.paces) == ({}, {})
+    assert found.spent == KNOWN.spent
 
 
 @pytest.mark.parametrize(
@@ -41,6 +51,8 @@ def test_what_is_stored_is_what_is_read() -> None:
         {"sources": []},
         {"prices": {"commit_s": None, "commit_s2": 1}},
         {"spent": {"v": 3}},
+        {"loads": {"v": {"seconds": "long", "rows": 1}}},
+        {"paces": {"v": True}},
     ],
 )
 def test_other_contents_are_refused(damage: dict[str, object]) -> None:

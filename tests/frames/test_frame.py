@@ -17,7 +17,8 @@ from headwater.algebra.terms import query_of
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import EngineError, ExpressionError
-from headwater.frames import held
+from headwater.frames import frame as frame_module
+from headwater.frames import held, matching
 from headwater.frames.frame import Frame
 from headwater.frames.session import named
 from tests.frames.lifting import unsettled
@@ -123,6 +124,39 @@ def test_a_settled_frame_reads_its_source_no_more(
     )
     assert settled == ROWS
     settled.release()
+
+
+def test_rows_that_are_made_of_many_are_computed_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (held, matching):
+        monkeypatch.setattr(module, "SMALL", 2)
+    computed = spark.sparkContext.accumulator(0)
+
+    def count(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for batch in batches:
+            computed.add(batch.num_rows)
+            yield batch
+
+    many = Frame.of_rows(spark, Rows(OTHER, {(at, "x"): 1 for at in range(5)}))
+    counted = spark.range(5).selectExpr("id AS k", "'a' AS t").mapInArrow(count, "k long, t string")
+    joined = Frame.of_dataframe(counted, SCHEMA, signed=False).join(many, [(K, OTHER_K)])
+    assert len(joined) == 5
+    assert joined.number == 5
+    assert computed.value == 5
+
+
+@pytest.mark.parametrize("small", [1, 20_000], ids=["large", "small"])
+def test_distinct_values_are_those_of_all_rows_whatever_their_counts(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    for module in (held, frame_module):
+        monkeypatch.setattr(module, "SMALL", small)
+    rows = ROWS + Rows(SCHEMA, {(1, "c"): -2})
+    for names in (["k"], ["t", "k"], ["k", "k"]):
+        assert unsettled(spark, rows).distinct(names) == rows.distinct(names)
+    gone = unsettled(spark, rows) + -rows
+    assert gone.distinct(["k"]) == set()
 
 
 def test_renamed_frames_are_settled_together(spark: SparkSession) -> None:

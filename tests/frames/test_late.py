@@ -103,6 +103,15 @@ VALUES: dict[str, object] = {
     "HASH(a, t) = HASH(a, t)": True,
     "CONVERT_TIMEZONE('UTC', 'Asia/Tokyo', CAST(NULL AS TIMESTAMP_NTZ))": None,
     "LN(0)": None,
+    "PARSE_JSON(t)": '{"k":[1.5]}',
+    "TO_JSON(PARSE_JSON(t))": '{"k":[1.5]}',
+    "TRY_PARSE_JSON('{x')": None,
+    "PARSE_JSON('\"x\"')": '"x"',
+    "VARIANT_GET(PARSE_JSON(t), '$.k[0]', 'double')": 1.5,
+    "VARIANT_GET(PARSE_JSON(t), '$.k')": "[1.5]",
+    "VARIANT_GET(PARSE_JSON('{\"a\": 7}'), '$.a', 'int')": 7,
+    "TRY_VARIANT_GET(TRY_PARSE_JSON(t), '$.k', 'date')": None,
+    "VARIANT_GET(PARSE_JSON(t), '$.k', 'array<double>')": (1.5,),
 }  # fmt: skip
 
 

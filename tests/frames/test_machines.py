@@ -68,7 +68,7 @@ def test_a_view_manager_on_frames_ends_with_the_same_view(
     engine = Engine(lambda: spark, "spark")
     manager = make_manager(algorithm(name), chosen.view, {})
     initial = chosen.history.view_at(chosen.history.origin)
-    state, view = manager.start(initial, chosen.initial), engine.lift(initial)
+    state, view = manager.start(), engine.lift(initial)
     joined_before, asked = Rows.rows_joined, 0
     for event in played.events:
         state, effects = manager.handle(state, lifted(engine, event))

@@ -28,6 +28,7 @@ WRONG = {
     "TRY_TO_DATE(t, 'YYYY-ww')": "it is no pattern of dates and times",
     "CONVERT_TIMEZONE('Nowhere', 'UTC', at)": "there is no such time zone",
     "TO_NUMBER(t, '9.9.9')": "At most one . or D",
+    "VARIANT_GET(PARSE_JSON(t), 'a b', 'int')": "it is no path such as $.a[0]",
     "FORMAT_STRING('%d', t)": "the format does not fit the values",
 }
 VALUES_MAY_FAIL = (

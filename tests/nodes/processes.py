@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,51 @@ def with_nodes(folder: Path, port: int, *sources: str, nodes: str = "") -> None:
     for source in sources:
         text = text.replace(f"[sources.{source}]", f"[sources.{source}]\nnode = 'by itself'")
     path.write_text(f"{text}\n[nodes]\nlisten = '127.0.0.1:{port}'\n{nodes}\n")
+
+
+class MovingAddress:
+    """An address that leads to another port of this machine, now this one and then that."""
+
+    def __init__(self, port: int) -> None:
+        self.leads_to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._threads = [threading.Thread(target=self._listen, daemon=True)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        """When both sides of every connection have gone."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(LIMIT_S)
+        self._listener.close()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return  # it was closed
+            self._threads.append(threading.Thread(target=self._lead, args=(near,), daemon=True))
+            self._threads[-1].start()
+
+    def _lead(self, near: socket.socket) -> None:
+        to = ("127.0.0.1", self.leads_to)
+        with near, contextlib.suppress(OSError), socket.create_connection(to) as far:
+            back = threading.Thread(target=_pass_on, args=(far, near), daemon=True)
+            back.start()
+            _pass_on(near, far)
+            back.join()
+
+
+def _pass_on(from_: socket.socket, to: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := from_.recv(1 << 16):
+            to.sendall(data)
+    for each in (from_, to):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
 
 
 class NodeCommand:

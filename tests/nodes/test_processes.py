@@ -1,7 +1,7 @@
 """Two nodes and a warehouse as processes of their own, over real databases, killed repeatedly."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -67,21 +67,41 @@ def survive(
                 nodes[killed].kill()
                 nodes[killed] = NodeCommand(shop.folder, killed)
                 running.wait_until(lambda at=killed: nodes[at].has_said("view"))  # type: ignore[misc]
-        for writer in writers:
-            writer.stop()
-        running.wait_until(lambda: are_running(running))
-        assert running.stop() == 0, running.errors
-        once = Running(shop, "--once", name="once")
-        assert once.wait() == 0, once.errors
-        assert nodes["crm"].stop() == 0
-        return judge(shop)
+        return finished(shop, running, nodes, writers)
     finally:
-        for writer in writers:
-            writer.stop()
+        end(shop, [running], nodes.values(), writers)
+
+
+def finished(
+    shop: Orders,
+    running: Running,
+    nodes: Mapping[str, NodeCommand],
+    writers: Iterable[OrdersWriter],
+) -> int:
+    """Let everything be shown, and judge it."""
+    for writer in writers:
+        writer.stop()
+    running.wait_until(lambda: are_running(running))
+    assert running.stop() == 0, running.errors
+    once = Running(shop, "--once", name="once")
+    assert once.wait() == 0, once.errors
+    assert nodes["crm"].stop() == 0
+    return judge(shop)
+
+
+def end(
+    shop: Orders,
+    runners: Iterable[Running],
+    nodes: Iterable[NodeCommand],
+    writers: Iterable[OrdersWriter],
+) -> None:
+    for writer in writers:
+        writer.stop()
+    for running in runners:
         running.kill()
-        for each in nodes.values():
-            each.kill()
-        shop.teardown()
+    for each in nodes:
+        each.kill()
+    shop.teardown()
 
 
 def test_a_view_is_right_at_every_version_however_often_its_nodes_are_killed(

@@ -24,6 +24,7 @@ from headwater.nodes.settings import of_node
 from headwater.pipeline.runner import Runner
 from headwater.project.project import open_source
 from headwater.project.settings import FILE, nodes_settings, read_document
+from headwater.storage.location import Location
 from tests.cli.commands import quick
 from tests.nodes.processes import free_port, with_nodes
 from tests.pipeline.small import Small, supervised, wait_until
@@ -58,7 +59,7 @@ class Node:
     def __init__(self, folder: Path, source: str = "crm") -> None:
         path = folder / FILE
         settings = nodes_settings(path, read_document(path))
-        meeting = partial(of_node, settings, folder, folder / "warehouse", __version__)
+        meeting = partial(of_node, settings, folder, Location.of(folder / "warehouse"), __version__)
         self.said: list[tuple[str, str]] = []
         self.failure: HeadwaterError | None = None
         self._stop = threading.Event()
@@ -234,6 +235,38 @@ def test_a_node_that_is_not_heard_of_is_lost(
         wait_until(lambda: is_running(runner))
         shop.update(14)
         wait_until(lambda: shop.amounts == {14})
+
+
+def test_a_node_that_sleeps_while_another_takes_over_disturbs_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "SILENT_S", 2.0)
+    monkeypatch.setattr(link, "_PING_S", 0.2)
+    receive, awake, sleeping = link.Link._receive, threading.Event(), set[link.Link]()
+    known: list[link.Link] = []
+
+    def receive_awake(self: link.Link) -> bool:
+        known.append(self)
+        if self in sleeping:
+            awake.wait()
+        return receive(self)
+
+    monkeypatch.setattr(link.Link, "_receive", receive_awake)
+    shop = Shop(tmp_path)
+    with runner_of(shop) as runner, node(tmp_path) as sleeper:
+        wait_until(lambda: is_running(runner))
+        sleeping |= {each for each in known if each._name.startswith("The runner")}
+        assert sleeping
+        with node(tmp_path) as substitute:
+            try:
+                wait_until(lambda: substitute.has_said("v: begins"))
+                shop.update(15)
+                wait_until(lambda: shop.amounts == {15})
+            finally:
+                awake.set()
+            wait_until(lambda: sleeper.has_said("has a node already"))
+            shop.update(16)
+            wait_until(lambda: shop.amounts == {16})
 
 
 def test_run_once_without_its_node_ends_with_the_sentence(

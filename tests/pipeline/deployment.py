@@ -24,15 +24,10 @@ from headwater.check.levels import Level
 from headwater.lab.generate import Shape, generate
 from headwater.pipeline.copied import Consult
 from headwater.pipeline.joining import identity
-from headwater.pipeline.maintenance import (
-    Arrival,
-    Commit,
-    Look,
-    Maintenance,
-    Plan,
-    Wanted,
-    relevant,
-)
+from headwater.pipeline.maintenance import Maintenance
+from headwater.pipeline.plan import Plan
+from headwater.pipeline.relevant import relevant
+from headwater.pipeline.wanted import Arrival, Commit, Look, Wanted
 from headwater.project.choice import as_stored, choose
 from headwater.protocol.action_lists import Bag
 from headwater.protocol.effects import Ask
@@ -186,7 +181,7 @@ class Deployment:
         match place.next():
             case Inquire(ask):
                 marker = f"{next(self.markers)}"
-                place.replied(source.answer(ask, marker, view.plan.view.relations))
+                place.replied(source.answer(ask.queries, marker))
             case Deliver():
                 held = source.order.held([place.cursor])
                 assert held is not None

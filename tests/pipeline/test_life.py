@@ -19,6 +19,7 @@ from headwater.errors import (
     one_of,
 )
 from headwater.pipeline.life import (
+    RECOMPUTE_PAUSE_S,
     RETRY_S,
     TABLE,
     Do,
@@ -33,6 +34,8 @@ from headwater.pipeline.life import (
     LoadBegun,
     Loaded,
     Opened,
+    Outgrown,
+    OutgrownError,
     Refused,
     ReloadAsked,
     RepairBegun,
@@ -61,6 +64,7 @@ EVENTS: dict[type[LifeEvent], LifeEvent] = {
         Loaded("noon"),
         Interrupted(LOST),
         Strayed("it was emptied."),
+        Outgrown("much waits."),
         Failed(FAILURE),
         Halted(),
         ReloadAsked(REQUEST, has_table=True),
@@ -176,6 +180,40 @@ def test_every_view_follows_a_source_that_somebody_has_repaired() -> None:
     assert ending("v", REPAIRED, has_table=True, by_itself=False) == Strayed("it was repaired.")
 
 
+def test_a_view_for_which_too_much_waits_is_recomputed_and_says_why() -> None:
+    event = ending("v", OutgrownError("much waits."), has_table=True, by_itself=False)
+    assert event == Outgrown("much waits.")
+    life, _ = Life(LifeState.RUNNING).after(event, 0.0)
+    assert life.is_due(0.0)
+    assert life.is_as_before, "its file has no say in that"
+    assert beginning(life, has_table=True) == RepairBegun()
+    life, _ = life.after(RepairBegun(), 0.0)
+    assert life.note_now == "It is recomputed: much waits."
+    life, _ = life.after(Loaded("noon"), 0.0)
+    assert life.note_now == "It was recomputed at noon: much waits."
+    assert (life.state, life.anew, life.recomputes) == (LifeState.RUNNING, False, False)
+
+
+@pytest.mark.parametrize("failure", [LOST, FAILURE, FencedError("Another has opened it.")])
+def test_a_view_that_cannot_be_recomputed_goes_on_with_the_table_that_it_has(
+    failure: HeadwaterError,
+) -> None:
+    life = Life(LifeState.RUNNING)
+    for event in (Outgrown("much waits."), RepairBegun()):
+        life, _ = life.after(event, 0.0)
+    life, _ = life.after(ending("v", failure, True, False, life.recomputes), 100.0)
+    assert life.state is LifeState.WAITING
+    assert beginning(life, has_table=True) == Opened()
+    assert life.recompute_at == 100.0 + RECOMPUTE_PAUSE_S
+
+
+def test_a_file_that_changes_while_a_view_is_recomputed_is_looked_at_as_always() -> None:
+    life = Life(LifeState.RUNNING)
+    for event in (Outgrown("much waits."), RepairBegun(), Halted(), FileChanged()):
+        life, _ = life.after(event, 0.0)
+    assert beginning(life, has_table=True) == Opened()
+
+
 # Walks
 
 
@@ -216,8 +254,12 @@ class Walk:
         ]
         acts = self.random.random() < 0.2
         if self.life.state in UNDER_WAY:
-            failure = self.random.choice([LOST, GAP, REPAIRED, FAILURE, FencedError("It is gone.")])
-            ends: list[LifeEvent] = [Halted(), ending("v", failure, self.has_table, self.by_itself)]
+            failures = [LOST, GAP, REPAIRED, FAILURE, FencedError("It is gone.")]
+            if not self.life.is_loading:
+                failures.append(OutgrownError("much waits."))
+            failure, recomputes = self.random.choice(failures), self.life.recomputes
+            end = ending("v", failure, self.has_table, self.by_itself, recomputes)
+            ends: list[LifeEvent] = [Halted(), end]
             return Loaded("noon") if self.life.is_loading and not acts else self.random.choice(ends)
         if self.life.is_due(self.now) and not acts:
             tries: list[LifeEvent] = [
@@ -241,10 +283,14 @@ class Walk:
         if before.state in ENDED and life.state not in ENDED:
             assert isinstance(event, FileChanged | ReloadAsked), "somebody has acted"
         if life.anew and not before.anew and not self.by_itself:
-            asked = isinstance(event, ReloadAsked)
+            asked = isinstance(event, ReloadAsked | Outgrown)
             assert asked or event == Strayed(REPAIRED.reason), "not loaded anew by itself"
         if life.state is LifeState.REPAIRING:
             assert self.has_table
+        if life.recomputes:
+            assert life.anew
+            assert self.has_table
+            assert life.state in (LifeState.WAITING, LifeState.REPAIRING)
 
 
 @pytest.mark.parametrize("by_itself", [True, False])

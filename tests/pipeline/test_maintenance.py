@@ -7,7 +7,7 @@ import pytest
 
 from headwater.check.levels import Level
 from headwater.lab.generate import Shape
-from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.plan import Plan
 from headwater.pipeline.reflected import InArrivalOrder
 from headwater.sources.contract import Snapshot
 from headwater.sources.order import Place

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InputError
-from headwater.pipeline.maintenance import IDLE_S
+from headwater.pipeline.idling import IDLE_S
 from headwater.pipeline.runner import Runner
 from headwater.project.project import Project
 from tests.cli.commands import quick
@@ -69,6 +69,36 @@ def test_by_a_clock_a_view_is_shown_once_in_a_period(tmp_path: Path) -> None:
         assert small.warehouse.view("v").latest().number <= 4
 
 
+def test_who_asks_once_does_not_end_the_collecting(tmp_path: Path) -> None:
+    header = "CREATE MATERIALIZED VIEW v REFRESH EVERY '1 hour' AS"
+    small = Small(tmp_path, {"v": f"{header} {SELECT}"})
+    with supervised(Runner(small.project, no_spark)) as runner:
+        wait_until(lambda: is_running(runner))
+        for amount in (11, 12):
+            update(small, amount)
+            done = quick("refresh", "v", *small.arguments)
+            assert done.code == 0, done
+            assert amounts(small) == {amount}
+        update(small, 13)
+        wait_until(lambda: runner.feeds["shop"].channel.end == 3)
+        time.sleep(4 * IDLE_S)  # long enough for what must not happen
+        assert amounts(small) == {12}
+
+
+def test_a_view_that_is_always_at_work_is_found_to_have_come_far_enough(tmp_path: Path) -> None:
+    """Under steady changes a worker is at it whenever somebody looks."""
+    small = Small(tmp_path, {"v": f"CREATE MATERIALIZED VIEW v AS {SELECT}"})
+    with supervised(Runner(small.project, no_spark)) as runner:
+        wait_until(lambda: is_running(runner))
+        update(small, 11)
+        wait_until(lambda: runner.reach({"shop": 1}))
+        maintainer = runner.views["v"].maintainer
+        assert maintainer is not None
+        with maintainer._owned:
+            assert runner.reach({"shop": 1})
+            assert not runner.reach({"shop": 2})
+
+
 def test_a_run_once_shows_everything_whoever_asks(tmp_path: Path) -> None:
     small = small_with(tmp_path, "refresh = query")
     for amount in (11, 12):
@@ -80,6 +110,11 @@ def test_a_run_once_shows_everything_whoever_asks(tmp_path: Path) -> None:
 def test_a_period_without_its_length_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing says how long the period is"):
         Project.open(small_with(tmp_path, "refresh = period").folder)
+
+
+def test_a_period_is_refused_where_only_readers_count(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="whatever REFRESH EVERY says"):
+        Project.open(small_with(tmp_path, "refresh = query; REFRESH EVERY '1 second'").folder)
 
 
 def test_a_refresh_without_a_runner_says_what_to_do(tmp_path: Path) -> None:

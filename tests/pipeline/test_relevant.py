@@ -9,7 +9,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, TEXT, Row
 from headwater.errors import HeadwaterError
-from headwater.pipeline.maintenance import relevant
+from headwater.pipeline.relevant import relevant
 from headwater.protocol.transactions import Transaction, Update
 from headwater.sources.contract import as_it_is
 from headwater.sources.subscription import Delivery

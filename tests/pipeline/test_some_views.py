@@ -44,6 +44,14 @@ def test_all_views_are_folded_though_one_cannot_be(small: Small) -> None:
     assert folded == [{"view": v, "folded": False} for v in ("names", "amounts")]
 
 
+def test_verify_of_all_names_a_view_that_is_not_loaded(small: Small) -> None:
+    small.view_file("late").write_text(AMOUNTS.replace("VIEW amounts", "VIEW late"))
+    verified = quick("verify", *small.arguments)
+    assert verified.code == 0
+    assert "○ late is not loaded yet" in verified.out
+    assert "late is" not in quick("verify", "amounts", *small.arguments).out
+
+
 def test_one_bad_file_keeps_commands_from_no_other_view(small: Small) -> None:
     small.view_file("names").write_text("CREATE MATERIALIZED VIEW names AS SELEC id")
     verified = quick("verify", *small.arguments)

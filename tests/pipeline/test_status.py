@@ -5,10 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
+from headwater.pipeline.runner import Runner
+from headwater.warehouse.changes import ChangeLog
 from tests.cli.commands import quick
-from tests.pipeline.small import AMOUNTS, Small, running, wait_until
+from tests.pipeline.small import AMOUNTS, Small, running, supervised, wait_until
+from tests.warehouse.test_small import no_spark
 
 
 def test_without_a_runner_it_is_not_known_how_far_behind_views_are(
@@ -83,3 +87,23 @@ def test_check_says_that_views_cannot_go_on_from_what_lies_in_the_warehouse(
     found = quick("check", *small.arguments)
     assert found.code == 2
     assert "headwater repair shop" in found.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", ["status", "check"])
+def test_a_view_that_goes_on_while_it_is_looked_at_is_not_ahead_of_its_log(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Small(tmp_path, {"amounts": AMOUNTS})
+    with supervised(Runner(small.project, no_spark)) as runner:
+        wait_until(lambda: runner.views["amounts"].state == "running")
+        scan = ChangeLog.scan
+
+        def and_then_somebody_writes(log: ChangeLog) -> None:
+            scan(log)
+            small.write("shop", "UPDATE orders SET amount = amount + 1 WHERE id = 1")
+            wait_until(lambda: runner.feeds["shop"].channel.end > log.end)
+            wait_until(lambda: runner.reach({"shop": runner.feeds["shop"].channel.end}))
+
+        monkeypatch.setattr(ChangeLog, "scan", and_then_somebody_writes)
+        done = quick(command, *small.arguments)
+    assert "headwater repair" not in (done.out + done.err).replace("\n", " ")

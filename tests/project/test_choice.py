@@ -129,6 +129,13 @@ def test_what_can_be_used() -> None:
             "with handle = nested-sweep pvm-cc is strong, and complete was asked for.",
         ),
         (
+            Level.COMPLETE,
+            "c-t-strobe",
+            {"every": "3"},
+            "with every = 3 c-t-strobe is strong, and complete was asked for. Leave every out, or "
+            "write WITH STRONG CONSISTENCY.",
+        ),
+        (
             Level.STRONG,
             "sweep",
             {"p": "3"},
@@ -173,6 +180,15 @@ def test_pvm_is_for_joins_without_copies() -> None:
     sums = parse_view("SELECT a, sum(b) AS b FROM x.r GROUP BY a", RELATIONS)
     with pytest.raises(InputError, match=r"pvm shows counts below zero .* can use: recompute, eca"):
         choose(sums, Level.CONVERGENT, "pvm")
+
+
+def test_what_is_offered_instead_can_maintain_the_view() -> None:
+    padded = parse_view("SELECT r.a, s.b FROM x.r LEFT JOIN y.s ON r.b = s.a", RELATIONS)
+    with pytest.raises(InputError, match=r"For convergent the view can use: (.*)\.") as caught:
+        choose(padded, Level.CONVERGENT, "pvm")
+    offered = str(caught.value).partition("can use: ")[2].rstrip(".").split(", ")
+    for name in offered:
+        choose(as_stored(padded, name, keep_keys=True), Level.CONVERGENT, name)
 
 
 @pytest.mark.parametrize("parameters", [{"batch": "2"}, {"handle": "nested-sweep"}])

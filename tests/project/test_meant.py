@@ -8,13 +8,14 @@ from pydantic import SecretStr
 from headwater.algebra.sql.view import normalised, tables_of
 from headwater.project.meant import meant
 from headwater.sources.postgres.settings import PostgresSettings
+from headwater.storage.location import Location
 
 
 def listed(select: str, *relations: str) -> list[str]:
     settings = PostgresSettings(
         kind="postgres", dsn=SecretStr("dbname=x"), relations=list(relations)
     )
-    return meant({"app": settings}, tables_of(select), Path("nowhere"))["app"].listed
+    return meant({"app": settings}, tables_of(select), Location.of(Path("nowhere")))["app"].listed
 
 
 @pytest.mark.parametrize(

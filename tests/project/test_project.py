@@ -68,7 +68,7 @@ def test_a_project_has_settings_sources_and_views(tmp_path: Path) -> None:
     }
     assert project.needs == {"v": ("crm",), "w": ("shop", "crm")}
     assert (project.publish_every("v"), project.publish_every("w")) == (60, 1)
-    assert project.warehouse == tmp_path / "warehouse"
+    assert project.warehouse.path == tmp_path / "warehouse"
 
 
 def test_a_view_over_triggers_can_be_strong_and_not_complete(tmp_path: Path) -> None:

@@ -42,3 +42,11 @@ def test_values_that_are_told_apart_are_told_of(select: str) -> None:
 def test_values_that_are_only_counted_are_not_told_of() -> None:
     view = parse_view("SELECT id, COUNT(body) AS n FROM docs GROUP BY id", [DOCS])
     assert cautions_of(view) == ()
+
+
+def test_values_of_any_type_are_said_to_be_shown_as_json() -> None:
+    told = "shows what PARSE_JSON gives as JSON text"
+    shown = parse_view("SELECT id, PARSE_JSON(body) AS b FROM docs", [DOCS])
+    picked = parse_view("SELECT VARIANT_GET(PARSE_JSON(body), '$.a', 'int') AS b FROM docs", [DOCS])
+    assert any(told in caution for caution in cautions_of(shown))
+    assert not any(told in caution for caution in cautions_of(picked))

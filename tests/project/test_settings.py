@@ -152,9 +152,9 @@ def test_anything_else_is_no_duration(text: object) -> None:
         (CRM.replace("['customers']", "3"), "sources.crm.relations: should be a valid list"),
         (CRM + "keys = {custmers = ['id']}\n", "sources.crm.keys: has a table that is not in rel"),
         (CRM.replace("crm.db", "${NOT_SET}"), "sources.crm.path: the environment variable NOT_SET"),
-        ("[warehouse]\npath = 's3://lake/x'\n", "warehouse.path: is an address, and only paths of"),
-        ("[warehouse]\npath = 'abfss://c@a/x'\n", "warehouse.path: is an address, and only"),
-        ("[warehouse]\npath = 'file:///data'\n", "warehouse.path: is an address, and only paths"),
+        ("[warehouse]\npath = 's3://lake/x?key=y'\n", "warehouse.path: has a secret or options in"),
+        ("[warehouse]\npath = 's3:///x'\n", "warehouse.path: names no bucket"),
+        ("[warehouse]\npath = 'file:///data'\n", "warehouse.path: is an address of a kind that is"),
         ("[warehouse]\npath = '~/lake'\n", "warehouse.path: starts with ~, which is not replaced"),
         ("[warehouse]\npath = ' '\n", "warehouse.path: is empty: write a path."),
         ('[warehouse]\npath = "a\\u0000b"\n', "warehouse.path: has a NUL, which no path can have"),
@@ -209,6 +209,12 @@ def test_spark_runs_at_every_place_that_spark_knows(tmp_path: Path, master: str)
 
 def test_a_close_name_is_offered_for_where_spark_runs(tmp_path: Path) -> None:
     assert "Did you mean 'local" in refused(tmp_path, "[spark]\nmaster = 'lokal'\n")
+
+
+def test_a_secret_that_is_too_short_is_told_in_characters_and_not_repeated(tmp_path: Path) -> None:
+    said = refused(tmp_path, "[nodes]\nsecret = 'rosebud'\n")
+    assert "secret: is too short. It needs at least 16 characters." in said
+    assert "rosebud" not in said
 
 
 def test_a_close_name_is_offered_for_a_table_with_a_key(tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_every_level_has_its_words(tmp_path: Path, words: str, level: Level) -> 
     assert read(tmp_path, f"{START}{words} AS SELECT id FROM orders").level == level
 
 
+@pytest.mark.parametrize(
+    ("words", "recompute"),
+    [
+        ("", None),
+        ("RECOMPUTE NEVER", "never"),
+        ("Recompute When Cheaper", "when cheaper"),
+        ("RECOMPUTE FROM 100000 ROWS", 100_000),
+        ("USING recompute RECOMPUTE NEVER", "never"),
+    ],
+)
+def test_when_it_is_recomputed(tmp_path: Path, words: str, recompute: str | int | None) -> None:
+    assert read(tmp_path, f"{START}{words} AS SELECT id FROM orders").recompute == recompute
+
+
 @pytest.mark.parametrize("name", ["order_lines", "`order_lines`", '"order_lines"'])
 def test_a_name_may_be_quoted(tmp_path: Path, name: str) -> None:
     file = read(tmp_path, f"CREATE MATERIALIZED VIEW {name} AS SELECT id FROM orders")
@@ -100,6 +114,10 @@ def test_a_name_may_be_quoted(tmp_path: Path, name: str) -> None:
         (START + "USING pvm-cc (p = 1, P = 2)", "1:49: parameter p occurs twice."),
         (START + "KEEP IT AS", "1:33: KEYS was expected here, not 'IT'."),
         (START + "REFRESH '5 seconds' AS", "1:36: EVERY was expected here, not ''5 seconds''."),
+        (START + "RECOMPUTE AS", "1:38: FROM was expected here, not 'AS'."),
+        (START + "RECOMPUTE WHEN AS", "1:43: CHEAPER was expected here, not 'AS'."),
+        (START + "RECOMPUTE FROM 0 ROWS AS", "1:43: RECOMPUTE FROM needs a whole number above"),
+        (START + "RECOMPUTE FROM 5 AS", "1:45: ROWS was expected here, not 'AS'."),
         (START + "REFRESH EVERY 5 AS", "1:42: EVERY needs a duration in quotes."),
         (START + "REFRESH EVERY '5' AS", "1:42: '5' is not a duration: write a number and a unit"),
         (START + "KEEP KEYS KEEP KEYS AS", "1:38: KEEP occurs twice."),

@@ -13,13 +13,17 @@ import pytest
 
 from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
-from headwater.pipeline import joining, maintenance
+from headwater.pipeline import joining, maintenance, relevant, wanted
+from headwater.pipeline.committing import Pending
 from headwater.pipeline.copied import Copied
 from headwater.pipeline.cutting import Cutting, LoadCut
 from headwater.pipeline.joining import Joining
-from headwater.pipeline.maintenance import Commit, Maintenance, Wanted
+from headwater.pipeline.loading import Loading
+from headwater.pipeline.maintenance import Maintenance
+from headwater.pipeline.plan import Plan
 from headwater.pipeline.recording import Recording
 from headwater.pipeline.reflected import InArrivalOrder, Reflected
+from headwater.pipeline.wanted import Commit, Wanted
 from headwater.project import needs
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.look_ups import LookUp
@@ -29,8 +33,10 @@ from headwater.sources.contract import Progressed, Snapshot
 from headwater.sources.order import Numbered, Order, Place
 from headwater.sources.subscription import Delivery
 from headwater.storage import local
+from headwater.storage.bucket import Condition, ConditionError, Tag
 from headwater.storage.contract import Content
 from headwater.storage.local import AppendedFile, LocalStorage
+from headwater.storage.objects import ObjectStorage
 from headwater.warehouse import change_records, compaction, folding
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import maintenance_info
@@ -53,7 +59,7 @@ def _by_number(source: str, number: int) -> str:
 
 def identity_by_transaction_number(patch: Patch) -> None:
     """Transactions of different sources are taken for one another."""
-    for module in (joining, maintenance, judge):
+    for module in (joining, relevant, wanted, judge):
         patch.setattr(module, "identity", _by_number)
 
 
@@ -100,15 +106,34 @@ def unsynced_records_of_a_killed_runner(patch: Patch) -> None:
     patch.setattr(LocalStorage, "settle", unsettled)
 
 
+def a_lost_answer_counts_as_refused(patch: Patch) -> None:
+    """A put that took effect and was tried again is taken for somebody else's."""
+
+    def put(self: ObjectStorage, path: Path, content: Content, condition: Condition) -> Tag | None:
+        def ask() -> Tag | None:
+            try:
+                return self.bucket.put(str(path).lstrip("/"), content, condition)
+            except ConditionError:
+                return None
+
+        return self._answered(ask)
+
+    patch.setattr(ObjectStorage, "_put", put)
+
+
 def checkpoint_unsynced(patch: Patch) -> None:
     """Entries go although the checkpoint that replaces them may be lost."""
-    settle = LocalStorage.settle
+    settle, replace = LocalStorage.settle, LocalStorage.replace
 
     def unsettled(self: LocalStorage, folder: Path, names: Sequence[str]) -> None:
         if folder.name != "_delta_log":
             settle(self, folder, names)
 
+    def unsynced(self: LocalStorage, path: Path, content: Content, durable: bool = True) -> None:
+        replace(self, path, content, durable and "checkpoint" not in path.name)
+
     patch.setattr(LocalStorage, "settle", unsettled)
+    patch.setattr(LocalStorage, "replace", unsynced)
 
 
 def columns_of_running_views_alone(patch: Patch) -> None:
@@ -226,7 +251,7 @@ def a_replaced_runner_acknowledges(patch: Patch) -> None:
 
 def states_taken_together(patch: Patch) -> None:
     """A complete view leaves states out."""
-    patch.setattr(maintenance.Plan, "shows_each_state", False)
+    patch.setattr(Plan, "shows_each_state", False)
 
 
 def watermark_that_jumps(patch: Patch) -> None:
@@ -247,7 +272,7 @@ def vector_before_its_change(patch: Patch) -> None:
 
     def tick(self: Maintenance, now: float, more: bool) -> Sequence[Wanted]:
         found = ticked(self, now, more)
-        if not found and self._pending.actions:
+        if not found and self._committing.pending.actions:
             return [Commit((), self.vector, (), "vector")]
         return found
 
@@ -404,9 +429,7 @@ def base_not_looked_up(patch: Patch) -> None:
 
 def halves_of_transactions_committed(patch: Patch) -> None:
     """What of a transaction has come is shown, and the rest later."""
-    patch.setattr(
-        maintenance._Pending, "is_half", property(lambda self: False, lambda self, value: None)
-    )
+    patch.setattr(Pending, "is_half", property(lambda self: False, lambda self, value: None))
 
 
 def parts_taken_by_themselves(patch: Patch) -> None:
@@ -466,6 +489,17 @@ def another_order_after_a_crash(patch: Patch) -> None:
     patch.setattr(InArrivalOrder, "may_come", lambda self, source, number: True)
 
 
+def loads_that_go_back(patch: Patch) -> None:
+    """A snapshot that lacks what a view has shown already is as good as another."""
+    opened = Loading.opened
+
+    def anything(self: Loading, source: str, number: int | None) -> bool:
+        self._floor = {}
+        return opened(self, source, number)
+
+    patch.setattr(Loading, "opened", anything)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -496,6 +530,7 @@ FAULTS: Mapping[str, Fault] = {
         merged_transactions_behind_a_view,
         a_log_synced_before_it_is_read,
         a_replaced_runner_begins_a_segment,
+        a_lost_answer_counts_as_refused,
         folded_files_go_first,
         a_replaced_runner_begins_a_log_anew,
         a_log_begun_anew_forgets_first,
@@ -512,5 +547,6 @@ FAULTS: Mapping[str, Fault] = {
         copies_at_the_last_commit,
         copies_with_what_is_committed_twice,
         another_order_after_a_crash,
+        loads_that_go_back,
     )
 }

@@ -35,7 +35,7 @@ class Driver:
         self.manager = manager
         self.base = dict(base)
         self.view = view
-        self.state = manager.start(view, base)
+        self.state = manager.start()
         self.inbox: queue.Queue[Delivery] = queue.Queue(maxsize=1000)
         self.channels = {source.name: Channel(source) for source in sources}
         self.failures: list[HeadwaterError] = []

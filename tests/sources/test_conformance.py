@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import Queue
 from random import Random
 
@@ -43,6 +45,8 @@ from tests.sources.workload import (
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 ANSWERS = 3000 if STRESS else 150
+ASKERS = 6
+ROUNDS = 300 if STRESS else 15
 
 
 @pytest.fixture(
@@ -231,6 +235,76 @@ def test_answers_reflect_exactly_what_was_delivered_before(
     assert oracle.mismatches == []
     assert len(set(oracle.transactions)) == len(oracle.transactions)
     assert len(oracle.transactions) > ANSWERS / 10
+
+
+def test_answers_that_subscribers_share_reflect_exactly_what_each_was_delivered_before(
+    harness: Harness, source: Source
+) -> None:
+    """Several writers, and several who ask nearly the same at once; an oracle for each of them."""
+    channel, random = Channel(source), Random(2)
+    oracles = [Oracle(contents(harness, source)) for _ in range(ASKERS)]
+    everybody = [(oracle, follow(channel, oracle.deliver, oracle.fail)) for oracle in oracles]
+    asked = [*questions(source), *renamed_questions(source)]
+    writers = [BusyWriter(harness, number) for number in range(3)]
+    channel.start()
+    try:
+        for busy in writers:
+            busy.start()
+        for number in range(ROUNDS):
+            with all_connections_busy(channel):
+                for oracle, subscription in everybody:
+                    ask = Ask(source.name, f"Q{number}", tuple(random.sample(asked, 2)))
+                    oracle.asked[ask.label] = ask
+                    subscription.ask(ask)
+                    wait_until(partial(is_waiting, subscription))
+            for oracle in oracles:
+                oracle.wait_for_answers(number + 1)
+        stop_all(writers)
+        for oracle in oracles:
+            oracle.wait_for_state(contents(harness, source))
+    finally:
+        stop_all(writers)
+        channel.close()
+    counted = channel.connections.counted
+    sys.stdout.write(f"\n{harness.kind}: {counted}, {len(oracles[0].transactions)} transactions\n")
+    assert [oracle.mismatches for oracle in oracles] == [[]] * ASKERS
+    assert counted["questions"] >= ROUNDS * ASKERS
+    assert counted["rounds"] < counted["questions"]
+    assert counted["shared"] > 0
+
+
+def renamed_questions(source: Source) -> list[Query]:
+    """Some of the questions above, as others would write them."""
+    known = [source.relations()["items"], source.relations()["lines"]]
+    return [
+        query_of(parse_view(select, known))
+        for select in (
+            'SELECT b.qty AS n, a.id, a."Name" FROM lines b, items a WHERE b.qty > 1 '
+            "AND a.id = b.item",
+            "SELECT x.price, x.item, x.qty FROM lines x",
+        )
+    ]
+
+
+def is_waiting(subscription: Subscription) -> bool:
+    """Whether its question is put, and has no answer yet."""
+    return not subscription.place.has_work
+
+
+@contextmanager
+def all_connections_busy(channel: Channel) -> Iterator[None]:
+    """Whoever asks meanwhile waits."""
+    go_on = threading.Event()
+
+    def wait() -> None:
+        go_on.wait(60)
+
+    for _ in range(8):
+        channel.connections.do(wait)
+    try:
+        yield
+    finally:
+        go_on.set()
 
 
 def test_subscribers_get_the_same_order_and_do_not_wait_for_each_other(

@@ -1,15 +1,19 @@
 """The connections over which a source is asked are few, and one that waits holds up no other."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from queue import Queue
 
 import pytest
 
-from headwater.algebra.schema import Schema
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT
-from headwater.sources.connections import Connections
+from headwater.protocol.effects import Ask
+from headwater.sources.connections import Connections, Inquirer, Replies
 from headwater.sources.contract import Reply, Wrapper, as_it_is
+from headwater.sources.rounds import Question
 from headwater.sources.sqlite.source import SqliteSource
 from tests.sources.sqlite_harness import SqliteHarness
 
@@ -41,6 +45,77 @@ def test_who_waits_at_the_source_holds_up_nobody_else(source: SqliteSource) -> N
     connections.do(wait)
     assert asked(connections).marker
     let_go.set()
+    connections.stop()
+    connections.join(LIMIT_S)
+
+
+class Asker:
+    """Asks, and keeps what it is answered, or what went wrong."""
+
+    def __init__(self) -> None:
+        self.answers: Queue[Reply | Exception] = Queue()
+
+    def inquire(self, ask: Callable[[], Reply]) -> None:
+        try:
+            self.answers.put(ask())
+        except Exception as error:
+            self.answers.put(error)
+
+    def replied(self, reply: Reply) -> None:
+        self.answers.put(reply)
+
+    def wake(self, at: float) -> None:
+        pass
+
+    def took(self, seconds: float) -> None:
+        pass
+
+
+def told(replies: Replies) -> None:
+    for asker, reply in replies:
+        asker.replied(reply)
+
+
+def put_together(connections: Connections, questions: Sequence[Question[Inquirer]]) -> None:
+    """Ask while every connection is busy, so that all of them wait."""
+    go_on = threading.Event()
+
+    def wait() -> None:
+        go_on.wait(LIMIT_S)
+
+    for _ in range(8):
+        connections.do(wait)
+    for question in questions:
+        connections.put(question)
+    go_on.set()
+
+
+def question(asker: Asker, column: str) -> Question[Inquirer]:
+    relation = Relation("s.t", "s", Schema.of([(column, INT)]), (column,))
+    query = query_of(parse_view(f"SELECT {column} FROM t", [relation]))
+    return Question(Ask("s", "q", (query,)), asker, expected_s=0.0)
+
+
+def test_questions_that_wait_are_answered_in_one_snapshot(source: SqliteSource) -> None:
+    connections = Connections("s", lambda: source, as_it_is, told)
+    askers = [Asker() for _ in range(3)]
+    put_together(connections, [question(asker, "id") for asker in askers])
+    found = [asker.answers.get(timeout=LIMIT_S) for asker in askers]
+    replies = [reply for reply in found if isinstance(reply, Reply)]
+    assert [len(reply.results) for reply in replies] == [1, 1, 1]
+    assert len({reply.marker for reply in replies}) == 1
+    connections.stop()
+    connections.join(LIMIT_S)
+    assert connections.counted == {"questions": 3, "rounds": 1, "shared": 2}
+
+
+def test_what_fails_together_is_asked_one_by_one(source: SqliteSource) -> None:
+    connections = Connections("s", lambda: source, as_it_is, told)
+    askers = [Asker() for _ in range(3)]
+    columns = ("id", "there_is_none", "id")
+    put_together(connections, [question(*each) for each in zip(askers, columns, strict=True)])
+    found = [asker.answers.get(timeout=LIMIT_S) for asker in askers]
+    assert [isinstance(each, Reply) for each in found] == [True, False, True]
     connections.stop()
     connections.join(LIMIT_S)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headwater.terminal.live import Changes, Screen, line, milliseconds
+from headwater.terminal.live import Changes, Screen, duration, line, milliseconds
 
 RUNNING = {
     "state": "running",
@@ -18,8 +18,13 @@ RUNNING = {
     "lag": {"crm": 1, "shop": 2},
     "freshness_ms": {"median": 12.34, "p99": 2345.6},
 }
-STOPPED = {"state": "stopped", "message": "The disk is full."}
 LOADING = {"state": "loading", "message": "", "rows_read": {"crm.customers": 2000, "shop.x": 1}}
+HALF = {
+    **LOADING,
+    "progress": {"rows": 2001, "of": 8000, "rows_per_s": 500, "left_s": 12.0},
+}
+ALL = {**HALF, "progress": {"rows": 2001, "of": 2001, "rows_per_s": 500, "left_s": 0.0}}
+STOPPED = {"state": "stopped", "message": "The disk is full."}
 
 
 def found(**views: dict[str, Any]) -> dict[str, Any]:
@@ -57,11 +62,24 @@ def test_what_goes_wrong_stands_below() -> None:
     [
         (RUNNING, "v: running, 1,234 commits, 56,789 changed rows, 12 ms behind (99%: 2.3 s)"),
         (LOADING, "v: loading, 2,001 rows read"),
+        (HALF, "v: loading, 2,001 of about 8,000 rows read, 500 a second, 12 s left to read"),
+        (ALL, "v: loading, 2,001 rows read, now joining and writing"),
         (STOPPED, "v: stopped: The disk is full."),
     ],
 )
 def test_a_view_on_one_line(view: dict[str, Any], text: str) -> None:
     assert line("v", view) == text
+
+
+def test_a_load_shows_how_much_is_read_and_how_long_it_takes() -> None:
+    assert "loading 25%, 12 s" in drawn(found(v=HALF))[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(4.4, "4 s"), (89, "89 s"), (600, "10 min"), (7500, "2 h 5 min")]
+)
+def test_durations_are_told_as_people_do(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
 
 
 def test_only_news_is_told() -> None:

@@ -15,9 +15,9 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, FencedError, HeadwaterError
 from headwater.protocol.transactions import Tag, Transaction, Update
+from headwater.storage.local import AppendedFile
 from headwater.storage.location import Location
 from headwater.storage.system import Posix
-from headwater.warehouse import changes
 from headwater.warehouse.change_records import Break, Change, PositionRecord, stored_in
 from headwater.warehouse.changes import ChangeLog, between
 
@@ -149,7 +149,7 @@ def test_what_a_replaced_runner_still_appends_does_not_count(tmp_path: Path) -> 
 def test_segments_are_released_when_no_view_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_SEGMENT_BYTES", 1)
+    monkeypatch.setattr(AppendedFile, "most_bytes", 1)
     log = opened(tmp_path)
     for number in range(1, 6):
         log.append([change(number)])
@@ -390,7 +390,7 @@ def test_a_log_begun_anew_counts_on_behind_everything(tmp_path: Path) -> None:
 def test_what_is_not_kept_any_more_is_not_read_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_SEGMENT_BYTES", 1)
+    monkeypatch.setattr(AppendedFile, "most_bytes", 1)
     log = opened(tmp_path)
     separately(log, 1, 2, 3)
     log.release(upto=2, older_than_s=0)
@@ -429,7 +429,7 @@ def test_a_reader_beside_the_writer_never_sees_a_hole(tmp_path: Path) -> None:
 
 
 def test_what_is_pinned_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_SEGMENT_BYTES", 1)
+    monkeypatch.setattr(AppendedFile, "most_bytes", 1)
     log = opened(tmp_path)
     separately(log, *range(1, 6))
     with ChangeLog(tmp_path, "s").pinned(2):
@@ -445,7 +445,7 @@ def test_what_is_pinned_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_pin_of_a_process_that_died_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_SEGMENT_BYTES", 1)
+    monkeypatch.setattr(AppendedFile, "most_bytes", 1)
     log = opened(tmp_path)
     separately(log, *range(1, 6))
     code = (

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.errors import EngineError
-from headwater.warehouse import delta_log, folding
+from headwater.warehouse import checkpoints as writing
+from headwater.warehouse import folding
 from headwater.warehouse.delta_log import DeltaLog
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -207,8 +208,7 @@ def test_a_checkpoint_that_fails_costs_a_sentence_and_no_traceback(
     def fails(*arguments: object, **options: object) -> None:
         raise DeltaError("Expected contiguous commit files, but found gap: 4049 -> 4051")
 
-    monkeypatch.setattr(delta_log, "DeltaTable", fails)
-    monkeypatch.setattr(delta_log, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(writing, "DeltaTable", fails)
     with view.writer("next") as writer:
         writer.commit(rows({(100, "y"): 1}), vector(100))
     view.log.try_checkpoint()

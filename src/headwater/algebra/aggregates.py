@@ -5,7 +5,8 @@ aggregate sees each value with its count, so that it depends on the multiset alo
 are exact and rounded once, whatever order rows come in, and what is deleted leaves nothing behind.
 NaN and the infinities are counted apart. Only the result is checked for its range.
 
-Choices: where Spark's answer depends on the order of rows (ANY_VALUE, MODE), it is the least one.
+Choices: where Spark's answer depends on the order of rows (ANY_VALUE, MODE, FIRST), it is the least
+one, and for LAST the greatest.
 Averages of integers and variances are rounded once from the exact value, where Spark adds floats.
 APPROX_PERCENTILE is exact, which is within any accuracy that is asked for: Spark gives the same
 while its sample holds all values.
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any, TypeAlias
 
 from headwater.algebra.expressions import (
@@ -26,8 +29,9 @@ from headwater.algebra.expressions import (
     show_expression,
     substituted,
 )
-from headwater.algebra.moments import FINISH, Moments, covariance_of, moments_of, with_squares
-from headwater.algebra.ranked import first_from, listed, mode, percentile
+from headwater.algebra.moments import FINISH, Moments, moments_of, with_squares
+from headwater.algebra.ranked import at_end, first_from, listed, mode, percentile
+from headwater.algebra.shapes import OF_PAIRS, kurtosis, pairs_of, skewness
 from headwater.algebra.values import (
     BOOL,
     FLOAT,
@@ -180,6 +184,12 @@ def _percentile_type(function: str, kinds: Sequence[Type]) -> Type:
     return array_type(kind) if fraction.name == "array" else kind
 
 
+def _int_type(function: str, kinds: Sequence[Type]) -> Type:
+    if kinds[0] not in (INT, VOID):
+        raise ValueError(f"{function.upper()} needs int, not {kinds[0]}")
+    return INT
+
+
 def _text_type(function: str, kinds: Sequence[Type]) -> Type:
     for kind in kinds:
         if kind not in (TEXT, VOID):
@@ -283,10 +293,24 @@ def from_moments(function: Aggregate, moments: Moments) -> Value:
     return FINISH[function.function](moments, function.arguments[0].type, function.type)
 
 
-def _covariance(sample: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
+def _of_pairs(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    first, second = function.arguments
+    return OF_PAIRS[function.function](pairs_of(counted, (first.type, second.type)))
+
+
+def _shape(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+    of = skewness if function.function == "skewness" else kurtosis
+    return of(counted, function.arguments[0].type)
+
+
+def _bits(
+    merge: Callable[[int, int], int], *, twice_is_none: bool = False
+) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
+    """All values merged bit by bit; for XOR those that are there twice leave nothing."""
+
     def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
-        first, second = function.arguments
-        return covariance_of(counted, (first.type, second.type), sample=sample)
+        values: list[Any] = [value for (value,), n in counted if n % 2 or not twice_is_none]
+        return reduce(merge, values) if values else (0 if counted else None)
 
     return compute
 
@@ -326,6 +350,15 @@ def _string_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
 
 def _array_agg(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
     return tuple(row[0] for row in listed(counted, _order(function)))
+
+
+def _at_end(last: bool) -> Callable[[list[tuple[Row, int]], Aggregate], Value]:
+    """The value of the first or last row in an order, which the values complete."""
+
+    def compute(counted: list[tuple[Row, int]], function: Aggregate) -> Value:
+        return at_end(counted, _order(function), last=last)
+
+    return compute
 
 
 def _order(function: Aggregate) -> list[tuple[bool, bool]]:
@@ -407,8 +440,15 @@ FUNCTIONS: dict[str, Function] = {
     "var_samp": Function(_float_type, _by_moments, additive=True),
     "stddev_pop": Function(_float_type, _by_moments, additive=True),
     "stddev_samp": Function(_float_type, _by_moments, additive=True),
-    "covar_pop": Function(_float_type, _covariance(sample=False), arguments=2, additive=True),
-    "covar_samp": Function(_float_type, _covariance(sample=True), arguments=2, additive=True),
+    "deviations": Function(_float_type, _by_moments, additive=True),
+    **{name: Function(_float_type, _of_pairs, arguments=2) for name in OF_PAIRS},
+    "skewness": Function(_float_type, _shape),
+    "kurtosis": Function(_float_type, _shape),
+    "bit_and": Function(_int_type, _bits(and_)),
+    "bit_or": Function(_int_type, _bits(or_)),
+    "bit_xor": Function(_int_type, _bits(xor, twice_is_none=True)),
+    "first": Function(_same, _at_end(last=False), sees_nulls=True),
+    "last": Function(_same, _at_end(last=True), sees_nulls=True),
     "percentile_cont": Function(
         _float_type, _percentile(discrete=False), arguments=2, checked=_with_fraction
     ),

@@ -1,4 +1,4 @@
-"""Exact sums of numbers, and what is made of them: sums, averages, variances, covariances.
+"""Exact sums of numbers, and what is made of them: sums, averages, variances.
 
 A sum is a whole number of units, and the unit is small enough for every value of a type: 1 for
 integers, the last decimal place for decimals, and for floats a power of two below the least float.
@@ -81,7 +81,7 @@ def sum_of(moments: Moments, kind: Type, result: Type) -> Value:
     if not moments.number:
         return None
     if result == FLOAT:
-        return _quotient(moments.total, units_per_one(kind), moments.special)
+        return quotient(moments.total, units_per_one(kind), moments.special)
     if result == INT:
         if not INT_MIN <= moments.total <= INT_MAX:
             raise OverflowError("the sum is outside the range of int (64 bits)")
@@ -94,11 +94,21 @@ def average_of(moments: Moments, kind: Type, result: Type) -> Value:
         return None
     parts = moments.number * units_per_one(kind)
     if result == FLOAT:
-        return _quotient(moments.total, parts, moments.special)
+        return quotient(moments.total, parts, moments.special)
     return canonical_decimal(_WIDE.divide(Decimal(moments.total), Decimal(parts)), result)
 
 
-def _variance(sample: bool, root: bool) -> Finish:
+def _deviations(moments: Moments, kind: Type, result: Type) -> Value:
+    """The sum of the squares of what lies between the numbers and their average."""
+    if not moments.number:
+        return None
+    if moments.special != 0.0:
+        return NAN
+    spread = moments.squares * moments.number - moments.total**2
+    return quotient(spread, moments.number * units_per_one(kind) ** 2)
+
+
+def _variance(sample: bool, is_root: bool) -> Finish:
     def variance_of(moments: Moments, kind: Type, result: Type) -> Value:
         number = moments.number
         if number <= sample:
@@ -107,33 +117,12 @@ def _variance(sample: bool, root: bool) -> Finish:
             return NAN
         spread = moments.squares * number - moments.total**2
         parts = number * (number - sample) * units_per_one(kind) ** 2
-        return _root(spread, parts) if root else _quotient(spread, parts)
+        return root(spread, parts) if is_root else quotient(spread, parts)
 
     return variance_of
 
 
-def covariance_of(
-    counted: Iterable[tuple[Row, int]], kinds: tuple[Type, Type], *, sample: bool
-) -> Value:
-    """That of the pairs of two numbers, of which no part is NULL."""
-    number = first = second = products = 0
-    special = False
-    for (a, b), count in counted:
-        number += count
-        if any(isinstance(value, float) and not math.isfinite(value) for value in (a, b)):
-            special = True
-            continue
-        x, y = units_of(a, kinds[0]), units_of(b, kinds[1])
-        first, second, products = first + x * count, second + y * count, products + x * y * count
-    if number <= sample:
-        return None
-    if special:
-        return NAN
-    parts = number * (number - sample) * units_per_one(kinds[0]) * units_per_one(kinds[1])
-    return _quotient(products * number - first * second, parts)
-
-
-def _quotient(total: int, parts: int, special: float = 0.0) -> float:
+def quotient(total: int, parts: int, special: float = 0.0) -> float:
     """The float nearest to the exact quotient; dividing whole numbers rounds once."""
     if special != 0.0:
         return canonical_float(special)
@@ -143,26 +132,27 @@ def _quotient(total: int, parts: int, special: float = 0.0) -> float:
         return math.inf if total > 0 else -math.inf
 
 
-def _root(total: int, parts: int) -> float:
+def root(total: int, parts: int) -> float:
     """The float nearest to the exact root of a quotient, which itself may be too large for one.
 
     Its whole part has more bits than a float, once the quotient is shifted far enough; the lowest
     bit is set if there is more, so that rounding does not take it for the middle of two floats.
     """
     shift = max(0, _ROOT_BITS - (total.bit_length() - parts.bit_length()) // 2)
-    quotient, rest = divmod(total << 2 * shift, parts)
-    root = math.isqrt(quotient)
-    inexact = bool(rest) or root * root != quotient
-    return _quotient(root | inexact, 1 << shift)
+    whole, rest = divmod(total << 2 * shift, parts)
+    found = math.isqrt(whole)
+    inexact = bool(rest) or found * found != whole
+    return quotient(found | inexact, 1 << shift)
 
 
 FINISH: dict[str, Finish] = {
     "sum": sum_of,
     "avg": average_of,
-    "var_pop": _variance(sample=False, root=False),
-    "var_samp": _variance(sample=True, root=False),
-    "stddev_pop": _variance(sample=False, root=True),
-    "stddev_samp": _variance(sample=True, root=True),
+    "deviations": _deviations,
+    "var_pop": _variance(sample=False, is_root=False),
+    "var_samp": _variance(sample=True, is_root=False),
+    "stddev_pop": _variance(sample=False, is_root=True),
+    "stddev_samp": _variance(sample=True, is_root=True),
 }
 """The aggregates that moments tell."""
 

@@ -70,9 +70,21 @@ def listed(counted: Counted, order: Sequence[tuple[bool, bool]], width: int = 1)
     is the number of arguments.
     """
 
+    key = _place(order, width)
+    return [row for row, count in sorted(counted, key=key) for _ in range(count)]
+
+
+def at_end(counted: Counted, order: Sequence[tuple[bool, bool]], *, last: bool) -> Value:
+    """The argument of the first or the last row in that order; NULL if there is none."""
+    if not counted:
+        return None
+    return (max if last else min)(counted, key=_place(order, 1))[0][0]
+
+
+def _place(order: Sequence[tuple[bool, bool]], width: int) -> Callable[[tuple[Row, int]], Any]:
     def key(item: tuple[Row, int]) -> Any:
         row, _ = item
         pairs = zip(row[width:], order, strict=True)
         return [sorting_key(value, *how) for value, how in pairs], sort_key(row[:width])
 
-    return [row for row, count in sorted(counted, key=key) for _ in range(count)]
+    return key

@@ -110,7 +110,8 @@ _MEASURES_OF: Mapping[str, tuple[str, ...]] = {
     "sum": ("number", "total"),
     "avg": ("number", "total"),
     **dict.fromkeys(
-        ("var_pop", "var_samp", "stddev_pop", "stddev_samp"), ("number", "total", "square")
+        ("deviations", "var_pop", "var_samp", "stddev_pop", "stddev_samp"),
+        ("number", "total", "square"),
     ),
 }
 

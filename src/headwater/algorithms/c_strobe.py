@@ -118,7 +118,7 @@ class CStrobe(Manager[State]):
         (join,) = self.view.joins
         return join
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State(self._nothing)
 
     @property

@@ -12,11 +12,9 @@ transaction counts as taken in when the last of its updates is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of, substitute
 from headwater.algebra.views import View
 from headwater.algorithms.parts.keys import key_delete
@@ -40,7 +38,7 @@ class State:
 class Conventional(Manager[State]):
     view: View
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State()
 
     def take_transaction(

@@ -20,7 +20,6 @@ Choices:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
@@ -62,7 +61,7 @@ class Eca(Manager[State]):
     view: View
     batch: int = 1
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State(Rows.empty(self.view.schema))
 
     def take_transaction(

@@ -72,7 +72,7 @@ class EcaLocal(Manager[State]):
     view: View
     batch: int = 1
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State(Rows.empty(self.view.schema))
 
     def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:

@@ -24,7 +24,6 @@ from functools import cached_property
 from typing import Any, TypeAlias, assert_never
 
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.protocol.effects import Apply, Ask, Effect, Send
 from headwater.protocol.events import (
@@ -129,8 +128,8 @@ class Hosted:
     def sources(self) -> tuple[str, ...]:
         return self.view.sources
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> HostedState:
-        change = _Change(self, HostedState(self.warehouse.start(contents, base), ()))
+    def start(self) -> HostedState:
+        change = _Change(self, HostedState(self.warehouse.start(), ()))
         for source in self.sources:
             state, effects = (Away(), ()) if source in self.away else self.nodes[source].start()
             change.nodes[source] = state

@@ -10,7 +10,6 @@ Choices: the compensations for one update that a new update makes necessary go a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
@@ -49,7 +48,7 @@ class State:
 class Lca(Manager[State]):
     view: View
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State()
 
     def take_transaction(

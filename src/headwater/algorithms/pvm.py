@@ -36,7 +36,7 @@ Choices, each with a counterexample in the tests:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from headwater.algebra.hashing import cached_hash
@@ -112,7 +112,7 @@ class Pvm(Manager[State]):
         """How many updates the log may hold when a unit starts."""
         return AHEAD * self.p * self.batch
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State()
 
     def take_transaction(

@@ -18,11 +18,9 @@ recomputation runs at a time, and a last one when nothing has happened for a whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.rows import Rows
 from headwater.algebra.terms import query_of
 from headwater.algebra.views import View
 from headwater.algorithms.parts.manager import Manager
@@ -50,7 +48,7 @@ class Recompute(Manager[State]):
     view: View
     every: int = 1
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State()
 
     def wants_idle(self, state: State) -> bool:

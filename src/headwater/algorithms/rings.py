@@ -31,7 +31,6 @@ Choices, each with a counterexample in the tests:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -215,7 +214,7 @@ class RingWarehouse:
 
     view: View
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> WarehouseState:
+    def start(self) -> WarehouseState:
         return WarehouseState((1,) * len(self.view.joins))
 
     def looks_up(self, state: WarehouseState, event: Event) -> tuple[LookUp, ...]:

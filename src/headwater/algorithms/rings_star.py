@@ -30,12 +30,10 @@ Choices, each with a counterexample in the tests where it repairs something:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.algebra.hashing import cached_hash
-from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.algorithms.parts.ring_visit import (
     Token,
@@ -192,7 +190,7 @@ class StarWarehouse:
             for group in self.groups
         )
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> WarehouseState:
+    def start(self) -> WarehouseState:
         return WarehouseState((False,) * len(self.groups))
 
     def looks_up(self, state: WarehouseState, event: Event) -> tuple[LookUp, ...]:

@@ -82,7 +82,7 @@ class Strobe(Manager[State]):
     def __post_init__(self) -> None:
         require_keys(self.view, self.name)
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
+    def start(self) -> State:
         return State()
 
     def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:

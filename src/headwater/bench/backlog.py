@@ -114,7 +114,7 @@ def backlog(name: str, waiting: int) -> Backlog:
     algorithm, settings = MANAGERS[name]
     view = parse_view(_SQL, [_X, _Y])
     manager = make_manager(ALGORITHMS[algorithm], view, settings)
-    made = Backlog(manager, manager.start(Rows.empty(view.schema), {}))
+    made = Backlog(manager, manager.start())
     for _ in range(waiting):
         made.arrive()
     return made

@@ -292,9 +292,6 @@ def freshness_bench(
     batch: Annotated[
         list[int] | None, typer.Option(help="Changes in one batch; may be repeated.")
     ] = None,
-    bulk: Annotated[
-        list[float] | None, typer.Option(help="Bulk deltas, per cent of all orders; 0 for none.")
-    ] = None,
     tail: Annotated[int, typer.Option(help="Rows in the tail when reads are timed.")] = 10_000,
     grouped: Annotated[bool, typer.Option(help="Also sums over the same join.")] = True,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture into this file.")] = None,
@@ -303,7 +300,27 @@ def freshness_bench(
     """From a commit at a source to the view, against recomputing on Spark and in DuckDB."""
     from headwater.bench.freshness.command import freshness
 
-    freshness(scale, batch, bulk, tail, grouped, plot, as_json)
+    freshness(scale, batch, tail, grouped, plot, as_json)
+
+
+@app.command("bulk")
+def bulk_bench(
+    scale: Annotated[float, typer.Option(help="TPC-H scale.")] = 1.0,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="Per cent of all orders that a change brings; may be repeated."),
+    ] = None,
+    way: Annotated[
+        list[str] | None,
+        typer.Option(help="auto, maintained, spark or recomputed; may be repeated."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture into this file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bulk changes: taken in, on both engines, or recomputed, and what Headwater chooses."""
+    from headwater.bench.bulk import bulk
+
+    bulk(scale, share, way, plot, as_json)
 
 
 @app.command("views")
@@ -320,6 +337,20 @@ def views_bench(
     from headwater.bench.views import views as measured
 
     measured(views or [5, 500], transactions, as_json)
+
+
+@app.command("questions")
+def questions_bench(
+    views: Annotated[int, typer.Option(help="Views on the runner.", min=2)] = 20,
+    transactions: Annotated[
+        int, typer.Option(help="Transactions that are timed, each of all views.", min=1)
+    ] = 60,
+    as_json: JsonOption = False,
+) -> None:
+    """Views that ask a source at the same time: each by itself, and together."""
+    from headwater.bench.questions import questions
+
+    questions(views, transactions, as_json)
 
 
 @app.command("algorithms")

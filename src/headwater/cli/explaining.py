@@ -98,6 +98,7 @@ def _print(found: Explanation) -> None:
         out.print(f"○ Something is stored for each of about {rows:,} rows of {table}.")
     for told in found.all_pairs:
         out.print(f"○ {told}", markup=False)
+    out.print(found.recomputed, markup=False)
     if found.now is not None:
         now = found.now
         out.print(

@@ -9,7 +9,17 @@ import typer
 
 from headwater import __version__, demo
 from headwater.bench import commands as bench
-from headwater.cli import explaining, lab, lab_system, maintenance, nodes, project, share, sources
+from headwater.cli import (
+    explaining,
+    lab,
+    lab_system,
+    maintenance,
+    nodes,
+    project,
+    reading,
+    share,
+    sources,
+)
 from headwater.demo import anomaly
 from headwater.terminal.failures import Commands, told
 
@@ -38,8 +48,9 @@ app.command("run")(maintenance.run)
 app.command("node")(nodes.node)
 app.command("status")(maintenance.status)
 app.command("trim")(maintenance.trim)
-app.command("sql")(maintenance.sql)
-app.command("changes")(maintenance.changes)
+app.command("head")(reading.head)
+app.command("sql")(reading.sql)
+app.command("changes")(reading.changes)
 app.command("verify")(maintenance.verify)
 app.command("fold")(maintenance.fold)
 app.command("drop")(maintenance.drop)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,6 +150,8 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 
 def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
+    from headwater.terminal.live import read_so_far
+
     runner = found["runner"]
     out = console()
     if runner:
@@ -172,6 +170,7 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
         ["source", "transactions", "position", "kept in the change log", "kept at the source"],
         [_source_line(name, source) for name, source in found["sources"].items()],
     )
+    _print_asked(found["sources"])
     _print_nodes(found.get("nodes") or {})
     for name, view in found["views"].items():
         if rings := view.get("rings"):
@@ -191,12 +190,27 @@ def _print_status(found: Mapping[str, Any], wrong: Sequence[str]) -> None:
             listed = ", ".join(f"{of} ({rows:,} rows)" for of, rows in copies.items())
             saved = view.get("answered_by_copies") or 0
             out.print(f"○ {name}: copies of {listed} have answered {saved:,} questions")
+        if view.get("rows_read"):
+            out.print()
+            out.print(f"○ {name}: {read_so_far(view)}")
         if view.get("note"):
             out.print()
             out.print(f"○ {name}: {view['note']}")
     for trouble in wrong:
         out.print()
         out.print(f"✗ {trouble}")
+
+
+def _print_asked(sources: Mapping[str, Mapping[str, Any]]) -> None:
+    """What views had in common when they asked."""
+    for name, source in sources.items():
+        asked = source.get("asked") or {"questions": 0, "rounds": 0}
+        if asked["rounds"] < asked["questions"]:
+            console().print()
+            console().print(
+                f"○ {name}: {asked['questions']:,} questions of views were answered in "
+                f"{asked['rounds']:,} rounds; {asked['shared']:,} queries had been asked by others"
+            )
 
 
 def _print_nodes(nodes: Mapping[str, Any]) -> None:
@@ -268,7 +282,7 @@ def trim(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
 
     opened = Project.open(project, only=())
     opened.check_some_are_sound()
-    is_read = current_runner(Warehouse(opened.warehouse).internal) is not None
+    is_read = current_runner(Warehouse(opened.warehouse).own) is not None
     given_up = {} if is_read else growth.trim(opened)
     if as_json:
         refused = {name: str(why) for name, why in opened.refused.items()}
@@ -293,96 +307,6 @@ def ago(when: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit} ago"
     return f"{seconds:.1f} s ago"
-
-
-def sql(
-    query: Annotated[str, typer.Argument(help="A SELECT over views; VERSION AS OF n works too.")],
-    project: ProjectOption = Path(),
-    as_json: JsonOption = False,
-    limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
-) -> None:
-    """Query views through Spark, as they are now or as they were."""
-    from headwater.pipeline.api import session_of
-    from headwater.pipeline.queries import query_views
-    from headwater.project.project import Project
-
-    opened = Project.open(project, only=())
-    names, rows, more = query_views(opened, session_of(opened), query, limit)
-    if as_json:
-        members = _distinct(names)
-        for row in rows:
-            print_json(dict(zip(members, map(_json, row), strict=True)))
-        return
-    print_table("", names, [[_shown(value) for value in row] for row in rows])
-    console().print(f"{len(rows):,} rows" + (f"; there are more, see --limit {limit}" * more))
-
-
-def changes(
-    view: ViewArgument,
-    first: Annotated[int, typer.Argument(metavar="FROM", min=1, help="A version of the view.")],
-    last: Annotated[
-        int | None, typer.Argument(metavar="TO", min=1, help="A later one; now if not given.")
-    ] = None,
-    project: ProjectOption = Path(),
-    as_json: JsonOption = False,
-    limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
-) -> None:
-    """Show the rows of a view that went and came from one version to another."""
-    from headwater.pipeline.api import engine_of
-    from headwater.project.project import Project
-    from headwater.warehouse.columns import CHANGE
-    from headwater.warehouse.warehouse import Warehouse
-
-    opened = Project.open(project, only=())
-    table = Warehouse(opened.warehouse).shown_view(view)
-    found = table.shown_changes(first, last, engine_of(opened).for_small)
-    names = [*found.schema.names, CHANGE]
-    rows = [(*row, count) for row, count in found.sorted_items()[:limit]]
-    if as_json:
-        for row in rows:
-            print_json(dict(zip(names, map(_json, row), strict=True)))
-        return
-    print_table("", names, [[_shown(value) for value in row] for row in rows])
-    more = f"; there are more, see --limit {limit}" * (len(found) > limit)
-    console().print(f"{len(rows):,} rows changed{more}")
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names of columns as members of one object: the second `id` is `id_1`."""
-    found: list[str] = []
-    for name in names:
-        numbered = (f"{name}_{number}" for number in itertools.count(1))
-        taken = {*found, *names} if name in found else ()
-        found.append(name if not taken else next(n for n in numbered if n not in taken))
-    return found
-
-
-def _json(value: object) -> object:
-    """A value of Spark's as JSON: those that views have as everywhere, others as text.
-
-    Structs are objects, by the names of their fields.
-    """
-    from pyspark.sql import Row
-
-    from headwater.algebra.values import to_json
-
-    if isinstance(value, Row):
-        return {name: _json(each) for name, each in value.asDict().items()}
-    if isinstance(value, list):
-        return [_json(each) for each in value]
-
-    if isinstance(value, bytearray):
-        return value.hex()
-    if value is None or isinstance(value, bool | int | str | float | Decimal | bytes | date):
-        return to_json(value)
-    return str(value)
-
-
-def _shown(value: object) -> str:
-    """A value for people; arrays and structs as JSON, whose parts cannot be mistaken."""
-    if isinstance(value, list | tuple):
-        return json.dumps(_json(value), ensure_ascii=False)
-    return "NULL" if value is None else str(value)
 
 
 def verify(
@@ -412,6 +336,8 @@ def verify(
             continue
         print_verification(found, as_json)
         wrong += not found.holds
+    for name in [] if views or as_json else sorted(set(opened.units) - set(wanted)):
+        console().print(f"○ {name} is not loaded yet: 'headwater run' loads it, or says why not.")
     if wrong:
         raise typer.Exit(1)
 

@@ -32,7 +32,7 @@ def node(
         nodes_settings,
         read_document,
         source_settings,
-        warehouse_path,
+        warehouse_in,
     )
 
     path = project / FILE
@@ -42,7 +42,7 @@ def node(
             f"{path}: sources.{source}: its node is in the runner.",
             'Write node = "by itself" there for a node in a process of its own.',
         )
-    warehouse = (project / warehouse_path(path, document)).absolute()
+    warehouse = warehouse_in(path, document)
     meeting = partial(of_node, nodes_settings(path, document), project, warehouse, __version__)
     told: list[str] = []
 

@@ -83,6 +83,15 @@ class Spent:
     """So many were counted."""
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """What the last load of a view took."""
+
+    seconds: float
+    rows: float
+    """So many were read of all its relations."""
+
+
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """All that is known; what is not is at its default. Compared by identity, being large."""
@@ -92,6 +101,10 @@ class Statistics:
     prices: Prices = Prices()
     spent: Mapping[str, Mapping[str, Spent]] = field(default_factory=dict)
     """By view and algorithm."""
+    loads: Mapping[str, Loaded] = field(default_factory=dict)
+    """By view."""
+    paces: Mapping[str, float] = field(default_factory=dict)
+    """By view: how many times as long large batches took as they were expected to."""
 
     def relation(self, name: str) -> RelationStatistics:
         return self.relations.get(name, _UNKNOWN_RELATION)
@@ -115,6 +128,8 @@ class Statistics:
                 view: {name: _plain(spent) for name, spent in found.items()}
                 for view, found in self.spent.items()
             },
+            "loads": {view: _plain(found) for view, found in self.loads.items()},
+            "paces": dict(self.paces),
         }
 
     @classmethod
@@ -131,6 +146,8 @@ class Statistics:
                     str(view): {name: _made(Spent, told) for name, told in each.items()}
                     for view, each in found["spent"].items()
                 },
+                {str(v): _made(Loaded, told) for v, told in found.get("loads", {}).items()},
+                {str(v): _sound(pace) for v, pace in found.get("paces", {}).items()},
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("are no statistics") from error
@@ -222,6 +239,12 @@ def _made(kind: Any, told: Any) -> Any:
             if number is not None and not _is_sound(number):
                 raise ValueError("has something else than numbers")
     return kind(**told)
+
+
+def _sound(number: object) -> float:
+    if not (isinstance(number, (int, float)) and _is_sound(number)):
+        raise ValueError("has something else than numbers")
+    return float(number)
 
 
 def _is_sound(number: object) -> bool:

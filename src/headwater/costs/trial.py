@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.costs.made_up import MadeUp
 from headwater.costs.statistics import Statistics
@@ -74,7 +73,7 @@ class Trial:
         self._prices = statistics.prices
         self._each_state = each_state
         self._channels = {source: _Channel() for source in view.sources}
-        self._state = manager.start(Rows.empty(view.schema), {})
+        self._state = manager.start()
         self._now = 0.0
         self._pending: list[Action] = []
         self._ready: list[str] = []

@@ -102,6 +102,11 @@ class PostgresServer:
         self.execute("SELECT pg_reload_conf()")
         time.sleep(0.1)
 
+    @property
+    def process(self) -> int:
+        """Its number; all its others are below it."""
+        return int(self._shell('head -n 1 "$1"', str(self._data / "postmaster.pid")))
+
     def stop(self) -> None:
         atexit.unregister(self.stop)
         first = self._watchdogs[0].stdin

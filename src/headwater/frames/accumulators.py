@@ -34,7 +34,14 @@ from headwater.frames.numbers import (
     total_of,
 )
 
-MERGES: dict[str, Callable[[Column], Column]] = {"sum": F.sum, "min": F.min, "max": F.max}
+MERGES: dict[str, Callable[[Column], Column]] = {
+    "sum": F.sum,
+    "min": F.min,
+    "max": F.max,
+    "and": F.bit_and,
+    "or": F.bit_or,
+    "xor": F.bit_xor,
+}
 _MOST_CHARACTERS = 100
 _NATIVE_PRECISION, _NATIVE_SCALE = 18, 10
 """Spark divides a whole number of 28 digits exactly by ten to the power of up to this."""
@@ -57,7 +64,9 @@ class Inputs:
     @property
     def name(self) -> str:
         """One for all aggregates that look at the same rows and inputs."""
-        return "_".join(map(str, ("of", *self.places, self.condition)))
+        sees_nulls = FUNCTIONS[self.aggregate.function].sees_nulls
+        rows = ("nulls",) if sees_nulls else ()
+        return "_".join(map(str, ("of", *self.places, self.condition, *rows)))
 
     @property
     def kept(self) -> Column:
@@ -133,6 +142,19 @@ def _extreme(merge: str) -> Callable[[Inputs], Told]:
     def tell(inputs: Inputs) -> Told:
         name = f"{inputs.name}_{merge}"
         return Told({name: (merge, inputs.columns[0])}, column=F.col(name))
+
+    return tell
+
+
+def _bits(merge: str) -> Callable[[Inputs], Told]:
+    """Bit by bit; for XOR only values that are there an odd number of times count."""
+
+    def tell(inputs: Inputs) -> Told:
+        name, value = f"{inputs.name}_{merge}", inputs.columns[0]
+        if merge == "xor":
+            odd = F.col(COUNT) % F.lit(2).cast("bigint") != F.lit(0).cast("bigint")
+            value = F.when(odd | value.isNull(), value).otherwise(F.lit(0).cast("bigint"))
+        return Told({name: (merge, value)}, column=F.col(name))
 
     return tell
 
@@ -298,6 +320,7 @@ _SIMPLE: dict[str, Callable[[Inputs], Told]] = {
     "any_value": _extreme("min"),
     "bool_and": _extreme("min"),
     "bool_or": _extreme("max"),
+    **{f"bit_{merge}": _bits(merge) for merge in ("and", "or", "xor")},
     "min_by": _least_by,
     "max_by": _greatest_by,
     "single": _single,

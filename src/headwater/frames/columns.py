@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy
 import pyarrow
 import pyarrow.compute as pc
 
@@ -294,6 +295,15 @@ def _in_memory(rows: Rows) -> Rows:
 def arrow_table(rows: Rows) -> pyarrow.Table:
     """Signed rows as a table by column name, whose last column is the count."""
     return rows.table if isinstance(rows, Columns) else to_arrow(rows)
+
+
+def copies(rows: Rows) -> pyarrow.Table:
+    """Rows without counts, each as often as it counts."""
+    table = arrow_table(rows)
+    plain, counts = table.drop_columns([COUNT]), table.column(COUNT).to_numpy()
+    if (counts == 1).all():
+        return plain
+    return plain.take(pyarrow.array(numpy.repeat(numpy.arange(len(counts)), counts)))
 
 
 def rows_of_table(table: pyarrow.Table, schema: Schema) -> Rows:

@@ -40,7 +40,7 @@ from headwater.frames.columns import Columns
 from headwater.frames.expressions import canonical_column, place, spark_type, to_column
 from headwater.frames.failures import Fragile, explained
 from headwater.frames.grouping import grouped
-from headwater.frames.held import Held, positional
+from headwater.frames.held import SMALL, Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
 from headwater.frames.order import completed, first_of
 from headwater.frames.small import ROWS
@@ -126,6 +126,17 @@ class Frame(Rows):
     def gathered(self) -> Rows:
         return self.collected() if len(self) <= ROWS else self
 
+    def distinct(self, columns: Sequence[str]) -> set[Row]:
+        """Of large rows only these columns are brought here, each value of them once."""
+        if len(self) <= SMALL:
+            return self.in_columns().distinct(columns)
+        schema = self.schema.only(tuple(dict.fromkeys(columns)))
+        places = [place(self.schema.positions[name]) for name in schema.names]
+        once = self._held.data.select(*places).distinct().toDF(*positional(schema).names)
+        counted = once.withColumn(COUNT, F.lit(1).cast("bigint"))
+        held = Held(self.spark, positional(schema), counted, merged=True, unsigned=True)
+        return Frame(schema, held).in_columns().distinct(columns)
+
     def collected(self) -> Rows:
         """The same rows in memory."""
         return Rows(self.schema, self._counts)
@@ -172,6 +183,7 @@ class Frame(Rows):
             held[0].schema,
             data,
             most=most,
+            likely=sum(each.likely for each in held),
             unsigned=all(each.unsigned for each in held),
             fragile=tuple(f for each in held for f in each.fragile),
         )
@@ -211,6 +223,7 @@ class Frame(Rows):
             result,
             source._held.data.select(*columns, F.col(COUNT)).toDF(*result.names, COUNT),
             most=source._held.most,
+            likely=source._held.likely,
             unsigned=source._held.unsigned,
             fragile=fragile,
         )

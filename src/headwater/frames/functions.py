@@ -28,7 +28,7 @@ from headwater.algebra.functions.lists import (
 from headwater.algebra.functions.signatures import Signature
 from headwater.algebra.functions.table import FUNCTIONS
 from headwater.algebra.functions.texts import HIGHEST, clamped
-from headwater.algebra.functions.times import OUTSIDE
+from headwater.algebra.functions.times import OUTSIDE, UNITS
 from headwater.algebra.values import Type
 
 _BLANK = r"[\x00-\x20\x7f]*"
@@ -149,6 +149,15 @@ def _added(unit: str) -> Callable[..., Column]:
     return lambda moment, number: F.timestamp_add(unit, number, moment)
 
 
+def _between(unit: str) -> Callable[..., Column]:
+    return lambda start, end: F.timestamp_diff(unit, start, end)
+
+
+def _epoch(moment: Column) -> Column:
+    micros = F.unix_micros(moment).cast("decimal(18,0)")
+    return micros * F.lit("0.000001").cast("decimal(6,6)")
+
+
 def _extracted(field: str) -> Callable[..., Column]:
     return lambda moment: F.extract(F.lit(field), moment)
 
@@ -196,6 +205,8 @@ _WRITTEN_OUT: dict[str, Callable[..., Column]] = {
     "dayofweek_iso": _extracted("DAYOFWEEK_ISO"),
     "plus_months": _added("MONTH"),
     "plus_microseconds": _added("MICROSECOND"),
+    "epoch": _epoch,
+    **{f"{unit}s_between": _between(unit.upper()) for unit in UNITS},
     "item": _item,
     "slice": _slice,
     "array_repeat": _array_repeat,

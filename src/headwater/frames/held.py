@@ -39,8 +39,8 @@ class Held:
     """Signed rows by place. `size` is exact once they are settled; `most` is a bound always."""
 
     __slots__ = (
-        "_counts", "_data", "_is_checkpoint", "_table", "fragile", "merged", "most", "schema",
-        "size", "spark", "unsigned",
+        "_counts", "_data", "_is_checkpoint", "_table", "fragile", "likely", "merged", "most",
+        "schema", "size", "spark", "unsigned",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +50,7 @@ class Held:
         data: DataFrame | None,
         *,
         most: int = UNKNOWN,
+        likely: int = 0,
         merged: bool = False,
         unsigned: bool = False,
         fragile: tuple[Fragile, ...] = (),
@@ -61,6 +62,8 @@ class Held:
         self.unsigned = unsigned
         """Whether it is known that no place has a count below one, so that nothing cancels."""
         self.most = min(most, UNKNOWN)
+        self.likely = min(likely, self.most)
+        """About how many rows there are, by what they are made of; 0 if nobody knows."""
         self.size: int | None = None
         self.fragile = fragile
         """The expressions in the plan that may fail, with what they are applied to."""
@@ -71,8 +74,9 @@ class Held:
 
     @classmethod
     def of_rows(cls, spark: SparkSession, rows: Rows) -> Held:
-        held = cls(spark, positional(rows.schema), None, most=len(rows), merged=True)
-        held.size = len(rows)
+        size = len(rows)
+        held = cls(spark, positional(rows.schema), None, most=size, likely=size, merged=True)
+        held.size = size
         if isinstance(rows, Columns):
             held._table = Columns(held.schema, rows.table, merged=True).table
         else:
@@ -87,6 +91,7 @@ class Held:
             self.schema,
             data,
             most=self.most,
+            likely=self.likely,
             merged=self.merged,
             unsigned=self.unsigned,
             fragile=self.fragile if fragile is None else fragile,
@@ -134,24 +139,37 @@ class Held:
     def settle(self, *, large: bool = False) -> int:
         """Compute the rows, once and for all, and forget how; gives their number.
 
-        Those that are thought to be `large` are kept by Spark while they are counted, or else they
-        would be computed a second time; for others that would take longer.
+        Those that are thought to be `large`, or are made of many, are kept by Spark and counted in
+        one job. Of others one job brings up to so many as are kept here, which is quicker for
+        them; if there are more, they are computed a second time.
         """
         if self.size is None:
-            data, kept = self.merged_data(), large and self.most > SMALL
-            if kept:
-                data = self._run(lambda: data.localCheckpoint(eager=False))
-            table = self._run((data if self.most <= SMALL else data.limit(SMALL + 1)).toArrow)
-            if table.num_rows <= SMALL:
-                self._table, self._data, self.size = table, None, table.num_rows
-                if kept:
-                    _free(data)
-            else:
-                self._data = data if kept else self._run(data.localCheckpoint)
-                self._is_checkpoint = True
-                self.size = self._run(self._data.count)
-            self.merged, self.most, self.fragile = True, self.size, ()
+            is_large = self.most > SMALL and (large or self.likely > SMALL)
+            found = None if is_large else self._brought()
+            self.size = self._kept() if found is None else found
+            self.merged, self.fragile = True, ()
+            self.most = self.likely = self.size
         return self.size
+
+    def _brought(self) -> int | None:
+        """Bring the rows here, unless there are too many; how many there are."""
+        data = self.merged_data()
+        table = self._run((data if self.most <= SMALL else data.limit(SMALL + 1)).toArrow)
+        if table.num_rows > SMALL:
+            return None
+        self._table, self._data = table, None
+        return int(table.num_rows)
+
+    def _kept(self) -> int:
+        """Let Spark keep the rows, or bring them here if they turn out to be few; their number."""
+        data = self._run(lambda: self.merged_data().localCheckpoint(eager=False))
+        size: int = self._run(data.count)
+        if size <= SMALL:
+            self._table, self._data = self._run(data.toArrow), None
+            _free(data)
+        else:
+            self._data, self._is_checkpoint = data, True
+        return size
 
     def release(self) -> None:
         """Free what Spark keeps; nothing may use these rows any more."""

@@ -21,6 +21,8 @@ from headwater.algebra.functions.late import (
     LAMBDA,
     LATE,
     LATE_BY_OPERATOR,
+    PARSED,
+    PICKED,
     VARIABLE,
 )
 from headwater.frames.functions import bounded, parameter_kinds
@@ -50,7 +52,23 @@ def late_column(call: Call, compiled: Compile, bound: Bound, result: DataType) -
         assert isinstance(schema, Literal)
         name = call.operator.removeprefix(LATE)
         return F.call_function(name, parts[0], F.lit(schema.value)).cast(result)
+    if call.operator in PARSED:
+        return F.to_json(plain_column(call, parts))
+    if call.operator in PICKED:
+        return bounded(_picked(call, compiled, bound).cast(result), call.type)
     return bounded(plain_column(call, parts).cast(result), call.type)
+
+
+def _picked(call: Call, compiled: Compile, bound: Bound) -> Column:
+    """A value of JSON, which is not made a text of on the way."""
+    of, *constants = call.arguments
+    parse = "parse_json"
+    if isinstance(of, Call):
+        parse, of = of.operator.removeprefix(LATE), of.arguments[0]
+    texts = [F.lit(each.value) for each in constants if isinstance(each, Literal)]
+    variant = F.call_function(parse, compiled(of, bound))
+    found = F.call_function(call.operator.removeprefix(LATE), variant, *texts)
+    return found if len(constants) == 2 else F.to_json(found)
 
 
 def plain_column(call: Call, parts: Sequence[Column]) -> Column:

@@ -41,6 +41,7 @@ def pairs_of(first: Held, second: Held, matches: Column | None) -> Held:
         schema,
         joined.selectExpr(*schema.names, f"{COUNT} * {_OTHER_COUNT} AS {COUNT}"),
         most=first.most * second.most,
+        likely=max(first.likely, second.likely) if matches is not None else 0,
         merged=first.merged and second.merged,
         unsigned=first.unsigned and second.unsigned,
         fragile=first.fragile + second.fragile,

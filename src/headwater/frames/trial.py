@@ -42,6 +42,8 @@ _OWN_SAMPLES: dict[str, dict[str, Value]] = {
     "xpath": {"text": "<a/>"},
     "make_timestamp": {"int": 1},
     "try_make_timestamp": {"int": 1},
+    "variant_get": {"text": "{}"},
+    "try_variant_get": {"text": "{}"},
 }
 """Of functions by what their names begin with, where another value would be wrong by itself."""
 _OF_CONSTANTS: dict[str, str] = {
@@ -55,6 +57,7 @@ _OF_CONSTANTS: dict[str, str] = {
         "the format does not fit the values"
     ),
     r"JsonParseException": "it is no JSON",
+    r"INVALID_VARIANT_GET_PATH": "it is no path such as $.a[0]",
     r"INVALID_PARAMETER_VALUE\.(?!AES)": "",
     r"INVALID_FORMAT\.(?!MISMATCH_INPUT)": "",
     r"DATATYPE_MISMATCH\.|PARSE_SYNTAX_ERROR": "",

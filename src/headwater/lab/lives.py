@@ -219,7 +219,7 @@ class _Change:
             self.nodes[source], did = node.start(host.epoch)
             self.to_nodes[source], self.to_host[source] = [], [did]
         self.questions = dict.fromkeys(self.questions)
-        self._state = host.start(self.view, {})
+        self._state = host.start()
 
     def take_in(self, event: Event) -> None:
         self._state, effects = self._host.handle(self._state, event)

@@ -148,7 +148,7 @@ class Simulation:
     def start(self) -> World:
         view = evaluate_view(self.manager.view, self.scenario.initial)
         questions: tuple[tuple[Ask, ...], ...] = tuple(() for _ in self.history.sources)
-        state = self.manager.start(view, self.scenario.initial)
+        state = self.manager.start()
         copies = tuple((name, self.scenario.initial[name]) for name in sorted(self.copied))
         world = World(
             self.history.origin, questions, (), self.integrator, state, view, copies=copies

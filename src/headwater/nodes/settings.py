@@ -14,6 +14,7 @@ from headwater.project.settings import NodesSettings
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN
 
+_MOST_BYTES = 4096
 KEY_FILE = "nodes.key"
 
 
@@ -42,7 +43,7 @@ class Meeting:
         return socket.AF_INET6 if is_six else socket.AF_INET
 
 
-def of_runner(settings: NodesSettings, folder: Path, warehouse: Path, release: str) -> Meeting:
+def of_runner(settings: NodesSettings, folder: Path, warehouse: Location, release: str) -> Meeting:
     """Where a runner listens; makes the key of its machine if nothing else is given."""
     host, port = address_of(settings.listen)
     tls = _tls(settings, folder, ssl.Purpose.CLIENT_AUTH)
@@ -51,7 +52,7 @@ def of_runner(settings: NodesSettings, folder: Path, warehouse: Path, release: s
     return Meeting(host, port, _secret(settings), release, tls)
 
 
-def of_node(settings: NodesSettings, folder: Path, warehouse: Path, release: str) -> Meeting:
+def of_node(settings: NodesSettings, folder: Path, warehouse: Location, release: str) -> Meeting:
     """Where a node finds its runner."""
     host, port = address_of(settings.connect or settings.listen)
     tls = _tls(settings, folder, ssl.Purpose.SERVER_AUTH)
@@ -82,9 +83,9 @@ def _tls(settings: NodesSettings, folder: Path, purpose: ssl.Purpose) -> ssl.SSL
     return context
 
 
-def _made_key(warehouse: Path) -> bytes:
+def _made_key(warehouse: Location) -> bytes:
     """The key of this machine's runner and nodes, in a folder that only their user enters."""
-    path = Location.of(warehouse / OWN) / KEY_FILE
+    path = warehouse / OWN / KEY_FILE
     path.parent.make_folder(durable=False)
     while True:
         if path.is_named():
@@ -93,10 +94,10 @@ def _made_key(warehouse: Path) -> bytes:
         path.put_if_absent(fresh)
 
 
-def _found_key(warehouse: Path) -> bytes:
+def _found_key(warehouse: Location) -> bytes:
     path = warehouse / OWN / KEY_FILE
     try:
-        found = path.read_bytes()
+        found = path.read(_MOST_BYTES)
     except OSError as error:
         raise NoKeyError(
             f"The key of the runner's nodes cannot be read: {path}: {error.strerror}.",

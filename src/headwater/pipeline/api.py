@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError, InputError, SeveralError
@@ -22,6 +25,8 @@ from headwater.warehouse.groups import GroupTable
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    import pandas
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 _REFRESH_S = 0.25
@@ -41,6 +46,17 @@ class MaintainedView:
         The DataFrame is fixed to that state: read again for a newer one.
         """
         return Warehouse(self.project.warehouse).view(self.name).dataframe(spark, version)
+
+    def arrow(self, version: int | None = None) -> pyarrow.Table:
+        """The same as a table of Arrow, read without Spark.
+
+        LeftToSparkError where only Spark can compute what the view shows.
+        """
+        return Warehouse(self.project.warehouse).view(self.name).scan(version).table()
+
+    def pandas(self, version: int | None = None) -> pandas.DataFrame:
+        """The same as a DataFrame of pandas."""
+        return self.arrow(version).to_pandas()
 
     def changes(self, spark: SparkSession, first: int, last: int | None = None) -> DataFrame:
         """The rows that went and came from one version to another, or until now.
@@ -145,6 +161,16 @@ def keep_running(
     return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
 
 
+def _log_of(own: Location) -> Path:
+    """Where Spark's virtual machine may write: beside the views, where that is a folder."""
+    if not own.storage.moves_folders:
+        number, name = tempfile.mkstemp(prefix="headwater-spark-", suffix=".log")  # mode 0600
+        os.close(number)
+        return Path(name)
+    own.make_folder(durable=False)
+    return (own / "spark.log").local
+
+
 def engine_of(project: Project) -> Engine:
     """The project's engine, whose Spark session is started when it is first needed."""
     settings = project.settings.spark
@@ -164,9 +190,7 @@ def session_of(
                 if existing is None:
                     check_java()
                 settings = project.settings.spark
-                own = Location.of(project.warehouse / OWN)
-                own.make_folder(durable=False)
-                log = (own / "spark.log").local
+                log = _log_of(project.warehouse / OWN)
                 found.append(
                     spark_session(settings.settings, settings.master, existing=existing, log=log)
                 )

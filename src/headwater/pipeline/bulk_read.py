@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,12 +30,16 @@ from headwater.errors import TooManyRowsError
 from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.frames.expressions import spark_schema
 from headwater.frames.small import is_small
+from headwater.pipeline.progress import Progress
 from headwater.sources.contract import Load, PartReader
 from headwater.storage.location import Location
 from headwater.warehouse.netting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_NOTHING: Mapping[str, float] = {}
 
 
 def as_file(name: str) -> str:
@@ -45,9 +50,15 @@ def as_file(name: str) -> str:
 class Tally:
     """How many rows were read so far: a file for each part, which any process may write."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, expected: Mapping[str, float] = _NOTHING) -> None:
         self._folder = folder
+        self._expected = expected
+        self._began = time.monotonic()
         Location.of(folder).make_folder(durable=False)
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.counted(), self._expected, time.monotonic() - self._began)
 
     def note(self, part: str, rows: int) -> None:
         (self._folder / as_file(part)).write_text(str(rows))

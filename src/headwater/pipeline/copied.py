@@ -1,12 +1,14 @@
-"""Copies of relations beside a view: what was received of them and is not stored yet.
+"""Copies of relations beside a view: what was received of them and is not stored yet, and the
+questions that they answer.
 
 The copies that are stored are at the vector of the newest commit. What was handed to the view's
 manager since then is kept here, so that both together are the relations exactly as the manager
-knows them.
+knows them. Questions are answered one at a time, each when everything before it is done.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -43,10 +45,19 @@ class Copied:
         """By transaction, what was received and the view does not reflect yet."""
         self._reflected: list[dict[str, Rows]] = []
         """What it reflects and was not committed."""
+        self._asked: deque[Ask] = deque()
 
-    def has_all_for(self, ask: Ask) -> bool:
-        """Whether the copies answer a question."""
-        return self._parts is not None and is_answered_by(self._parts.by_name, ask)
+    def takes(self, ask: Ask) -> bool:
+        """Whether the copies answer a question; its turn comes in `next`."""
+        if self._parts is None or not is_answered_by(self._parts.by_name, ask):
+            return False
+        self._asked.append(ask)
+        return True
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a question waits for its turn."""
+        return bool(self._asked)
 
     def receive(self, transaction: Transaction) -> None:
         if self._parts is not None:
@@ -67,8 +78,10 @@ class Copied:
         """What was reflected is in the commit that comes next."""
         self._reflected.clear()
 
-    def consult(self, ask: Ask) -> Consult:
+    def next(self) -> Consult:
+        """The question whose turn it is."""
         assert self._parts is not None
+        ask = self._asked.popleft()
         return Consult(ask, self._parts, self._ahead(relations_of(ask)))
 
     def _ahead(self, names: Collection[str]) -> dict[str, Rows]:

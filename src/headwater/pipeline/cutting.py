@@ -22,7 +22,7 @@ from headwater.algebra.views import View
 from headwater.errors import LostConnectionError
 from headwater.pipeline.global_parts import GlobalTransaction, closed_cut
 from headwater.pipeline.joining import LateParts
-from headwater.pipeline.maintenance import narrowed
+from headwater.pipeline.relevant import narrowed
 from headwater.project.gaps import concerns
 from headwater.protocol.transactions import net_change
 from headwater.warehouse.change_records import Break, Change, NumberedRecord

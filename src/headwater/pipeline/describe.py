@@ -13,9 +13,8 @@ from headwater.algorithms.hosted import Hosted
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.known_parts import KnownParts
-from headwater.storage.location import Location
 from headwater.warehouse.lease import Lease
-from headwater.warehouse.notes import read_notes, write_notes
+from headwater.warehouse.notes import notes_token, read_notes, write_notes
 from headwater.warehouse.warehouse import Warehouse
 
 
@@ -25,6 +24,7 @@ def describe_feed(feed: Feed) -> dict[str, Any]:
         "read": feed.channel.end,
         "logged": feed.log.end,
         "position": feed.log.position,
+        "asked": feed.channel.connections.counted,
         "trouble": str(trouble) if trouble is not None else None,
     }
 
@@ -38,7 +38,8 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
         "note": " ".join(filter(None, [view.note, _told_of_split(view)])),
     }
     if view.is_to_be_loaded and view.tally is not None:
-        found["rows_read"] = view.tally.counted()
+        progress = view.tally.progress
+        found |= {"rows_read": dict(progress.read), "progress": progress.to_json()}
     maintainer = view.maintainer
     if maintainer is None:
         return found
@@ -116,14 +117,15 @@ def _behind(feed: Feed | None, number: int) -> int | None:
 
 
 def write_status(warehouse: Warehouse, described: Mapping[str, Any]) -> None:
-    path = Location.of(warehouse.internal / "status.json")
+    path = warehouse.own / "status.json"
     with suppress(OSError):  # a full disk is told by what cannot do without it
         path.replace(json.dumps(described).encode(), durable=False)
 
 
 def note_progress(warehouse: Warehouse, lease: Lease, views: Iterable[KeptView]) -> None:
     """Note how far views have come that did not change since their last commits."""
-    before = read_notes(warehouse.internal)
+    token = notes_token(warehouse.own)
+    before = read_notes(warehouse.own)
     notes = dict(before)
     for view in views:
         if view.maintainer is not None and (note := view.maintainer.note) is not None:
@@ -131,4 +133,4 @@ def note_progress(warehouse: Warehouse, lease: Lease, views: Iterable[KeptView])
     if notes == before:
         return
     with lease.guard(), suppress(OSError):  # a full disk is told by what needs it
-        write_notes(warehouse.internal, notes)
+        write_notes(warehouse.own, notes, token)

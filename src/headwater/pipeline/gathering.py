@@ -25,6 +25,7 @@ from headwater.costs.statistics import (
     with_questions,
 )
 from headwater.errors import HeadwaterError
+from headwater.pipeline.burden import with_measured
 from headwater.pipeline.maintain import Maintainer
 from headwater.pipeline.observed import typical
 from headwater.project.measured import read_statistics, write_statistics
@@ -56,7 +57,7 @@ class Gatherer:
         maintainers: Callable[[], Sequence[Maintainer]],
         source: Callable[[str], Source],
     ) -> None:
-        self.statistics = read_statistics(warehouse.internal)
+        self.statistics = read_statistics(warehouse.own)
         self._warehouse = warehouse
         self._maintainers = maintainers
         self._source = source
@@ -86,10 +87,16 @@ class Gatherer:
     def _gather(self, running: Iterable[Maintainer], now: float) -> None:
         elapsed, self._gathered_at = now - self._gathered_at, now
         news = [(each, self._news(each)) for each in running]
-        if elapsed > 0 and any(new.transactions for _, new in news):
+        before = self.statistics
+        for maintainer, _ in news:
+            self.statistics = with_measured(
+                self.statistics, maintainer.name, maintainer.burden.measured
+            )
+        measured = (before.loads, before.paces) != (self.statistics.loads, self.statistics.paces)
+        if elapsed > 0 and (measured or any(new.transactions for _, new in news)):
             self.statistics = gathered(self.statistics, news, elapsed)
             with suppress(OSError):  # a full disk is told by what needs it
-                write_statistics(self._warehouse.internal, self.statistics)
+                write_statistics(self._warehouse.own, self.statistics)
 
     def _news(self, maintainer: Maintainer) -> _Seen:
         """What a view has counted since it was last looked at."""
@@ -138,7 +145,8 @@ def gathered(
         question_s = _typical(m.observed.questions_s.get(source) for m in every)
         counted = Counted(elapsed_s, {}, transactions, bursts, question_s)
         sources[source] = with_questions(sources.get(source, SourceStatistics()), counted)
-    return Statistics(relations, sources, _prices(known.prices, every), _spent(known.spent, every))
+    prices, spent = _prices(known.prices, every), _spent(known.spent, every)
+    return replace(known, relations=relations, sources=sources, prices=prices, spent=spent)
 
 
 def _changes(news: Sequence[tuple[Maintainer, _Seen]]) -> dict[str, Counter[str]]:

@@ -79,7 +79,7 @@ def trim(project: Project) -> dict[str, str]:
     Refused while a runner is at work: that one reads them.
     """
     warehouse = Warehouse(project.warehouse)
-    lease = Lease(warehouse.internal)
+    lease = Lease(warehouse.own)
     lease.acquire()
     given_up: dict[str, str] = {}
     failures: list[HeadwaterError] = []

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
 from headwater.algorithms.hosted import Hosted
+from headwater.costs.recomputing import FEWEST_ROWS, Crossover, crossover, expected_s
+from headwater.costs.statistics import Loaded as LoadTook
+from headwater.costs.statistics import Statistics
 from headwater.errors import (
     FencedError,
     HeadwaterError,
@@ -26,6 +29,7 @@ from headwater.frames.engine import Engine
 from headwater.frames.trial import ConstantError
 from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.bulk_read import Tally
+from headwater.pipeline.burden import Burden, Measured, with_measured
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.life import (
@@ -39,6 +43,7 @@ from headwater.pipeline.life import (
     LifeEvent,
     LifeState,
     Loaded,
+    OutgrownError,
     ReloadAsked,
     Strayed,
     beginning,
@@ -48,9 +53,9 @@ from headwater.pipeline.life import (
 )
 from headwater.pipeline.load import load_view
 from headwater.pipeline.maintain import Maintainer, Obtained
-from headwater.pipeline.maintenance import Plan
 from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.placing import placed
+from headwater.pipeline.plan import Plan
 from headwater.pipeline.planning import is_as_loaded, plan_view
 from headwater.pipeline.repair import though_repaired
 from headwater.pipeline.requests import Request, answer
@@ -85,6 +90,8 @@ class KeptView:
     maintainer: Maintainer | None = None
     since: float = 0.0
     """When it began to stand still for the reason that it does; 0 while it does not."""
+    measured: Measured = field(default_factory=Measured)
+    """What its loads and its large batches have taken."""
     tally: Tally | None = None
     """What has been read for its load; set by the worker that loads."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -142,8 +149,10 @@ class KeptViews:
         jobs: SparkJobs,
         watch: Watch,
         switchboard: Switchboard | None = None,
+        statistics: Callable[[], Statistics] = Statistics,
     ) -> None:
         self.project = project
+        self._statistics = statistics
         self.all = {name: KeptView(name, Life(anew=name in anew)) for name in names}
         self._warehouse = warehouse
         self._lease = lease
@@ -293,7 +302,7 @@ class KeptViews:
             return
         if view.life.is_loading:
             self._tell(view, Halted())  # its load was cancelled
-        elif not isinstance(failure, LostConnectionError | RefusedError):
+        elif not isinstance(failure, LostConnectionError | RefusedError | OutgrownError):
             self._tell(view, Failed(failure))
 
     # Lives
@@ -315,7 +324,7 @@ class KeptViews:
             repaired = request.kind == "repair"
             request.failures.append(though_repaired(request.name, failure) if repaired else failure)
         if not any(request in view.life.requests for view in self.all.values()):
-            answer(self._warehouse.internal, request, *request.failures)
+            answer(self._warehouse.own, request, *request.failures)
 
     def _look_at(self, view: KeptView) -> None:
         self._note_load(view)
@@ -328,7 +337,7 @@ class KeptViews:
             self._lease.check()  # raises if it is the runner that was replaced
         has_table = self._warehouse.has_view(view.name)
         by_itself = self._loads_by_itself(maintainer.plan)
-        event = ending(view.name, failure, has_table, by_itself)
+        event = ending(view.name, failure, has_table, by_itself, view.life.recomputes)
         if isinstance(event, Strayed) or isinstance(failure, RefusedError):
             self._followed.ask_again()
         self._tell(view, event)
@@ -351,7 +360,8 @@ class KeptViews:
 
     def _plan(self, view: KeptView) -> Plan:
         relations = self._followed.relations_of(view.name)
-        return plan_view(self.project, self._warehouse, view.name, relations, view.life.anew)
+        anew = not view.life.is_as_before
+        return plan_view(self.project, self._warehouse, view.name, relations, anew)
 
     def _bring_up(self, view: KeptView) -> None:
         try:
@@ -388,8 +398,25 @@ class KeptViews:
             lambda step, seconds: self._watch(view.name, step, seconds),
             self._followed.parts,
             self._late,
+            self._burden(plan, view),
         )
         view.maintainer.start(self._loads if loads else self._workers)
+
+    def _burden(self, plan: Plan, view: KeptView) -> Burden:
+        """What tells when so much waits for a view that it is recomputed."""
+        told = (plan.view, plan.algorithm, plan.parameters)
+
+        def crossing() -> Crossover | None:
+            if time.monotonic() < view.life.recompute_at:
+                return None
+            known = with_measured(self._statistics(), view.name, view.measured)
+            return crossover(*told, known, view.name, plan.recompute)
+
+        def expect(rows: Mapping[str, float]) -> float:
+            return expected_s(*told, self._statistics(), rows)
+
+        fewest = plan.recompute if isinstance(plan.recompute, int) else FEWEST_ROWS
+        return Burden(crossing, expect, fewest, view.measured)
 
     def _with_nodes(self, plan: Plan) -> tuple[Plan, NodesAway | None]:
         """The plan of a new life, and the nodes that are processes of their own."""
@@ -419,6 +446,9 @@ class KeptViews:
         def report(tally: Tally) -> None:
             view.tally = tally
 
+        def loaded(seconds: float, rows: int) -> None:
+            view.measured.loaded = LoadTook(seconds, rows)
+
         feeds = self._followed.feeds
         with self._jobs.of_view(view.name) as session:
             spark = replace(self._engine, start=session).for_small
@@ -433,6 +463,7 @@ class KeptViews:
                     report,
                     self._followed.parts,
                     self._late,
+                    loaded,
                 )
             except ConstantError as error:
                 raise placed(self.project.files_of(view.name), error) from None

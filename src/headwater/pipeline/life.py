@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from headwater.pipeline.requests import Request
 
 RETRY_S = 5.0
+RECOMPUTE_PAUSE_S = 300.0
+"""For how long a view is maintained that could not be recomputed, before that is tried again."""
+
+
+class OutgrownError(HeadwaterError):
+    """So much waits for a view that it is recomputed rather than maintained; says why."""
 
 
 class LifeState(Enum):
@@ -92,6 +98,13 @@ class Strayed:
 
 
 @dataclass(frozen=True)
+class Outgrown:
+    """Loading it anew is quicker than taking in what waits; it could go on all the same."""
+
+    because: str
+
+
+@dataclass(frozen=True)
 class Failed:
     """It cannot go on, or cannot be brought up, and trying again does not help."""
 
@@ -130,6 +143,7 @@ LifeEvent: TypeAlias = (
     | Loaded
     | Interrupted
     | Strayed
+    | Outgrown
     | Failed
     | Halted
     | ReloadAsked
@@ -180,6 +194,7 @@ _WAITING: _Row = {
     Loaded: Refused.NOTHING_UNDER_WAY,
     Interrupted: _WAIT_AND_TELL,
     Strayed: _WAIT,
+    Outgrown: Refused.NOTHING_UNDER_WAY,
     Failed: _STOP,
     Halted: Refused.NOTHING_UNDER_WAY,
     ReloadAsked: _WAIT,
@@ -193,6 +208,7 @@ _RUNNING: _Row = {
     Loaded: Refused.NOT_LOADING,
     Interrupted: _WAIT_AND_TELL,
     Strayed: _WAIT,
+    Outgrown: _WAIT,
     Failed: _STOP,
     Halted: _WAIT,
     ReloadAsked: Refused.HALT_FIRST,
@@ -206,16 +222,18 @@ _ENDED: _Row = {
     Loaded: Refused.NOTHING_UNDER_WAY,
     Interrupted: Refused.NOTHING_UNDER_WAY,
     Strayed: Refused.NOTHING_UNDER_WAY,
+    Outgrown: Refused.NOTHING_UNDER_WAY,
     Failed: Refused.NOTHING_UNDER_WAY,
     Halted: Refused.NOTHING_UNDER_WAY,
     ReloadAsked: _WAIT,
     FileChanged: _WAIT,
     Dropped: _DROP,
 }
+_LOADING: _Row = {**_RUNNING, Loaded: _RUN, Outgrown: Refused.UNDER_WAY}
 TABLE: Mapping[LifeState, _Row] = {
     LifeState.WAITING: _WAITING,
-    LifeState.LOADING: {**_RUNNING, Loaded: _RUN},
-    LifeState.REPAIRING: {**_RUNNING, Loaded: _RUN},
+    LifeState.LOADING: _LOADING,
+    LifeState.REPAIRING: _LOADING,
     LifeState.RUNNING: _RUNNING,
     LifeState.STOPPED: _ENDED,
     LifeState.DROPPED: _ENDED,
@@ -236,6 +254,10 @@ class Life:
     """Whether its table is to be replaced by a new load."""
     because: str = ""
     """Why, if nobody has asked for it."""
+    recomputes: bool = False
+    """Whether that is only quicker: if it does not succeed, it goes on with the table it has."""
+    recompute_at: float = 0.0
+    """From when on it may be recomputed."""
     note: str = ""
     """What happened to it that a reader should know."""
     retry_at: float = 0.0
@@ -250,8 +272,18 @@ class Life:
     @property
     def note_now(self) -> str:
         """What happened to it, or is under way, that a reader should know."""
-        is_told = self.is_loading and self.because
-        return f"It is loaded anew: {self.because}" if is_told else self.note
+        if not (self.is_loading and self.because):
+            return self.note
+        return f"It is {self._anew_in_words}: {self.because}"
+
+    @property
+    def _anew_in_words(self) -> str:
+        return "recomputed" if self.recomputes else "loaded anew"
+
+    @property
+    def is_as_before(self) -> bool:
+        """Whether its table is, or is made, as the one that it has, whatever its file says."""
+        return not self.anew or self.recomputes
 
     @property
     def is_loading(self) -> bool:
@@ -270,24 +302,34 @@ class Life:
         return (replace(told, requests=()) if Do.ANSWER in step.do else told), step.do
 
     def _told(self, event: LifeEvent, now: float) -> Life:
+        if self.recomputes and not isinstance(event, RepairBegun | Loaded):
+            return self._maintained(now)._told(event, now)
         at_once = replace(self, failure=None, retry_at=now)
         match event:
             case Opened() | LoadBegun() | RepairBegun():
                 return replace(self, failure=None)
             case Loaded(at):
-                note = f"It was loaded anew at {at}: {self.because}" if self.because else self.note
-                return replace(self, anew=False, because="", note=note)
+                anew = self._anew_in_words
+                note = f"It was {anew} at {at}: {self.because}" if self.because else self.note
+                return replace(self, anew=False, because="", recomputes=False, note=note)
             case Interrupted(failure):
                 return replace(self, failure=failure, retry_at=now + RETRY_S)
             case Failed(failure) | Dropped(failure):
                 return replace(self, failure=failure)
             case Strayed(because):
                 return replace(at_once, anew=True, because=because)
+            case Outgrown(because):
+                return replace(at_once, anew=True, because=because, recomputes=True)
             case ReloadAsked(request, has_table):
                 asked = replace(at_once, requests=(*self.requests, request))
                 return replace(asked, anew=has_table, because="", note="")
             case Halted() | FileChanged():
                 return at_once
+
+    def _maintained(self, now: float) -> Life:
+        """The same if it is not recomputed after all."""
+        later = now + RECOMPUTE_PAUSE_S
+        return replace(self, anew=False, because="", recomputes=False, recompute_at=later)
 
 
 # What a fact means for a view
@@ -300,8 +342,22 @@ def beginning(life: Life, has_table: bool) -> Opened | LoadBegun | RepairBegun:
     return RepairBegun() if life.anew else Opened()
 
 
-def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
-    """What an end of a view's maintenance means; `by_itself`: whether it may load itself anew."""
+def ending(
+    view: str,
+    failure: HeadwaterError,
+    has_table: bool,
+    by_itself: bool,
+    recomputes: bool = False,
+) -> LifeEvent:
+    """What an end of a view's maintenance means; `by_itself`: whether it may load itself anew.
+
+    One that is recomputed need not be: it goes on with the table that it has.
+    """
+    event = _ending(view, failure, has_table, by_itself)
+    return Interrupted(failure) if recomputes and has_table and isinstance(event, Failed) else event
+
+
+def _ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
     match failure:
         case NodeLostError():
             return Halted()  # a new life begins as soon as the node is back
@@ -314,6 +370,8 @@ def ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool)
             return Failed(EngineError(removed, f"Load it anew: headwater reload {view}."))
         case GapError() if failure.is_repair or by_itself:
             return Strayed(failure.reason)
+        case OutgrownError():
+            return Outgrown(failure.message)
         case _:
             return Failed(failure)
 

@@ -54,7 +54,7 @@ from headwater.pipeline.loading import (
     held_back,
 )
 from headwater.pipeline.maintain import Obtained
-from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.plan import Plan
 from headwater.sources.contract import Load, Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.changes import ChangeLog
@@ -76,6 +76,8 @@ _T = TypeVar("_T")
 
 Report = Callable[[Tally], None]
 """Called when reading begins, with what counts the rows."""
+Took = Callable[[float, int], None]
+"""Called at the end, with the seconds that it took, and how many rows were read."""
 
 
 def load_view(
@@ -88,17 +90,22 @@ def load_view(
     report: Report = lambda tally: None,
     parts: KnownParts | None = None,
     late: LateParts = _LATE,
+    took: Took = lambda seconds, rows: None,
 ) -> Obtained:
     """Load a view, whether it has a table already or not; `parts` are of global transactions."""
     known, floor = parts or KnownParts(), _floor(plan.view.name, warehouse)
 
     def load(session: SparkSession | None) -> Obtained:
-        loading = Loading(plan.view.sources, plan.shows_global_whole)
+        shown = {s: n for s, n in floor.items() if s in feeds and n <= feeds[s].channel.end}
+        loading = Loading(plan.view.sources, plan.shows_global_whole, shown)
         cutting = Cutting(plan.view, floor, late)
         while True:
             attempt = _Attempt(plan, feeds, warehouse, claim, wake, report, session, known, cutting)
+            began = time.monotonic()
             try:
-                return attempt.run(loading)
+                obtained = attempt.run(loading)
+                took(time.monotonic() - began, attempt.rows)
+                return obtained
             except BaseException as error:
                 attempt.give_up()
                 stopped = any(feed.channel.is_stopping for feed in feeds.values())
@@ -144,6 +151,8 @@ class _Attempt:
     spark: SparkSession | None
     known: KnownParts
     cutting: Cutting
+    rows: int = 0
+    """How many were read."""
     split: tuple[str, ...] = ()
     """The global transactions of which the view is put with a part and without the others."""
     lowest: dict[str, int] = field(default_factory=dict)
@@ -238,11 +247,21 @@ class _Attempt:
         (found,) = feed.recall(number - 1, 1)
         return found.position
 
+    def _expected(self) -> dict[str, float]:
+        """About how many rows relations have; what is read into memory is not worth asking."""
+        found: dict[str, float] = {}
+        for source, opened in self.sources.items() if self.spark is not None else ():
+            names = {r.short_name: r.name for r in self.plan.view.relations if r.source == source}
+            with suppress(HeadwaterError):
+                sizes = opened.sizes(dict.fromkeys(names, ()))
+                found |= {names[name]: size.rows for name, size in sizes.items()}
+        return found
+
     def _put(self, vector: VersionVector, back: Mapping[str, int]) -> ViewTable:
         plan, view = self.plan, self.plan.view
         taken = taken_back(view, self._logs, vector, back)
         scratch = self.warehouse.scratch(view.name)
-        tally = Tally(scratch / "tally")
+        tally = Tally(scratch / "tally", self._expected())
         self.report(tally)
         shown = None
         try:
@@ -272,6 +291,7 @@ class _Attempt:
                         self.split,
                     )
                 )
+                self.rows = sum(tally.counted().values())
                 table.follow(self.spark or _no_session)
                 return table
         except HeadwaterError:

@@ -21,6 +21,7 @@ from headwater.warehouse.vectors import Reached, VersionVector
 _TRIES = 5
 _FITTING_TRIES = 50
 _LOOK_BACK = 1000
+_NOTHING: Mapping[str, int] = {}
 
 
 def held_back(number: int, first: int = 1) -> int:
@@ -78,11 +79,17 @@ LoadTask: TypeAlias = Hold | OpenSnapshot | MakeDurable | Cut | Put
 
 
 class Loading:
-    """One view's load from these sources; with `whole` it divides no global transaction."""
+    """One view's load from these sources; with `whole` it divides no global transaction.
 
-    def __init__(self, sources: Sequence[str], whole: bool = False) -> None:
+    Up to the numbers in `floor` the view has been shown already: it does not go back behind them.
+    """
+
+    def __init__(
+        self, sources: Sequence[str], whole: bool = False, floor: Mapping[str, int] = _NOTHING
+    ) -> None:
         self._sources = sources
         self._whole = whole
+        self._floor = floor
         self._tries = 0
         self._begin()
 
@@ -118,7 +125,7 @@ class Loading:
 
     def opened(self, source: str, number: int | None) -> bool:
         """Whether a snapshot fits which splits the order behind a number, or nowhere."""
-        if number is not None:
+        if number is not None and number >= self._floor.get(source, 0):
             self._numbers[source] = number
             return True
         self._unfit[source] += 1

@@ -30,14 +30,19 @@ from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
+from headwater.pipeline.burden import Burden
 from headwater.pipeline.copied import Consult
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.known_parts import KnownParts
-from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
+from headwater.pipeline.maintenance import Maintenance
 from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.observed import Observed
+from headwater.pipeline.plan import Plan
+from headwater.pipeline.reflected import has_reached
+from headwater.pipeline.relevant import relevant
 from headwater.pipeline.turns import Clock, Turn
+from headwater.pipeline.wanted import Commit, Look, Wanted
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Add, Ask, Send
 from headwater.protocol.events import AnswerArrived, MessageArrived, TransactionArrived
@@ -109,8 +114,10 @@ class Maintainer:
         watch: Callable[[str, float], None] | None = None,
         parts: KnownParts | None = None,
         late: LateParts = _LATE,
+        burden: Burden | None = None,
     ) -> None:
         self.plan = plan
+        self.burden = burden or Burden()
         self.table: ViewTable | None = None
         self.counters = Counters()
         self.observed = Observed()
@@ -141,6 +148,8 @@ class Maintainer:
         self._following_since = 0.0
         self._vector: VersionVector | None = None
         self._visible: VersionVector = {}
+        self._targets: Mapping[str, int] | None = None
+        """What somebody wants to see shown."""
         self._note: VectorNote | None = None
         self._stopping = False
         self._ended = threading.Event()
@@ -193,8 +202,16 @@ class Maintainer:
             self._owned.release()
 
     def reach(self, targets: Mapping[str, int]) -> bool:
-        """Show everything up to these numbers as soon as it is there; whether readers see it."""
-        reached = self._look(targets)
+        """Show everything up to these numbers as soon as it is there; whether readers see it.
+
+        It is the one who owns the view who sees to that, and finds that it is done: under steady
+        changes nobody else may ever come to own it.
+        """
+        if self._maintenance is None:
+            return False
+        self._targets = targets
+        self._look()
+        reached = has_reached(self._visible, targets)
         if not reached:
             self._turn.wake()
         return reached
@@ -213,18 +230,17 @@ class Maintainer:
     def join(self, limit_s: float | None = None) -> None:
         self._ended.wait(limit_s)
 
-    def _look(self, targets: Mapping[str, int] | None = None) -> bool:
-        """Find out how far the view has come, and whether up to some numbers.
+    def _look(self) -> None:
+        """Find out how far the view has come.
 
         If a worker is at it just now, what was last known has to do.
         """
         maintenance = self._maintenance
         if maintenance is None or not self._owned.acquire(blocking=False):
-            return False
+            return
         try:
             if self.is_running:
                 self._move_on(maintenance)
-            return targets is not None and maintenance.reach(targets)
         finally:
             self._owned.release()
 
@@ -243,7 +259,10 @@ class Maintainer:
                 else:
                     maintenance.move_on(source, passed)
             noted = maintenance.noted({source: end for source, (end, _) in durable.items()})
+        if self._targets is not None and maintenance.reach(self._targets):
+            self._targets = None
         self._vector, self._visible = maintenance.vector, maintenance.visible
+        self.burden.reflected(self._vector, maintenance.is_settled)
         self.holding = maintenance.joining.holding
         self.released = tuple(maintenance.joining.released)
         if self._writer is not None and noted is not None:
@@ -348,6 +367,7 @@ class Maintainer:
                 break
             self._take(maintenance, self._prepared(self._inbox.popleft()))
             if time.monotonic() > until:
+                self._move_on(maintenance)
                 self._turn.wake()
                 return
         if self._stopping:
@@ -365,7 +385,19 @@ class Maintainer:
             room = self._backlog - maintenance.waiting - len(self._inbox)
             is_awaited = maintenance.owes(source) or maintenance.joining.awaits(source)
             if room > 0 or is_awaited:
-                self._inbox.extend(subscription.take(_AT_ONCE))
+                self._inbox.extend(self._taken(source, subscription))
+
+    def _taken(self, source: str, subscription: Subscription) -> Sequence[Delivery]:
+        """What a channel has next; OutgrownError if too much waits by then."""
+        found = subscription.take(_AT_ONCE)
+        if found:
+            now = time.monotonic()
+            self.burden.receive(found, self.plan.relations(source), now)
+            if all(feed.channel.trouble is None for feed in self._feeds.values()):
+                each = self._subscriptions.values()
+                behind = {name: number for s in each for name, number in s.behind.items()}
+                self.burden.weigh(behind, now)
+        return found
 
     def _prepared(self, delivery: Delivery) -> Delivery:
         """A delivery with what concerns the view, on the engine that suits its size."""
@@ -443,13 +475,14 @@ class Maintainer:
         self._asked[ask.label] = time.monotonic()
         subscription = self._subscriptions[ask.source]
         subscription.put(ask)
-        self._inbox.extend(subscription.take(_AT_ONCE))  # has it asked at once
+        self._inbox.extend(self._taken(ask.source, subscription))  # has it asked at once
 
     def _write_all(self, maintenance: Maintenance, commits: Sequence[Commit]) -> None:
         for commit in commits:
             rows = self._write(commit)
             now = time.monotonic()
             maintenance.written(commit, now)
+            self.burden.committed(commit.vector, now)
             if commit.kind == "change":
                 self._count(commit, rows, now)
 

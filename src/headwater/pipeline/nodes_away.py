@@ -8,9 +8,10 @@ from functools import partial
 
 from headwater.algorithms.hosted import Did, Hosted, Told
 from headwater.errors import HeadwaterError
-from headwater.nodes.switchboard import Begin, Life, Switchboard
+from headwater.nodes.lives import Begin, Life
+from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.feed import Feed
-from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.plan import Plan
 from headwater.protocol.effects import Ask
 from headwater.sources.contract import Reply, Source
 from headwater.sources.subscription import Subscription

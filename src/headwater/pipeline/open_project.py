@@ -36,6 +36,13 @@ class OpenProject(Project):
         Warehouse(self.warehouse).group(name)  # says so if there is none
         return MaintainedGroup(self, name)
 
+    def register(self, spark: SparkSession) -> list[str]:
+        """Make its views known to a session by their names, as they are now; see
+        `headwater.register`."""
+        from headwater.readers.registering import register
+
+        return register(spark, self.folder)
+
     def run(
         self,
         once: bool = False,

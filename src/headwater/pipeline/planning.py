@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.view import normalised
+from headwater.costs.recomputing import recomputes
 from headwater.errors import HeadwaterError, InputError
-from headwater.pipeline.maintenance import Plan, Ticks
+from headwater.pipeline.plan import Plan, Ticks
 from headwater.project.differences import cannot_be_relied_on, describe_difference
 from headwater.project.loaded import as_it_goes_on
 from headwater.project.project import Project
@@ -27,7 +28,11 @@ def plan_view(
         definition, running = as_it_goes_on(definition, warehouse)
     stored = definition.stored
     narrow = definition.view.narrowed()
-    choice = project.choose(replace(definition, view=narrow), running)
+    try:
+        choice = project.choose(replace(definition, view=narrow), running)
+    except InputError:
+        project.choose(definition, running)  # tells of keys that the view does not look at
+        raise
     for member in narrow.members:
         refuse_own(warehouse, member.name, view)
     if not anew and warehouse.has_view(view):
@@ -48,6 +53,7 @@ def plan_view(
         definition.file.changes,
         choice.parameters,
         _TICKS.get(choice.parameters.get("refresh", ""), "when quiet"),
+        recomputes(definition.file.recompute, definition.file.level),
     )
 
 

@@ -20,11 +20,12 @@ from headwater.errors import InputError, SqlError
 from headwater.frames.query_plan import check_query
 from headwater.frames.session import named
 from headwater.project.project import Project
+from headwater.readers.registering import newest_frames
 from headwater.warehouse.netting import quoted
 from headwater.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _ONE = "Write one SELECT."
 _PLACES = (
@@ -112,7 +113,8 @@ def _registered(
     """The query for Spark, to which every view that it names is now known, and by which names."""
     prepared, names = text.sql, []
     views = list(views)
-    newest = _newest(project, spark, [each.view for each in views if each.number is None])
+    unnumbered = [each.view for each in views if each.number is None]
+    newest = newest_frames(Warehouse(project.warehouse), spark, unnumbered)
     for at, each in enumerate(views):
         known = each.view if each.number is None else f"__{at}"
         if each.number is None:
@@ -125,21 +127,6 @@ def _registered(
             new = known if each.table.alias else f"{known} {quoted(each.view)}"
             prepared = _replaced(prepared, text, each.table, new)
     return prepared, names
-
-
-def _newest(project: Project, spark: SparkSession, views: Iterable[str]) -> dict[str, DataFrame]:
-    """The newest states of views; those of one group belong together: they are of one commit."""
-    warehouse = Warehouse(project.warehouse)
-    found: dict[str, DataFrame] = {}
-    groups: dict[str, list[str]] = {}
-    for name in dict.fromkeys(views):
-        if group := warehouse.group_of(name):
-            groups.setdefault(group.name, []).append(name)
-        else:
-            found[name] = warehouse.view(name).dataframe(spark)
-    for group_name, names in groups.items():
-        found |= warehouse.group(group_name).frames(spark, names=names)
-    return found
 
 
 def _meant(text: SqlText, table: exp.Table, loaded: Iterable[str]) -> str | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.requests import Request, answer
+from headwater.storage.location import Location
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Refresh:
 class Refreshing:
     """What is waited for; `feeds` are those that are read at the moment."""
 
-    def __init__(self, folder: Path, feeds: Mapping[str, Feed]) -> None:
+    def __init__(self, folder: Location, feeds: Mapping[str, Feed]) -> None:
         self._folder = folder
         self._feeds = feeds
         self._waiting: list[_Refresh] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ELOOP
@@ -26,6 +26,7 @@ from headwater.warehouse.warehouse import Warehouse
 RequestKind = Literal["drop", "reload", "repair", "refresh"]
 _KINDS: Collection[object] = get_args(RequestKind)
 _POLL_S = 0.1
+_REQUEST = ".request"
 
 
 @dataclass(eq=False)
@@ -45,7 +46,7 @@ def drop_view(project: Project, view: str) -> None:
     warehouse.check_droppable(view)
     if ask_runner(project, "drop", view):
         return
-    lease = Lease(warehouse.internal)
+    lease = Lease(warehouse.own)
     lease.acquire()
     try:
         warehouse.drop(view)
@@ -58,14 +59,14 @@ def ask_runner(project: Project, kind: RequestKind, name: str) -> bool:
 
     Raises what the runner answers if it could not.
     """
-    folder = Warehouse(project.warehouse).internal
+    folder = Warehouse(project.warehouse).own
     if current_runner(folder) is None:
         return False
     request = Request(uuid.uuid4().hex, kind, name)
     path, answered = _paths(folder, request.id)
     try:
-        Location.of(path.parent).make_folder(durable=False)
-        if path.parent.is_symlink():
+        path.parent.make_folder(durable=False)
+        if path.parent.is_link():
             raise OSError(ELOOP, "it is a link")
         _put(path, {"action": kind, "name": name})
     except OSError as error:
@@ -80,10 +81,10 @@ def ask_runner(project: Project, kind: RequestKind, name: str) -> bool:
                     f"The runner ended before it could {kind} {name}.", "See 'headwater status'."
                 )
             time.sleep(_POLL_S)
-        found = read_own(Location.of(answered))
+        found = read_own(answered)
     finally:
-        path.unlink(missing_ok=True)
-        answered.unlink(missing_ok=True)
+        path.remove()
+        answered.remove()
     told = found.get("failures") if found else None
     if not isinstance(told, list):
         raise HeadwaterError(
@@ -97,51 +98,51 @@ def ask_runner(project: Project, kind: RequestKind, name: str) -> bool:
     return True
 
 
-def waiting_requests(folder: Path) -> list[Request]:
-    """The requests that have not been taken yet, oldest first; for the runner."""
+def waiting_requests(folder: Location | Path) -> list[Request]:
+    """The requests that have not been taken yet, oldest first; for the runner, which takes them."""
     found = []
-    for path in sorted(_files(folder, "*.request"), key=_age):
+    requests = Location.of(folder) / "requests"
+    for name in _names(requests):
+        path = requests / name
+        if not name.endswith(_REQUEST):
+            continue
         try:
-            told = read_own(Location.of(path))
-            path.rename(path.with_suffix(".taken"))
+            told = read_own(path)
+            path.remove()
         except (OSError, EngineError):
-            continue  # the command has given up
+            continue  # what is no file is no request either
         if told and told.get("action") in _KINDS and isinstance(told.get("name"), str):
-            found.append(Request(path.stem, told["action"], told["name"]))
+            found.append(Request(name.removesuffix(_REQUEST), told["action"], told["name"]))
     return found
 
 
-def forget_requests(folder: Path) -> None:
+def forget_requests(folder: Location | Path) -> None:
     """Remove what an earlier runner and its commands left behind."""
-    for path in _files(folder, "*"):
+    requests = Location.of(folder) / "requests"
+    for name in _names(requests):
         with suppress(OSError):  # what is no file is no request either
-            path.unlink()
+            (requests / name).remove()
 
 
-def answer(folder: Path, request: Request, *failures: HeadwaterError) -> None:
+def answer(folder: Location, request: Request, *failures: HeadwaterError) -> None:
     """Tell the command that waits how it went."""
-    path, answered = _paths(folder, request.id)
-    path.with_suffix(".taken").unlink(missing_ok=True)
+    _, answered = _paths(folder, request.id)
     mistake = all(isinstance(failure, InputError) for failure in failures)
     _put(answered, {"failures": list(dict.fromkeys(map(str, failures))), "input": mistake})
 
 
-def _files(folder: Path, pattern: str) -> Iterator[Path]:
-    """Files of requests; a link may lead to what is somebody else's."""
+def _names(requests: Location) -> list[str]:
+    """Files of requests, oldest first; a link may lead to what is somebody else's."""
+    if requests.is_link():
+        return []
+    listed = requests.listed()
+    return sorted(listed, key=lambda name: listed[name].modified)
+
+
+def _paths(folder: Location, request: str) -> tuple[Location, Location]:
     requests = folder / "requests"
-    return iter(()) if requests.is_symlink() else requests.glob(pattern)
+    return requests / f"{request}{_REQUEST}", requests / f"{request}.answer"
 
 
-def _paths(folder: Path, request: str) -> tuple[Path, Path]:
-    return (folder / "requests" / f"{request}.request", folder / "requests" / f"{request}.answer")
-
-
-def _age(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _put(path: Path, told: dict[str, object]) -> None:
-    Location.of(path).replace(json.dumps(told).encode(), durable=False)
+def _put(path: Location, told: dict[str, object]) -> None:
+    path.replace(json.dumps(told).encode(), durable=False)

@@ -70,7 +70,7 @@ class Runner:
         repair: str | None = None,
     ) -> None:
         self.warehouse = Warehouse(project.warehouse)
-        self.lease = Lease(self.warehouse.internal)
+        self.lease = Lease(self.warehouse.own)
         settings = project.settings.spark
         jobs = SparkJobs(spark)
         self.engine = Engine(jobs.session, settings.engine, settings.threshold or THRESHOLD)
@@ -93,8 +93,9 @@ class Runner:
             jobs,
             watch,
             self._switchboard,
+            lambda: self._gatherer.statistics,
         )
-        self._refreshing = Refreshing(self.warehouse.internal, self.feeds)
+        self._refreshing = Refreshing(self.warehouse.own, self.feeds)
         self._upkeep: Upkeep | None = None
         self._gatherer = Gatherer(
             self.warehouse,
@@ -127,7 +128,7 @@ class Runner:
                 self._switchboard.start(self.lease.warehouse)
             self.warehouse.let_read(self.project.settings.warehouse.readers)
             self.warehouse.remove_leftovers()
-            forget_requests(self.warehouse.internal)
+            forget_requests(self.warehouse.own)
             if self._to_repair is not None:
                 self._followed.set_up_again(self._to_repair)
                 self.has_repaired = True
@@ -162,7 +163,7 @@ class Runner:
         for feed in self.feeds.values():
             if feed.failure is not None:
                 raise feed.failure
-        for request in waiting_requests(self.warehouse.internal):
+        for request in waiting_requests(self.warehouse.own):
             self._carry_out(request)
         self._refreshing.look(self._reach)
         self._noting.keep()
@@ -298,7 +299,7 @@ class Runner:
             match request.kind:
                 case "drop":
                     self._views.drop(request.name)
-                    answer(self.warehouse.internal, request)
+                    answer(self.warehouse.own, request)
                 case "reload":
                     self._reload([request.name], request, [request.name])
                 case "repair":
@@ -309,7 +310,7 @@ class Runner:
         except FencedError:
             raise
         except HeadwaterError as error:
-            answer(self.warehouse.internal, request, error)
+            answer(self.warehouse.own, request, error)
 
     def _reload(self, names: Collection[str], request: Request, sound: Collection[str]) -> None:
         self._views.take_up(with_sound(self.project, sound))
@@ -325,7 +326,7 @@ class Runner:
         self._followed.set_up_again(source)
         self._reload(views, request, ())
         if not views:
-            answer(self.warehouse.internal, request)
+            answer(self.warehouse.own, request)
 
 
 def _switchboard(project: Project) -> Switchboard | None:

@@ -13,7 +13,6 @@ from headwater.errors import HeadwaterError
 from headwater.pipeline.growth import retained
 from headwater.project.project import Project
 from headwater.sources.settings import SourceSettings
-from headwater.storage.location import Location
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import NO_LEVEL
 from headwater.warehouse.failing import failures
@@ -29,8 +28,15 @@ class _Told(BaseModel):
     model_config = ConfigDict(strict=True)
 
 
+class _AskedTold(_Told):
+    questions: int
+    rounds: int
+    shared: int
+
+
 class _SourceTold(_Told):
     trouble: str | None = None
+    asked: _AskedTold | None = None
 
 
 class _NodeTold(_Told):
@@ -49,6 +55,13 @@ class _RingsTold(_Told):
     token_at: list[str]
 
 
+class _ProgressTold(_Told):
+    rows: int
+    of: int | None = None
+    rows_per_s: int = 0
+    left_s: float | None = None
+
+
 class _ViewTold(_Told):
     state: str
     level: str | None = None
@@ -59,6 +72,8 @@ class _ViewTold(_Told):
     lag: dict[str, int | None] | None = None
     committed_at: float | None = None
     rings: _RingsTold | None = None
+    rows_read: dict[str, int] | None = None
+    progress: _ProgressTold | None = None
 
 
 class _WaitingTold(_Told):
@@ -113,18 +128,18 @@ def describe_folder(folder: Path) -> dict[str, Any]:
 def describe(project: Project) -> dict[str, Any]:
     """Views, sources and the runner; contacts no source."""
     warehouse = Warehouse(project.warehouse)
-    runner = current_runner(warehouse.internal)
+    runner = current_runner(warehouse.own)
     last = _live(warehouse)
     live = last if runner else {"views": _left(last)}
     told = live.get("sources", {})
-    sources = {
-        source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}), settings)
-        for source, settings in project.settings.sources.items()
-    }
     existing = warehouse.view_names()
     views = {
         name: _view(warehouse, name, existing, live.get("views", {}).get(name, {}))
         for name in {**project.units, **dict.fromkeys(existing)}
+    }
+    sources = {  # after the views, which a runner never lets come further than their logs
+        source: _source(ChangeLog(warehouse.changes, source), told.get(source, {}), settings)
+        for source, settings in project.settings.sources.items()
     }
     for view in views.values():
         _compare(view, sources)
@@ -186,13 +201,14 @@ def _source(log: ChangeLog, live: Mapping[str, Any], settings: SourceSettings) -
         "bytes": log.byte_count,
         "position": log.position,
         "position_text": settings.position_text(log.position or {}),
+        "asked": live.get("asked"),
         "trouble": trouble,
     }
 
 
 def _live(warehouse: Warehouse) -> dict[str, Any]:
     """What a runner has told last; nothing if that is damaged."""
-    found = read_own(Location.of(warehouse.internal / "status.json"))
+    found = read_own(warehouse.own / "status.json")
     return found if found is not None and has_form(_LIVE, found) else {}
 
 

@@ -241,10 +241,10 @@ def open_logs(
     """
     sources = sources or narrowed_sources(project, warehouse)
     loaded = loaded or sources
-    if current_runner(warehouse.internal) is not None:
+    if current_runner(warehouse.own) is not None:
         yield lambda source, names: _beside_runner(loaded[source], warehouse, names, readers)
         return
-    lease = Lease(warehouse.internal)
+    lease = Lease(warehouse.own)
     lease.acquire()
     with ExitStack() as stack:
         stack.callback(lease.release)

@@ -48,6 +48,8 @@ _OF_VIEW = frozenset({Need.ONE_SOURCE, Need.KEYS})
 _ONLY_BY_NAME = frozenset({Need.SILENCE, Need.COPIES, Need.MESSAGES})
 """Who needs one of these is never chosen without being named: it is wrong, or stores or runs more
 than a view asks for by itself."""
+_TOGETHER = ("batch", "every")
+"""Parameters that say how many transactions are shown as one step."""
 
 
 @dataclass(frozen=True)
@@ -297,8 +299,8 @@ def promised(chosen: Algorithm, settings: Mapping[str, str], sources: Collection
 
 def _lowering(settings: Mapping[str, str]) -> str | None:
     """The parameter that makes it show several transactions as one step, if one does."""
-    if _batch(settings) > 1:
-        return "batch"
+    if together := [name for name in _TOGETHER if int(settings.get(name, "1")) > 1]:
+        return together[0]
     return "handle" if settings.get("handle") == "nested-sweep" else None
 
 
@@ -313,8 +315,17 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
 
 
 def _can_use(level: Level, sources: Collection[str], view: View | None = None) -> str:
-    names = [n for n in usable(level, sources) if view is None or not ALGORITHMS[n].unsure(view)]
+    names = [name for name in usable(level, sources) if view is None or _fits(name, view)]
     return f"For {level} the view can use: {', '.join(names)}."
+
+
+def _fits(name: str, view: View) -> bool:
+    """Whether an algorithm can maintain a view, if need be with KEEP KEYS."""
+    try:
+        make_hosted(ALGORITHMS[name], as_stored(view, name, keep_keys=True), {})
+    except UnsupportedViewError:
+        return False
+    return not ALGORITHMS[name].unsure(view)
 
 
 def _lacking(chosen: Algorithm, parameters: Mapping[str, str] | None = None) -> list[Need]:

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from headwater.algebra.expressions import ColumnRef, Expression, show_expression, substituted
 from headwater.algebra.order import Order
@@ -35,6 +34,7 @@ from headwater.algebra.tops import (
 )
 from headwater.algebra.values import Json
 from headwater.algebra.views import Join, View, equated_columns
+from headwater.costs.recomputing import Crossover, Recompute, crossover, recomputes
 from headwater.errors import HeadwaterError, InputError
 from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.project import Project as ProjectFolder
@@ -49,6 +49,7 @@ from headwater.project.stored_parts import (
 )
 from headwater.project.view_files import DefinedView
 from headwater.sources.contract import Source
+from headwater.storage.location import Location
 
 LARGE_ROWS = 1_000_000
 """A part that copies a table of so many rows is worth a warning."""
@@ -112,6 +113,10 @@ class Explanation:
     """None if it is not loaded."""
     costs: tuple[CostLine, ...] = ()
     """What each algorithm would cost; none where nothing is asked."""
+    recompute: Recompute = "never"
+    """When it is recomputed rather than maintained."""
+    crossover: Crossover | None = None
+    """What either way costs; None if it never is."""
 
     @property
     def large_copies(self) -> list[tuple[str, int]]:
@@ -147,7 +152,33 @@ class Explanation:
             "copies": [copy.to_json() for copy in self.copies],
             "now": None if self.now is None else self.now.to_json(),
             "costs": [line.to_json() for line in self.costs],
+            "recompute": {"when": self.recompute, **self._crossing_to_json()},
         }
+
+    def _crossing_to_json(self) -> dict[str, Json]:
+        if (crossing := self.crossover) is None:
+            return {}
+        rows = {name: crossing.rows_of(name) for name in self.tables}
+        return {
+            "load_s": round(crossing.load_s, 3),
+            "measured": crossing.is_measured,
+            "from_rows": {name: round(n) for name, n in rows.items() if n < float("inf")},
+        }
+
+    @property
+    def recomputed(self) -> str:
+        """When it is recomputed, as a sentence."""
+        if (crossing := self.crossover) is None:
+            return "It is never recomputed, however much waits."
+        if crossing.from_rows is not None:
+            return f"It is recomputed when {crossing.from_rows:,} changed rows wait."
+        known = {name: crossing.rows_of(name) for name in self.tables}
+        listed = " or ".join(f"{rows:,.0f} of {name}" for name, rows in known.items())
+        how = "as measured" if crossing.is_measured else "by estimate"
+        return (
+            f"It is recomputed when so much waits that a load is quicker, {how}: about "
+            f"{crossing.load_s:.1f} s, so from about {listed} changed rows on."
+        )
 
 
 def explain(project: ProjectFolder, name: str) -> Explanation:
@@ -163,6 +194,7 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
     choice = project.choose(definition, running)
     view = definition.view
     files = project.files_of(unit)
+    recompute = recomputes(files[0].recompute, files[0].level)
     return Explanation(
         unit,
         str(files[0].level),
@@ -187,6 +219,15 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
         stored_copies(view),
         _now(project.warehouse, unit),
         cost_lines(project, definition, choice, running),
+        recompute,
+        crossover(
+            view.narrowed(),
+            choice.algorithm,
+            choice.parameters,
+            project.statistics,
+            unit,
+            recompute,
+        ),
     )
 
 
@@ -211,7 +252,7 @@ def table_sizes(view: View, sources: Mapping[str, Source]) -> dict[str, int | No
     return found
 
 
-def _now(warehouse: Path, unit: str) -> StoredNow | None:
+def _now(warehouse: Location, unit: str) -> StoredNow | None:
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
 
     opened = Warehouse(warehouse)

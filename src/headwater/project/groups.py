@@ -1,7 +1,8 @@
 """Groups: which views belong together, and that their files say the same.
 
 The views of a group are maintained as one, so what says how is one for all of them: their level,
-their algorithm, how often they are refreshed and published, whether they have tables of changes.
+their algorithm, how often they are refreshed and published, when they are recomputed, whether they
+have tables of changes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _CLAUSES = (
     _Clause("KEEP", "KEEP KEYS", ("keep_keys",)),
     _Clause("REFRESH", "REFRESH EVERY", ("refresh_every",)),
     _Clause("PUBLISH", "PUBLISH EVERY", ("publish_every",)),
+    _Clause("RECOMPUTE", "RECOMPUTE", ("recompute",)),
     _Clause("WITH CHANGES", "WITH CHANGES", ("changes",)),
 )
 

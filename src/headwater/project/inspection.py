@@ -44,6 +44,7 @@ from headwater.project.stored_parts import (
 )
 from headwater.project.view_files import DefinedView, ViewFile
 from headwater.sources.contract import Source
+from headwater.storage.location import Location
 
 _LITTLE_BYTES = 1 << 30
 
@@ -142,18 +143,22 @@ def _look_at_warehouse(project: Project, problems: list[HeadwaterError]) -> None
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
 
     warehouse = Warehouse(project.warehouse)
-    logs = {}
+    vectors = {}
+    for name in warehouse.view_names():
+        with _noting(problems):
+            table = warehouse.view(name)
+            table.tail()
+            vectors[name] = table.latest().vector
+    logs = {}  # looked at after the views, which a runner never lets come further than them
     for source in project.settings.sources:
         with _noting(problems):
             log = ChangeLog(warehouse.changes, source)
             log.scan()
             logs[source] = log
-    for name in warehouse.view_names():
+    for name in filter(project.units.__contains__, vectors):
         with _noting(problems):
-            table = warehouse.view(name)
-            table.tail()
-            for source, reached in table.latest().vector.items():
-                if source in logs and name in project.units:
+            for source, reached in vectors[name].items():
+                if source in logs:
                     check_goes_on(name, source, reached.number, logs[source])
 
 
@@ -240,11 +245,14 @@ def _readable_sources(folder: Path) -> list[Source]:
     return [source.open(name, folder) for name, source in settings.sources.items() if source.names]
 
 
-def _check_warehouse(path: Path, warnings: list[HeadwaterError]) -> None:
+def _check_warehouse(place: Location, warnings: list[HeadwaterError]) -> None:
     """InputError if the warehouse cannot be there."""
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
 
-    Warehouse(path)  # refuses paths that its tables cannot have
+    Warehouse(place)  # refuses paths that its tables cannot have, and stores that do not answer
+    if not place.storage.moves_folders:
+        return
+    path = place.path
     there = next(each for each in (path, *path.parents) if each.exists())
     if not there.is_dir():
         raise InputError(

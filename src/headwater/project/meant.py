@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import find_relation
@@ -18,6 +17,7 @@ from headwater.algebra.sql.text import QuotedName, RefusalError, means
 from headwater.algebra.sql.view import tables_of
 from headwater.errors import HeadwaterError
 from headwater.sources.settings import SourceSettings
+from headwater.storage.location import Location
 
 Sources = Mapping[str, SourceSettings]
 
@@ -32,7 +32,7 @@ def known_relations(sources: Sources) -> list[Relation]:
 
 
 def meant(
-    sources: Sources, tables: Iterable[TableName], warehouse: Path
+    sources: Sources, tables: Iterable[TableName], warehouse: Location
 ) -> dict[str, SourceSettings]:
     """The settings of every source with the relations that are meant."""
     left_open = [name for name, settings in sources.items() if settings.is_open]
@@ -68,9 +68,9 @@ def _place(table: TableName, sources: Sources, left_open: list[str]) -> tuple[st
     return (left_open[0], table.source) if len(left_open) == 1 and not table.within else ("", "")
 
 
-def _loaded(warehouse: Path) -> Iterator[TableName]:
+def _loaded(warehouse: Location) -> Iterator[TableName]:
     """The tables that loaded views name."""
-    if not warehouse.is_dir():
+    if not warehouse.is_folder():
         return
     from headwater.warehouse.warehouse import Warehouse  # would slow down all commands
 

@@ -15,10 +15,10 @@ from headwater.warehouse.sealing import CHECK, UNSEALED, is_whole, sealed
 FILE = "statistics.json"
 
 
-def read_statistics(internal: Path) -> Statistics:
+def read_statistics(internal: Location | Path) -> Statistics:
     """What was measured; nothing if there is nothing, or what is there is damaged or of another
     form."""
-    file = Location.of(internal / FILE)
+    file = Location.of(internal) / FILE
     about = file.about()
     return Statistics() if about is None else _read(file, about.token)
 
@@ -33,8 +33,8 @@ def _read(path: Location, _: object) -> Statistics:
     return Statistics()
 
 
-def write_statistics(internal: Path, statistics: Statistics) -> None:
+def write_statistics(internal: Location | Path, statistics: Statistics) -> None:
     """Put these in the place of all others."""
     content = {CHECK: UNSEALED, **statistics.to_json()}
     written = json.dumps(content, separators=(",", ":")).encode()
-    Location.of(internal / FILE).replace(sealed(written), durable=False)
+    (Location.of(internal) / FILE).replace(sealed(written), durable=False)

@@ -36,11 +36,13 @@ from headwater.project.settings import (
     read_document,
     read_settings,
     source_settings,
-    warehouse_path,
+    warehouse_in,
+    warehouse_of,
 )
 from headwater.project.view_files import DefinedView, ViewFile, read_view_file
 from headwater.sources.contract import Source
 from headwater.sources.settings import SourceSettings
+from headwater.storage.location import Location
 from headwater.warehouse.identity import owner_of
 
 VIEWS = "views"
@@ -138,9 +140,9 @@ class Project:
         return "Some files of views have mistakes, which 'headwater check' tells. "
 
     @property
-    def warehouse(self) -> Path:
-        """The folder of the warehouse."""
-        return (self.folder / self.settings.warehouse.path).absolute()
+    def warehouse(self) -> Location:
+        """Where the warehouse is."""
+        return warehouse_of(self.folder, self.settings.warehouse)
 
     @cached_property
     def sources(self) -> Mapping[str, Source]:
@@ -259,7 +261,7 @@ def open_source(folder: str | Path, name: str, owner: str | None = None) -> Sour
     path = Path(folder) / FILE
     document = read_document(path)
     found = source_settings(path, document, name)
-    warehouse = (Path(folder) / warehouse_path(path, document)).absolute()
+    warehouse = warehouse_in(path, document)
     if found.is_open:
         problems = Problems()
         files, _ = _view_files(Path(folder), problems)
@@ -268,7 +270,7 @@ def open_source(folder: str | Path, name: str, owner: str | None = None) -> Sour
     return found.open(name, Path(folder), _owner(warehouse) if owner is None else owner)
 
 
-def _owner(warehouse: Path) -> str:
+def _owner(warehouse: Location) -> str:
     try:
         return owner_of(warehouse / "_headwater")
     except OSError as error:
@@ -278,10 +280,10 @@ def _owner(warehouse: Path) -> str:
         ) from None
 
 
-def known_owner(warehouse: Path) -> str:
+def known_owner(warehouse: Location) -> str:
     """The name of a warehouse, for one who may change nothing; empty if it has none yet."""
     internal = warehouse / "_headwater"
-    return owner_of(internal) if internal.is_dir() else ""
+    return owner_of(internal) if internal.is_folder() else ""
 
 
 def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
@@ -359,7 +361,7 @@ def _meant(
     folder: Path, settings: Settings, files: Iterable[ViewFile]
 ) -> dict[str, SourceSettings]:
     """The sources with the relations that are meant, whether settings or views name them."""
-    return meant(settings.sources, _named(files), (folder / settings.warehouse.path).absolute())
+    return meant(settings.sources, _named(files), warehouse_of(folder, settings.warehouse))
 
 
 def _named(files: Iterable[ViewFile]) -> list[TableName]:
@@ -419,6 +421,13 @@ def _check_using(
             "parameter refresh",
             "with refresh = period nothing says how long the period is.",
             "Write REFRESH EVERY '5 seconds' behind USING.",
+        )
+    if file.parameters.get("refresh") == "query" and file.refresh_every is not None:
+        raise file.error(
+            "parameter refresh",
+            "with refresh = query nothing is shown until somebody asks, whatever REFRESH EVERY "
+            "says.",
+            "Leave REFRESH EVERY out, or write refresh = period.",
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, walk
 from headwater.algebra.schema import Column
-from headwater.algebra.sql.view import approximations, has_star
+from headwater.algebra.sql.view import approximations, has_star, shown_as_json
 from headwater.algebra.values import TEXT
 from headwater.algebra.views import Join, View
 from headwater.project.told_apart import told_apart
@@ -24,7 +24,8 @@ _Pair = tuple[ColumnRef, Expression]
 
 def cautions_of(view: View) -> tuple[str, ...]:
     """What somebody should know about a view, each once."""
-    told = [*_left_out(view), *_exact(view), *(text for join in view.joins for text in _told(join))]
+    told = [*_left_out(view), *_exact(view), *_as_json(view)]
+    told += [text for join in view.joins for text in _told(join)]
     told += [
         f"tells values of {_shown(column)} apart: {column.equality}."
         for column in told_apart(view)
@@ -74,6 +75,14 @@ def _left_out(view: View) -> Iterator[str]:
 def _exact(view: View) -> Iterator[str]:
     for name in approximations(view.sql):
         yield f"computes {name} exactly: whatever accuracy it is given, the values are stored."
+
+
+def _as_json(view: View) -> Iterator[str]:
+    for name in shown_as_json(view.sql):
+        yield (
+            f"shows what {name} gives as JSON text, because views have no VARIANT: "
+            "PARSE_JSON of the column reads it back."
+        )
 
 
 def _compared_in(join: Join) -> Iterator[_Pair]:

@@ -10,9 +10,13 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
+
+from headwater.sources.settings import local_path
+from headwater.storage.opening import address_problem, is_address
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -137,3 +141,17 @@ SparkOwn = Annotated[
     dict[str, str], BeforeValidator(spark_settings), AfterValidator(known_to_spark)
 ]
 """Settings of Spark's own, by their names."""
+
+
+def folder_or_address(value: object) -> object:
+    """A folder of this machine, or an address of an object store."""
+    if isinstance(value, str) and is_address(value):
+        if problem := address_problem(value):
+            raise ValueError(problem)
+        return value
+    found = local_path(value)
+    return Path(found) if isinstance(found, str) else found
+
+
+WarehousePath = Annotated[Path | str, BeforeValidator(folder_or_address)]
+"""Where a warehouse is."""

@@ -30,6 +30,7 @@ from headwater.project.setting_values import (
     Duration,
     Master,
     SparkOwn,
+    WarehousePath,
     address_of,
     did_you_mean,
     is_loopback,
@@ -38,6 +39,8 @@ from headwater.project.variables import with_variables
 from headwater.reading import as_text, read_plain
 from headwater.sources.kinds import KINDS
 from headwater.sources.settings import LocalPath, SourceSettings, WholeNumber
+from headwater.storage.location import Location
+from headwater.storage.opening import opened
 
 FILE = "headwater.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -55,9 +58,21 @@ class _Section(BaseModel):
 class WarehouseSettings(_Section):
     """Where views are kept, and for how long their past."""
 
-    path: Annotated[LocalPath, Field(description="A folder, relative to the project.")] = Path(
-        "warehouse"
-    )
+    path: Annotated[
+        WarehousePath,
+        Field(
+            description="A folder, relative to the project, or a place in an object store: "
+            "`s3://bucket/folder`, `gs://...`, `abfss://...`."
+        ),
+    ] = Path("warehouse")
+    options: Annotated[
+        dict[str, str],
+        Field(
+            description="Options of the object store, such as `aws_endpoint` or `aws_region`; "
+            "left out, the environment's. Secrets as `${NAME}`.",
+            repr=False,
+        ),
+    ] = {}
     retention: Annotated[
         Duration,
         Field(description="How long the change log and old versions of views are kept."),
@@ -99,6 +114,7 @@ class SparkSettings(_Section):
     ] = None
     settings: Annotated[
         SparkOwn,
+        WarehousePath,
         Field(
             description="Settings of Spark's own, such as `spark.sql.shuffle.partitions`.",
             repr=False,
@@ -307,11 +323,23 @@ def read_settings(path: Path, document: Document, problems: Problems) -> Setting
     return Settings(**sections, sources=sources)
 
 
-def warehouse_path(path: Path, document: Document) -> Path:
+def warehouse_of(folder: Path, settings: WarehouseSettings) -> Location:
+    """Where the warehouse of a project in a folder is."""
+    return opened(settings.path, folder, settings.options)
+
+
+def warehouse_in(path: Path, document: Document) -> Location:
     """Where the warehouse is; nothing else is looked at."""
     found = document.get("warehouse", {})
-    chosen = {"path": found["path"]} if isinstance(found, dict) and "path" in found else {}
-    return _valid(WarehouseSettings, chosen, f"{path}: warehouse").path
+    told = found if isinstance(found, dict) else {}
+    chosen = {key: told[key] for key in ("path", "options") if key in told}
+    return warehouse_of(path.parent, _valid(WarehouseSettings, chosen, f"{path}: warehouse"))
+
+
+def warehouse_of_project(folder: Path) -> Location:
+    """The warehouse of a project; nothing else of its files is looked at."""
+    path = folder / FILE
+    return warehouse_in(path, read_document(path))
 
 
 def nodes_settings(path: Path, document: Document) -> NodesSettings:
@@ -428,6 +456,9 @@ def _in_words(first: ErrorDetails, place: str, model: type[BaseModel]) -> InputE
     if first["type"] == "missing":
         meaning = model.model_fields[loc[-1]].description if len(loc) == 1 else None
         return InputError(f"{key}: is missing.", meaning or "")
+    if first["type"] == "too_short" and first["ctx"]["field_type"] == "Value":  # a secret text
+        least = first["ctx"]["min_length"]
+        return InputError(f"{key}: is too short.", f"It needs at least {least} characters.")
     if first["type"] == "value_error":
         words = str(first["ctx"]["error"])
         return InputError(f"{key}: {words}{'' if words.endswith('?') else '.'}")

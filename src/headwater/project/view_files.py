@@ -6,6 +6,7 @@
     [USING algorithm [(parameter = value, ...)]]
     [KEEP KEYS] [KEEP COPY OF relation, ...]
     [REFRESH EVERY '5 seconds'] [PUBLISH EVERY '1 minute'] [WITH CHANGES]
+    [RECOMPUTE (NEVER | WHEN CHEAPER | FROM number ROWS)]
     AS SELECT ...
 
 The header is read here, the SELECT by `algebra.sql`. Every mistake carries the file, the line and
@@ -36,6 +37,7 @@ from headwater.algebra.sql.view import (
 )
 from headwater.algebra.views import View
 from headwater.check.levels import Level
+from headwater.costs.recomputing import Recompute
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
 from headwater.project.choice import as_loaded, as_stored
 from headwater.project.setting_values import did_you_mean, parse_duration
@@ -51,7 +53,8 @@ LEVELS = {
 }
 _VIEW_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _CREATE = ("CREATE", "MATERIALIZED", "VIEW")
-_CLAUSES = ("IN", "WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "AS")
+_CLAUSES = ("IN", "WITH", "USING", "KEEP", "REFRESH", "PUBLISH", "RECOMPUTE", "AS")
+_NO_NAMES = tuple(word for word in _CLAUSES if word != "RECOMPUTE")  # an algorithm is called that
 _MOST_BYTES = 1 << 20
 _T = TypeVar("_T")
 
@@ -87,6 +90,8 @@ class ViewFile:
     refresh_every: float | None = None
     """Seconds, as in REFRESH EVERY."""
     publish_every: float | None = None
+    recompute: Recompute | None = None
+    """When it is recomputed rather than maintained: RECOMPUTE."""
     changes: bool = False
     """Whether it has a table of its changes: WITH CHANGES."""
     others: Mapping[str, str] = field(default_factory=dict)
@@ -371,7 +376,7 @@ class _Header:
 
     def _plain_name(self, of: str, hint: str) -> str:
         token = self._token
-        if token.kind not in ("word", "quoted") or token.word in _CLAUSES:
+        if token.kind not in ("word", "quoted") or token.word in _NO_NAMES:
             raise self._error(f"the {of} has no name.", hint)
         name = _unquoted(token)
         if not _VIEW_NAME.fullmatch(name):
@@ -397,6 +402,7 @@ class _Header:
             "KEEP COPY": self._keep_copies,
             "REFRESH": lambda: {"refresh_every": self._every()},
             "PUBLISH": lambda: {"publish_every": self._every()},
+            "RECOMPUTE": self._recompute,
         }
         if token.kind == "end":
             raise self._error("the file ends before AS SELECT.", "Write AS and the view's query.")
@@ -434,7 +440,7 @@ class _Header:
         return {"changes": True}
 
     def _using(self) -> dict[str, object]:
-        if self._token.kind not in ("word", "quoted") or self._token.word in _CLAUSES:
+        if self._token.kind not in ("word", "quoted") or self._token.word in _NO_NAMES:
             raise self._error("USING names no algorithm.", "Write for example USING sweep.")
         self._places["algorithm"] = self._token.start
         algorithm = _unquoted(self._token).lower()
@@ -483,7 +489,7 @@ class _Header:
         parts: list[str] = []
         while True:
             token = self._token
-            if token.kind not in ("word", "quoted") or (not parts and token.word in _CLAUSES):
+            if token.kind not in ("word", "quoted") or (not parts and token.word in _NO_NAMES):
                 raise self._error(
                     "KEEP COPY OF names no relation here.", "Write for example crm.countries."
                 )
@@ -514,6 +520,23 @@ class _Header:
             raise self._error(f"{token.text} {error}.") from None
         self._next()
         return seconds
+
+    def _recompute(self) -> dict[str, object]:
+        hint = "Write RECOMPUTE NEVER, RECOMPUTE WHEN CHEAPER, or RECOMPUTE FROM 100000 ROWS."
+        if self._is("NEVER"):
+            self._next()
+            return {"recompute": "never"}
+        if self._is("WHEN"):
+            self._next()
+            self._expect("CHEAPER", hint)
+            return {"recompute": "when cheaper"}
+        self._expect("FROM", hint)
+        token = self._token
+        if token.kind != "number" or not token.text.isdecimal() or int(token.text) == 0:
+            raise self._error("RECOMPUTE FROM needs a whole number above zero.", hint)
+        self._next()
+        self._expect("ROWS", hint)
+        return {"recompute": int(token.text)}
 
     # Tokens
 

@@ -10,11 +10,9 @@ and the parameters. It neither logs nor reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from headwater.algebra.rows import Rows
 from headwater.algebra.views import View
 from headwater.protocol.effects import Effect
 from headwater.protocol.events import Event
@@ -47,11 +45,8 @@ class ViewManager(Protocol[State]):
     @property
     def view(self) -> View: ...
 
-    def start(self, contents: Rows, base: Mapping[str, Rows]) -> State:
-        """The state in which the warehouse holds the view's correct initial contents.
-
-        `base` has the base relations as they were then, for managers that keep COPIES.
-        """
+    def start(self) -> State:
+        """The state in which the warehouse holds the view's correct initial contents."""
         ...
 
     def looks_up(self, state: State, event: Event) -> tuple[LookUp, ...]:

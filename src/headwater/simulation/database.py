@@ -16,10 +16,9 @@ from typing import TypeAlias
 
 from headwater.algebra.evaluate import evaluate
 from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Relation
+from headwater.algebra.terms import Query
 from headwater.algebra.values import Row
 from headwater.errors import BrokenLogError
-from headwater.protocol.effects import Ask
 from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.sources.contract import (
     Broken,
@@ -235,11 +234,10 @@ class Database:
         self._log.append(marker)
         return Seen(frozenset(self._visible)), self.state(self._visible)
 
-    def answer(self, ask: Ask, marker: str, relations: Iterable[Relation]) -> Reply:
-        """An answer over relations that have only the columns which a view looks at."""
+    def answer(self, queries: Iterable[Query], marker: str) -> Reply:
+        """Answers from one snapshot, over relations that have only the columns of their query."""
         seen, state = self.snapshot(marker)
-        narrow = {r.name: state[r.name].only(r.schema) for r in relations if r.name in state}
-        return Reply(tuple(evaluate(query, narrow) for query in ask.queries), seen, marker)
+        return Reply(tuple(_evaluated(query, state) for query in queries), seen, marker)
 
     def state(self, stamps: Set[int]) -> dict[str, Rows]:
         """The relations with these transactions in."""
@@ -248,6 +246,11 @@ class Database:
             for name, delta in self.transactions[stamp - 1].deltas.items():
                 found[name] = found[name] + delta
         return found
+
+
+def _evaluated(query: Query, state: Mapping[str, Rows]) -> Rows:
+    read = [term.occurrence(at).relation for term in query for at in term.base]
+    return evaluate(query, {each.name: state[each.name].only(each.schema) for each in read})
 
 
 def _narrowed(relation: str, delta: Rows, columns: Columns | None) -> Rows:

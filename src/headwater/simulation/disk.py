@@ -8,10 +8,7 @@ were not synced are there or not. `Disk` outlives processes; each process reache
 from __future__ import annotations
 
 import io
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -324,37 +321,6 @@ class Mount:
         if self._disk.find(path) is None:
             self._disk.folder(path.parent).entries[path.name] = File(modified=self._disk.now)
         return Lock(self._disk, path, self._pid)
-
-    @contextmanager
-    def lend(self, folder: Path) -> Iterator[Path]:
-        """A copy on this machine for a real program; what it writes comes back unsynced.
-
-        The program gives a file its name when it is whole, as delta-rs does, and syncs nothing.
-        """
-        with tempfile.TemporaryDirectory() as name:
-            copied = Path(name, "lent")
-            self._copy(self._disk.folder(folder), copied)
-            before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
-            yield copied
-            for path in sorted(copied.rglob("*")):
-                if path.is_file() and path.read_bytes() != before.get(path):
-                    self._take_back(folder / path.relative_to(copied), path.read_bytes())
-            shutil.rmtree(copied)
-
-    def _take_back(self, path: Path, content: bytes) -> None:
-        for step in ("create", "write"):
-            self._step(step, path)
-        file = File()
-        file.become(content, self._disk.now)
-        self._disk.name((path, file))
-
-    def _copy(self, folder: Folder, target: Path) -> None:
-        target.mkdir()
-        for name, entry in folder.entries.items():
-            if isinstance(entry, Folder):
-                self._copy(entry, target / name)
-            else:
-                (target / name).write_bytes(entry.content)
 
 
 class Growing:

@@ -3,7 +3,8 @@
 The judge reads the warehouse as everybody does, through the ledger's own code, and knows what the
 databases committed. Each commit is the view at its vector, and so is what the plain table shows by
 itself; numbers and vectors only grow; what a number means never changes once something was
-committed with it; levels hold from load to load.
+committed with it; levels hold, also over loads, except that these leave states out and begin anew
+behind a gap.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from headwater.frames.arrow import arrow_schema, plain_from_arrow
 from headwater.pipeline.joining import identity
 from headwater.protocol.transactions import Transaction
 from headwater.simulation.database import Database
-from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.workload import ViewAtLevel
-from headwater.storage.local import LocalStorage
+from headwater.storage.contract import Storage
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import Break, Change
 from headwater.warehouse.changes import ChangeLog
@@ -71,15 +71,18 @@ class _Unit:
     stamps: tuple[int, ...] = ()
     begins: bool = False
     """Whether a new log of the source begins here."""
+    is_gap: bool = False
+    """Whether something was changed that the log does not tell."""
 
 
 class Judge:
     """Follows the views of a deployment from outside."""
 
     def __init__(
-        self, disk: Disk, databases: Mapping[str, Database], views: Iterable[ViewAtLevel]
+        self, storage: Storage, databases: Mapping[str, Database], views: Iterable[ViewAtLevel]
     ) -> None:
-        self._storage = LocalStorage(system=Mount(disk, lambda step, path: None, synced=True))
+        """`storage` shows what is durable."""
+        self._storage = storage
         self.power_lost()
         self.commits = 0
         self.releases = True
@@ -112,14 +115,37 @@ class Judge:
                 f"{name}: commit {commit.number} follows {shown.number}",
             )
             if commit.kind == "load":
-                self._certify(name)
-                contents, states = table.at(commit.number).signed_rows(), shown.states
-                split = shown.split
-                shown = _Shown(contents=contents, start=commit.vector, states=states, split=split)
-                self._shown[name] = shown
+                shown = self._loaded(name, commit, table.at(commit.number).signed_rows())
             elif shown.contents is not None:
                 shown.contents = shown.contents + delta
             self._judge(name, shown, commit)
+
+    def _loaded(self, name: str, commit: ViewCommit, contents: Rows) -> _Shown:
+        """A view was loaded, for the first time or anew.
+
+        What it shows then goes on from what it has shown, unless its sources have begun anew or
+        changed behind their logs' backs; only that every state is shown begins anew.
+        """
+        shown = self._shown[name]
+        if self._goes_on(name, shown.vector, commit.vector):
+            shown.contents = contents
+            return shown
+        self._certify(name)
+        before = shown
+        shown = _Shown(contents=contents, start=commit.vector)
+        shown.states, shown.split = before.states, before.split
+        self._shown[name] = shown
+        return shown
+
+    def _goes_on(self, name: str, before: VersionVector, after: VersionVector) -> bool:
+        """Whether a load is a step of what a view shows, as any other."""
+        if not before or self._views[name].level >= Level.COMPLETE:
+            return False
+        return not any(
+            unit.begins or unit.is_gap
+            for source, at in after.items()
+            for unit in self._units[source][before[source].number : at.number]
+        )
 
     def look_at_absence(self, name: str) -> None:
         """A view that is not there has never been opened."""
@@ -361,7 +387,7 @@ def _unit(record: Change | Break) -> _Unit:
         return _Unit((*record.others, record.stamp))
     if record.columns is None:
         return _Unit(begins=True)
-    return _Unit(() if record.stamp is None else (record.stamp,))
+    return _Unit(() if record.stamp is None else (record.stamp,), is_gap=True)
 
 
 def _shown(vector: VersionVector) -> str:

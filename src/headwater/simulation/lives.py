@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headwater.costs.recomputing import recomputes
 from headwater.errors import BrokenLogError, FencedError, HeadwaterError, LostConnectionError
 from headwater.pipeline.life import (
     Do,
@@ -22,6 +23,7 @@ from headwater.pipeline.life import (
     LifeEvent,
     LifeState,
     Loaded,
+    OutgrownError,
     ReloadAsked,
     beginning,
     ending,
@@ -102,6 +104,15 @@ class Lives:
             can_be = view.life.state is LifeState.STOPPED and self._trouble(view) is None
             if can_be or (view.maintainer is not None and self._world.may(0.01)):
                 yield "reload", partial(self.reload, [view])
+            if self._may_be_recomputed(view) and self._world.may(0.1):
+                yield "recompute", partial(self.end, view, OutgrownError("much waits."))
+
+    def _may_be_recomputed(self, view: KeptView) -> bool:
+        """Whether it may be found at any moment that loading it is quicker than going on."""
+        now, wanted = self._world.disk.now, view.wanted
+        may_be = self._world.settings.recomputes and recomputes(None, wanted.level) != "never"
+        is_running = view.maintainer is not None and now >= view.life.recompute_at
+        return may_be and is_running and self._trouble(view) is None
 
     def take_up(self, wanted: ViewAtLevel) -> None:
         """There is a file for a view that nobody wanted before."""
@@ -145,11 +156,14 @@ class Lives:
                 pass
             case GapError() | LostConnectionError():  # a load waits for parts of a transaction
                 pass
+            case OutgrownError():
+                pass
             case _:
                 raise failure
         has_table = self._process.warehouse.has_view(view.name)
         by_itself = not view.wanted.plan().shows_each_state
-        self._tell(view, ending(view.name, failure, has_table, by_itself))
+        event = ending(view.name, failure, has_table, by_itself, view.life.recomputes)
+        self._tell(view, event)
 
     def _put_down(self, view: KeptView) -> None:
         if view.maintainer is not None:
@@ -170,7 +184,8 @@ class Lives:
         do = self._tell(view, beginning(view.life, has_table))
         try:
             if Do.LOAD in do:
-                self._process.does("reload" if has_table else "load")
+                anew = "recompute" if view.life.recomputes else "reload"
+                self._process.does(anew if has_table else "load")
                 if not has_table:
                     self._world.judge.look_at_absence(view.name)
                 Load(self._process, plan).run()

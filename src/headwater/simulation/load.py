@@ -17,7 +17,7 @@ from headwater.pipeline.loading import (
     Put,
     held_back,
 )
-from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.plan import Plan
 from headwater.simulation.judge import ROOT
 from headwater.sources.order import Place
 from headwater.warehouse.loads import Shown, ViewLoad
@@ -33,7 +33,7 @@ class Load:
     def __init__(self, process: Process, plan: Plan) -> None:
         self._process = process
         self._plan = plan
-        self._loading = Loading(plan.view.sources, plan.shows_global_whole)
+        self._loading = Loading(plan.view.sources, plan.shows_global_whole, self._floor())
         self._lowest: dict[str, int] = {}
         self._split: tuple[str, ...] = ()
         self._places: dict[str, Place] = {}

@@ -14,13 +14,17 @@ from math import inf
 from typing import TYPE_CHECKING, assert_never
 
 from headwater.pipeline.copied import Consult
-from headwater.pipeline.maintenance import Commit, Look, Maintenance, Plan, Wanted, relevant
+from headwater.pipeline.maintenance import Maintenance
+from headwater.pipeline.plan import Plan
+from headwater.pipeline.relevant import relevant
+from headwater.pipeline.wanted import Commit, Look, Wanted
 from headwater.project.gaps import check_goes_on
 from headwater.protocol.effects import Ask, Send
 from headwater.protocol.events import AnswerArrived, TransactionArrived
 from headwater.simulation.reading import Reading
 from headwater.sources.contract import Broken, Committed, as_it_is
 from headwater.sources.order import Answer, Await, Deliver, Inquire, Place
+from headwater.sources.rounds import Question
 from headwater.sources.subscription import Delivery
 from headwater.warehouse.looking_up import StoredRows
 from headwater.warehouse.notes import VectorNote
@@ -58,7 +62,7 @@ class Maintainer:
     def close(self) -> None:
         """Receive nothing more."""
         for source, place in self._places.items():
-            self._readings[source].order.remove(place)
+            self._readings[source].leave(place)
 
     def reads(self, source: str) -> bool:
         return source in self._places
@@ -105,8 +109,9 @@ class Maintainer:
         reading, view = self._readings[source], self.plan.view
         match place.next():
             case Inquire(ask):
-                marker = self._process.marker()
-                place.replied(reading.database.answer(ask, marker, view.relations))
+                reading.questions.append(Question(ask, place, expected_s=0.0))
+                if not self._world.settings.together:
+                    reading.answer(self._process.marker())
             case Deliver():
                 item = reading.next_of(place)
                 delivery = Delivery(source, None, item.position, number=place.cursor)

@@ -41,6 +41,7 @@ _LIKELY = {
     "start": 0.002,
     "load": 0.01,
     "reload": 0.06,
+    "recompute": 0.06,
     "repair": 0.15,
     "take up": 0.1,
     "change log": 0.1,
@@ -61,6 +62,7 @@ _LIKELY_AT = {
     ("load", "folder"): 0.02,
     ("load", "wait"): 0.1,
     ("reload", "wait"): 0.4,
+    ("recompute", "wait"): 0.4,
     ("fold", "link"): 0.3,
     ("fold", "remove"): 0.5,
     ("merge", "link"): 0.5,
@@ -115,10 +117,26 @@ class Settings:
         return self.seed % 10 in (4, 9)
 
     @property
+    def recomputes(self) -> bool:
+        """Whether views may be recomputed at any moment: in two of thirty-nine deployments."""
+        return self.seed % 39 in (12, 38)
+
+    @property
+    def together(self) -> bool:
+        """Whether questions wait, and some go together, in one of ten deployments; in the others
+        each is answered when it is asked."""
+        return self.seed % 10 == 1
+
+    @property
     def across(self) -> bool | None:
         """Whether there are transactions across both databases, in one of eleven deployments: None
         if not, False if parts of them may never come."""
         return self.seed % 22 == 10 if self.seed % 11 == 10 else None
+
+    @property
+    def objects(self) -> bool:
+        """Whether the warehouse is in an object store: in two of thirty-nine deployments."""
+        return self.seed % 39 in (12, 25)
 
     @classmethod
     def of(cls, seed: int) -> Settings:

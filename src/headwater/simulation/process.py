@@ -170,11 +170,16 @@ class Process:
         for source, reading in self.readings.items():
             if not (reading.trouble or reading.database.is_read(reading.cursor)):
                 yield "read", partial(self._read, source)
+            if reading.questions and world.may(0.2):  # others may ask meanwhile
+                yield "answer", partial(self._answer, reading)
             if reading.recording.is_due:
                 yield "change log", partial(reading.write, world)
             if reading.recording.to_acknowledge(world.disk.now, at_once=True) is not None:
                 yield "acknowledge", partial(reading.acknowledge, world)
         yield from self.lives.steps()
+
+    def _answer(self, reading: Reading) -> None:
+        reading.answer(self.marker())
 
     def _requests(self) -> Iterator[tuple[str, Step]]:
         """What somebody may ask of a runner."""

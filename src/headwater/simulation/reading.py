@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from headwater.simulation.database import Columns, Cursor, Database
 from headwater.simulation.judge import ROOT
 from headwater.sources.contract import Logged, Marked, Position, Progressed
 from headwater.sources.order import Numbered, Order, Place
+from headwater.sources.rounds import Question, Round, together
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import LeaseClaim
 
@@ -48,6 +50,8 @@ class Reading:
         self.order = Order(log.end, log.position or None, lambda number: log.end >= number)
         self.cursor = Cursor(0, 0)
         self.parts = parts
+        self.questions: list[Question[Place]] = []
+        """What was asked and waits."""
         self.learn_again(now)
         self.connect()
 
@@ -80,6 +84,20 @@ class Reading:
         numbered = [item for item in kept if not isinstance(item, Progressed)]
         self.parts.learn(self.database.name, self.order.end + 1, numbered, world.disk.now)
         self.order.take(logged)
+
+    def answer(self, marker: str) -> None:
+        """Answer what is asked next, with what may go together with it."""
+        found = Round(together(self.questions))
+        self.questions = [each for each in self.questions if each not in found.questions]
+        reply = self.database.answer(found.queries, marker)
+        results = found.results(reply.results)
+        for question, each in zip(found.questions, results, strict=True):
+            question.who.replied(replace(reply, results=each))
+
+    def leave(self, place: Place) -> None:
+        """Somebody receives nothing more."""
+        self.order.remove(place)
+        self.questions = [each for each in self.questions if each.who is not place]
 
     @property
     def is_settled(self) -> bool:

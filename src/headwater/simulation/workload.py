@@ -19,7 +19,7 @@ from headwater.algebra.values import INT, Row
 from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
-from headwater.pipeline.maintenance import Plan
+from headwater.pipeline.plan import Plan
 from headwater.project.choice import as_stored, choose, usable
 from headwater.protocol.transactions import Tag, Update
 from headwater.simulation.database import Change, Database

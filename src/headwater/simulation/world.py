@@ -14,13 +14,16 @@ from random import Random
 
 from headwater.errors import BusyError, HeadwaterError
 from headwater.pipeline.joining import LateParts
+from headwater.simulation.bucket import Objects, SimulatedBucket
 from headwater.simulation.disk import Disk, Mount
 from headwater.simulation.judge import Judge, ViolationError
 from headwater.simulation.mishaps import Cell, Incident, Mishaps, Settings, Tally
 from headwater.simulation.process import Process
 from headwater.simulation.turns import CrashedError, Turn
 from headwater.simulation.workload import databases, views
+from headwater.storage.contract import Storage
 from headwater.storage.local import LocalStorage
+from headwater.storage.objects import ObjectStorage
 from headwater.warehouse.lease import LeaseClaim
 
 _MOST_STEPS = 10_000
@@ -38,6 +41,7 @@ class World:
     """The deployment while it runs."""
 
     def __init__(self, settings: Settings, trace: list[str] | None = None) -> None:
+        self.begun: list[Process] = []
         self.settings = settings
         self.random = Random(settings.seed)
         self.disk = Disk()
@@ -52,7 +56,8 @@ class World:
             settings.groups,
             settings.copies,
         )
-        self.judge = Judge(self.disk, self.databases, self.views)
+        self.objects = Objects(self.disk, self.random) if settings.objects else None
+        self.judge = Judge(self._looked_at(), self.databases, self.views)
         self.judge.releases = not settings.across
         self.alive: set[int] = set()
         self.tally = Tally.empty()
@@ -68,14 +73,19 @@ class World:
 
     # What processes ask
 
-    def storage(self, process: Process) -> LocalStorage:
-        return LocalStorage(
-            system=Mount(
-                self.disk,
-                lambda step, path: self._interrupted(process, step, path),
-                process.pid,
-            )
-        )
+    def storage(self, process: Process) -> Storage:
+        def interrupt(step: str, path: Path) -> None:
+            self._interrupted(process, step, path)
+
+        if self.objects is not None:
+            return ObjectStorage(SimulatedBucket(self.objects, interrupt))
+        return LocalStorage(system=Mount(self.disk, interrupt, process.pid))
+
+    def _looked_at(self) -> Storage:
+        """What is durable, for who only looks."""
+        if self.objects is not None:
+            return ObjectStorage(SimulatedBucket(self.objects, _nothing, ill=False))
+        return LocalStorage(system=Mount(self.disk, _nothing, synced=True))
 
     def interrupt(self, step: str, path: Path) -> None:
         """At a step that is not the disk's."""
@@ -83,7 +93,9 @@ class World:
 
     def is_later(self, epoch: int) -> bool:
         """Whether there has been a later runner."""
-        return LeaseClaim(self.judge.warehouse.own).highest_epoch() > epoch
+        claims = (process.claim for process in self.begun if hasattr(process, "claim"))
+        claimed = max((claim.epoch for claim in claims), default=0)  # a crash may lose its file
+        return max(claimed, LeaseClaim(self.judge.warehouse.own).highest_epoch()) > epoch
 
     def passes(self) -> None:
         """Time goes by."""
@@ -133,6 +145,7 @@ class World:
         count = len(self.views) if last or self.random.random() < 0.7 else 1
         wanted = self.views if last else self.random.sample(self.views, count)
         process = Process(self, self._pids, wanted)
+        self.begun.append(process)
         self.alive.add(self._pids)
         self._turns.append(Turn(process))
         self._note(process, "begins", Path())
@@ -239,6 +252,10 @@ class World:
                 f"{self._step:5} {self.disk.now:12.3f}  runner {process.pid}  "
                 f"{process.doing:11} {what:12} {path if path.parts else ''}"
             )
+
+
+def _nothing(step: str, path: Path) -> None:
+    pass
 
 
 def play(settings: Settings, trace: list[str] | None = None) -> tuple[Tally, str | None]:

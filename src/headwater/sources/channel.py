@@ -13,7 +13,8 @@ it is not woken, and its answers reflect what it was spared or not, which is the
 How. One thread reads the monitor; the order in which it reads is the order, and numbers the
 transactions. It wakes those whom they concern, each of which takes what its place in the order
 says is next (see `order`) in a thread that it chooses. Questions are asked over a few
-connections (see `connections`). All that is shared is behind one lock.
+connections (see `connections`), those that wait together where that is right (see `rounds`). All
+that is shared is behind one lock.
 
 A gap in the log has a number like a transaction: whoever may not pass it is told in its place.
 
@@ -34,7 +35,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from headwater.errors import LostConnectionError, SourceError
-from headwater.sources.connections import Connections
+from headwater.sources.connections import Connections, Replies
 from headwater.sources.contract import (
     Lift,
     Marked,
@@ -97,7 +98,7 @@ class Channel:
     ) -> None:
         self.source = source
         self.ask_limit_s = ask_limit_s
-        self.connections = Connections(source.name, lambda: self.source, lift)
+        self.connections = Connections(source.name, lambda: self.source, lift, self.replied)
         self.changed = threading.Condition()
         """The lock of the order and of everything below; whoever changes something notifies."""
         self.order = Order(end, after, None if history is None else history.holds)
@@ -266,6 +267,15 @@ class Channel:
         if not found:
             raise self._forgotten(first - 1)
         return [(number, HeldItem(item, 0.0)) for number, item in enumerate(found, first)]
+
+    def replied(self, replies: Replies) -> None:
+        """Put replies into their places, all before one of them is looked at: they may have one
+        marker, which is forgotten when all are past it."""
+        with self.changed:
+            woken = [(each, each.replied(reply)) for each, reply in replies]
+        for each, when in woken:
+            if when is not None:
+                each.wake(when)
 
     def sleep(self, seconds: float) -> None:
         with self.changed:

@@ -129,6 +129,11 @@ class Numbers:
                 found.update(numbers[at : at + most])
         return sorted(found)[:most]
 
+    def count(self, relation: str, first: int) -> int:
+        """How many from `first` on change one relation."""
+        numbers = self._of.get(relation, ())
+        return len(numbers) - bisect_left(numbers, first)
+
 
 class Order:
     """What has been read of one source's log.
@@ -155,7 +160,7 @@ class Order:
         self._held_rows = 0
         self._held_after_trim = 0
         self._markers: dict[str, None] = {}
-        self._awaited: dict[str, Place] = {}
+        self._awaited: dict[str, set[Place]] = {}
 
     def add(self, place: Place) -> None:
         """Nothing that a place has yet to receive is dropped from now on."""
@@ -167,7 +172,8 @@ class Order:
         for relation in [""] if place.relations is None else place.relations:
             self._places[relation].discard(place)
         self._behind.discard(place)
-        self._awaited = {m: found for m, found in self._awaited.items() if found is not place}
+        for marker in [marker for marker, found in self._awaited.items() if place in found]:
+            self.forget(marker, place)
 
     @property
     def first_known(self) -> int:
@@ -197,8 +203,7 @@ class Order:
                     self._markers[marker] = None
                     if len(self._markers) > _MOST_MARKERS:
                         self._markers.pop(next(iter(self._markers)))
-                    if place := self._awaited.pop(marker, None):
-                        woken.add(place)
+                    woken |= self._awaited.get(marker, set())
                 case Progressed(position=position):
                     self.position = position
         self.tidy()
@@ -232,15 +237,19 @@ class Order:
     def has_passed(self, marker: str | None) -> bool:
         return marker is None or marker in self._markers
 
-    def wait_for(self, marker: str, place: Place) -> None:
-        """Tell when a marker comes by that a place waits for."""
-        self._awaited[marker] = place
+    def expect(self, marker: str, place: Place) -> None:
+        """A place needs to know whether a marker has come by; it is told when that happens."""
+        self._awaited.setdefault(marker, set()).add(place)
 
-    def forget(self, marker: str | None) -> None:
-        """Nobody asks about a marker any more."""
-        if marker is not None:
-            self._markers.pop(marker, None)
+    def forget(self, marker: str | None, place: Place | None = None) -> None:
+        """A place, or whoever else asked, does not need to know of a marker any more."""
+        if marker is None:
+            return
+        if others := self._awaited.get(marker, set()) - {place}:
+            self._awaited[marker] = others
+        else:
             self._awaited.pop(marker, None)
+            self._markers.pop(marker, None)
 
     def held(self, numbers: Sequence[int]) -> Sequence[HeldItem] | None:
         """What has these numbers; None if the first is not held any more."""
@@ -258,6 +267,12 @@ class Order:
         if place.relations is None:
             return range(first, min(self.end, first + most - 1) + 1)
         return self._numbers.concerning(place.relations, first, most)
+
+    def behind(self, place: Place) -> dict[str, int]:
+        """For each relation of a place how many transactions that it has yet to receive change it;
+        none where it has not named any."""
+        first = place.cursor
+        return {name: self._numbers.count(name, first) for name in place.relations or ()}
 
     def recall(self, after: int, items: Sequence[Numbered]) -> None:
         """Know again by which stamps everything behind a number goes, and what it changes."""
@@ -431,8 +446,8 @@ class Place:
         """The source has answered the question that was put last."""
         self._is_answering = False
         self._reply = reply
-        if reply.marker is not None and not self._order.has_passed(reply.marker):
-            self._order.wait_for(reply.marker, self)
+        if reply.marker is not None:
+            self._order.expect(reply.marker, self)
 
     def delivered(self, item: Numbered) -> None:
         """What the cursor is at was handed on."""
@@ -449,7 +464,7 @@ class Place:
         self._is_asked = False
 
     def _fitting(self, reply: Reply) -> int | None:
-        self._order.forget(reply.marker)
+        self._order.forget(reply.marker, self)
         number = self.split(reply.snapshot, self._known)
         return number if self._holds_received(reply.snapshot) else None
 

@@ -25,7 +25,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
-def _local(value: object) -> object:
+def local_path(value: object) -> object:
     """A path of this machine; what would only look like one is refused."""
     if not isinstance(value, str):
         return value
@@ -43,7 +43,7 @@ def _local(value: object) -> object:
     return value
 
 
-LocalPath = Annotated[Path, BeforeValidator(_local)]
+LocalPath = Annotated[Path, BeforeValidator(local_path)]
 """A path of this machine."""
 
 

@@ -18,6 +18,7 @@ from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.sources.contract import Broken, Position, Reply, Snapshot
 from headwater.sources.order import Answer, Await, Deliver, HeldItem, Inquire, Place
+from headwater.sources.rounds import AGAIN_S, Question
 from headwater.sources.workers import Job
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Before each further try to reach a source that cannot be reached."""
-_RETRY_PAUSE_S = 0.001
+_FORGETTING = 0.8
+"""What a question took is remembered the less, the more were asked since."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Subscription:
         self._channel = channel
         self._answer_by = math.inf
         self._late_at = math.inf
+        self._expected_s = math.inf
         self._failure: HeadwaterError | None = None
         self._closed = False
         self.asker: Asker | None = None
@@ -79,6 +82,12 @@ class Subscription:
         no concern."""
         with self._channel.changed:
             return self.place.cursor
+
+    @property
+    def behind(self) -> dict[str, int]:
+        """By relation, how many transactions that change it have yet to be taken."""
+        with self._channel.changed:
+            return self._channel.order.behind(self.place)
 
     @property
     def retries(self) -> int:
@@ -138,8 +147,7 @@ class Subscription:
             case Deliver(upto):
                 return self._deliver(upto, most)
             case Inquire(ask, again):
-                asking = channel.connections if self.asker is None else self.asker
-                asking.do(partial(self._inquire, ask, again))
+                self._inquire(ask, again)
             case Await():
                 self._check_patience("the log did not reach the answer in time.")
                 self._late_at = self._answer_by
@@ -173,16 +181,24 @@ class Subscription:
                 hint or "See whether the source can still be reached.",
             )
 
-    # In a thread of the channel's connections
-
     def _inquire(self, ask: Ask, again: bool) -> None:
+        if again:
+            self._check_patience(
+                f"no snapshot fits the log within {self._channel.ask_limit_s:.0f} s.",
+                "Look for transactions that wait for a synchronous standby.",
+            )
+        else:
+            self._answer_by = math.inf
+        if self.asker is not None:
+            self.asker.do(partial(self._inquire_of, self.asker, ask, again))
+        else:
+            self._channel.connections.put(Question(ask, self, self._expected_s, again=again))
+
+    # In the thread that asks
+
+    def inquire(self, ask: Callable[[], Reply]) -> None:
+        """Ask the source by itself."""
         try:
-            if again:
-                self._check_patience(
-                    f"no snapshot fits the log within {self._channel.ask_limit_s:.0f} s.",
-                    "Look for transactions that wait for a synchronous standby.",
-                )
-                time.sleep(_RETRY_PAUSE_S)
             reply = self._reply(ask)
         except HeadwaterError as error:
             self._fail(error)
@@ -190,31 +206,37 @@ class Subscription:
             self._fail(fault_of(self._channel.source.name, "asking it", error))
         else:
             if reply is not None:
-                self._replied(reply, again)
+                self._channel.replied([(self, reply)])
 
-    def _replied(self, reply: Reply, again: bool) -> None:
-        if not again:
-            self._answer_by = time.monotonic() + self._channel.ask_limit_s
-        with self._channel.changed:
-            if self._closed:
-                return
-            self.place.replied(reply)
-            ready = self.place.has_work
-        self.wake(0.0 if ready else self._answer_by)
+    def _inquire_of(self, asker: Asker, ask: Ask, again: bool) -> None:
+        if again:
+            time.sleep(AGAIN_S)
+        self.inquire(partial(asker.ask, ask))
+
+    def took(self, seconds: float) -> None:
+        """How long a question took."""
+        before = self._expected_s if math.isfinite(self._expected_s) else 0.0
+        self._expected_s = max(seconds, before * _FORGETTING)
+
+    def replied(self, reply: Reply) -> float | None:
+        """Put a reply into its place, under the channel's lock; when to be woken, unless closed."""
+        if self._closed:
+            return None
+        self._answer_by = min(self._answer_by, time.monotonic() + self._channel.ask_limit_s)
+        self.place.replied(reply)
+        return 0.0 if self.place.has_work else self._answer_by
 
     def _fail(self, error: HeadwaterError) -> None:
         self._failure = error
         self.wake(0.0)
 
-    def _reply(self, ask: Ask) -> Reply | None:
+    def _reply(self, ask: Callable[[], Reply]) -> Reply | None:
         """Ask the source, over a new connection where one is lost, until it answers."""
         channel = self._channel
         pauses = iter(PAUSES_S)
         while not (self._closed or channel.is_stopping):
             try:
-                if self.asker is not None:
-                    return self.asker.ask(ask)
-                return channel.connections.ask(ask.queries)
+                return ask()
             except LostConnectionError:
                 channel.sleep(next(pauses, PAUSES_S[-1]))
         return None

@@ -10,7 +10,7 @@ Headwater's own is nobody else's to read, and a table's files are as open as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,13 @@ class LocalStorage:
 
     durable: bool = True
     system: System = field(default=POSIX, compare=False)
+
+    @property
+    def moves_folders(self) -> bool:
+        return True
+
+    def uri(self, path: Path) -> str:
+        return str(path)
 
     def now(self) -> float:
         return self.system.now()
@@ -51,8 +58,20 @@ class LocalStorage:
     def names(self, folder: Path) -> list[str]:
         return self.system.names(folder)
 
+    def listed(self, folder: Path) -> Mapping[str, About]:
+        try:
+            found = ((name, self.about(folder / name)) for name in self.names(folder))
+            return {name: about for name, about in found if about is not None}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
     def open(self, path: Path) -> BinaryIO:
         return self.system.open(path)
+
+    def stamped(self, path: Path) -> tuple[bytes, object]:
+        about = self.about(path)
+        with self.open(path) as file:
+            return file.read(), about.token if about is not None else None
 
     def for_arrow(self, path: Path) -> Any:
         return self.system.for_arrow(path)
@@ -71,6 +90,18 @@ class LocalStorage:
             self.system.rename(temporary, path)
         if durable:
             self._sync(path.parent)
+
+    def replace_if(
+        self, path: Path, content: Content, token: object | None, durable: bool = True
+    ) -> object | None:
+        if self._token(path) != token:
+            return None
+        self.replace(path, content, durable)
+        return self._token(path)
+
+    def _token(self, path: Path) -> object | None:
+        about = self.about(path)
+        return about.token if about is not None else None
 
     def put_if_absent(
         self, path: Path, content: Content, check: Callable[[], None] = lambda: None
@@ -111,9 +142,6 @@ class LocalStorage:
         self.system.open_as_folder(target)
         self._sync(target.parent)
 
-    def lend(self, folder: Path) -> AbstractContextManager[Path]:
-        return self.system.lend(folder)
-
     def settle(self, folder: Path, names: Sequence[str]) -> None:
         for name in names:
             self.system.open_as_folder(folder / name)
@@ -147,6 +175,24 @@ class LocalStorage:
     def lock(self, path: Path, wait: bool = True) -> AbstractContextManager[object] | None:
         return self.system.lock(path, wait)
 
+    @contextmanager
+    def keep(self, path: Path) -> Iterator[None]:
+        lock = self.lock(path)
+        assert lock is not None
+        with lock:
+            try:
+                yield
+            finally:
+                self.remove(path)
+
+    def is_kept(self, path: Path) -> bool:
+        lock = self.lock(path, wait=False)
+        if lock is None:
+            return True
+        with lock:
+            self.remove(path)
+        return False
+
 
 def _is_ours(path: Path, folder: Path) -> bool:
     """Whether a folder is Headwater's, or the warehouse above it.
@@ -159,6 +205,8 @@ def _is_ours(path: Path, folder: Path) -> bool:
 
 class AppendedFile:
     """What is appended is synced before anybody relies on it, durable or not."""
+
+    most_bytes = 64 << 20
 
     def __init__(self, file: GrowingFile) -> None:
         self._file = file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,9 @@ from typing import Any, BinaryIO, cast
 from headwater.reading import too_large
 from headwater.storage.contract import About, Appending, Content, FolderHandle, Storage
 from headwater.storage.local import LocalStorage
+
+_FIRST_BYTES = 64 << 10
+"""Small files are read without room for the largest that is allowed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -29,7 +32,12 @@ class Location:
         return Location(self.path / name, self.storage)
 
     def __str__(self) -> str:
-        return str(self.path)
+        return self.uri
+
+    @property
+    def uri(self) -> str:
+        """How people and other programs name it."""
+        return self.storage.uri(self.path)
 
     @property
     def name(self) -> str:
@@ -42,9 +50,8 @@ class Location:
     @property
     def local(self) -> Path:
         """The path by which other programs on this machine reach it."""
-        with self.lend() as path:
-            assert path == self.path, f"{self} is not on this machine"
-        return path
+        assert isinstance(self.storage, LocalStorage), f"{self} is not on this machine"
+        return self.path
 
     # Reading
 
@@ -97,15 +104,29 @@ class Location:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def listed(self) -> Mapping[str, About]:
+        """What is in the folder, with what is known of it; nothing if there is none."""
+        return self.storage.listed(self.path)
+
     def open(self) -> BinaryIO:
         return self.storage.open(self.path)
+
+    def stamped(self) -> tuple[bytes, object | None]:
+        """What is in a small file, with its token; nothing, and no token, if it is missing."""
+        try:
+            return self.storage.stamped(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return b"", None
 
     def read(self, most: int) -> bytes:
         """All of a plain file that has at most so many bytes."""
         with self.open() as file:
-            if self.size() > most:
-                raise too_large(most)
-            return file.read()
+            content = file.read(_FIRST_BYTES)
+            if len(content) == _FIRST_BYTES:
+                content += file.read(most + 1 - _FIRST_BYTES)
+        if len(content) > most:
+            raise too_large(most)
+        return content
 
     def for_arrow(self) -> Any:
         return self.storage.for_arrow(self.path)
@@ -121,6 +142,12 @@ class Location:
     def replace(self, content: Content, durable: bool = True) -> None:
         self.storage.replace(self.path, content, durable)
 
+    def replace_if(
+        self, content: Content, token: object | None, durable: bool = True
+    ) -> object | None:
+        """Replace it if it has this token, and none without; the new token, or None."""
+        return self.storage.replace_if(self.path, content, token, durable)
+
     def put_if_absent(self, content: Content, check: Callable[[], None] = lambda: None) -> bool:
         return self.storage.put_if_absent(self.path, content, check)
 
@@ -135,9 +162,6 @@ class Location:
 
     def adopt(self, target: Location) -> None:
         self.storage.adopt(self.path, target.path)
-
-    def lend(self) -> AbstractContextManager[Path]:
-        return self.storage.lend(self.path)
 
     def settle(self, names: Sequence[str]) -> None:
         self.storage.settle(self.path, names)
@@ -157,3 +181,10 @@ class Location:
     def try_lock(self) -> AbstractContextManager[object] | None:
         """The lock; None if another has it."""
         return self.storage.lock(self.path, wait=False)
+
+    def keep(self) -> AbstractContextManager[None]:
+        """Have it there while this is open."""
+        return self.storage.keep(self.path)
+
+    def is_kept(self) -> bool:
+        return self.storage.is_kept(self.path)

@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 import weakref
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from errno import EINVAL, EISDIR, ELOOP, ENOENT, ENOTDIR, ENXIO
 from io import FileIO
 from pathlib import Path
@@ -93,8 +93,6 @@ class System(Protocol):
     def check_owner(self, folder: Path) -> None: ...
 
     def lock(self, path: Path, wait: bool) -> AbstractContextManager[object] | None: ...
-
-    def lend(self, folder: Path) -> AbstractContextManager[Path]: ...
 
 
 class Posix:
@@ -210,9 +208,6 @@ class Posix:
                 f"The file {path} of the warehouse cannot be locked: {error.strerror}.",
                 "Remove what is there; it is made anew.",
             ) from None
-
-    def lend(self, folder: Path) -> AbstractContextManager[Path]:
-        return nullcontext(folder)
 
 
 POSIX = Posix()

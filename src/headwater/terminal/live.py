@@ -81,8 +81,8 @@ def line(name: str, view: Mapping[str, Any]) -> str:
     shown = f"{name}: {view['state']}"
     if view.get("message"):
         return f"{shown}: {view['message']}"
-    if read := view.get("rows_read"):
-        return f"{shown}, {sum(read.values()):,} rows read"
+    if view.get("rows_read"):
+        return f"{shown}, {read_so_far(view)}"
     if view["state"] != "running" and view.get("note"):
         return f"{shown}: {view['note']}"
     if "commits" in view and view["state"] == "running":
@@ -90,6 +90,25 @@ def line(name: str, view: Mapping[str, Any]) -> str:
     if fresh := view.get("freshness_ms"):
         shown += f", {milliseconds(fresh['median'])} behind (99%: {milliseconds(fresh['p99'])})"
     return shown
+
+
+def read_so_far(view: Mapping[str, Any]) -> str:
+    """What was read for a load: of how many rows, how fast, and how long it will take."""
+    rows, told = sum(view["rows_read"].values()), view.get("progress") or {}
+    if not told.get("of"):
+        return f"{rows:,} rows read" + (f", {told['rows_per_s']:,} a second" if told else "")
+    if rows >= told["of"]:
+        return f"{rows:,} rows read, now joining and writing"
+    left = "" if told["left_s"] is None else f", {duration(told['left_s'])} left to read"
+    return f"{rows:,} of about {told['of']:,} rows read, {told['rows_per_s']:,} a second{left}"
+
+
+def duration(seconds: float) -> str:
+    """As people say it: seconds, minutes, or hours and minutes."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def milliseconds(value: float) -> str:
@@ -157,7 +176,7 @@ def _table() -> Table:
 def _cells(view: Mapping[str, Any]) -> list[Text]:
     state = Text(view["state"], style=_STATES.get(view["state"], ""))
     if read := view.get("rows_read"):
-        state.append(f" {sum(read.values()):,}")
+        state.append(f" {_share(sum(read.values()), view.get('progress') or {})}")
     level = view.get("level", "")
     behind = sum((view.get("lag") or {}).values())
     return [
@@ -169,6 +188,14 @@ def _cells(view: Mapping[str, Any]) -> list[Text]:
         Text(f"{behind:,}", style="" if behind else "dim"),
         *(_freshness(view.get("freshness_ms"), name) for name in ("median", "p99")),
     ]
+
+
+def _share(rows: int, told: Mapping[str, Any]) -> str:
+    """How much of a load was read, as short as it can be told."""
+    if not told.get("of"):
+        return f"{rows:,}"
+    left = "" if told["left_s"] is None else f", {duration(told['left_s'])}"
+    return f"{min(100, 100 * rows // told['of'])}%{left}"
 
 
 def _freshness(fresh: Mapping[str, float] | None, name: str) -> Text:

@@ -123,6 +123,10 @@ def print_json(data: Mapping[str, object]) -> None:
     typer.echo(_NOT_PLAIN.sub(escaped, json.dumps(data, ensure_ascii=False)))
 
 
+_ANY_WIDTH = 1_000_000
+"""Wider than any table: one takes no more than it needs."""
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -135,15 +139,7 @@ def print_table(
     """
     out, cells = Console(highlight=False), [list(row) for row in rows]
     first = max((len(str(row[0])) for row in cells), default=0) if is_whole else 0
-    table = Table(
-        title=plain(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+    table = _table(title)
     for at, column in enumerate(columns):
         table.add_column(
             plain(column),
@@ -154,6 +150,33 @@ def print_table(
     for row in cells:
         table.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     out.print(table)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Rows of data, whole: lines are as long as they have to be, and the terminal breaks them.
+
+    A value that is cut may be taken for another (`99999999.` for `99999999.99`), and a column
+    that is left out is not missed. Only a value that is wider than the terminal goes on below
+    itself.
+    """
+    table = _table()
+    for column in columns:
+        table.add_column(plain(column), overflow="fold", min_width=6, max_width=Console().width)
+    for row in rows:
+        table.add_row(*map(plain, row))
+    Console(highlight=False, width=_ANY_WIDTH).print(table)
+
+
+def _table(title: str = "") -> Table:
+    return Table(
+        title=plain(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
 
 
 def styled(level: str) -> Text:

@@ -29,10 +29,10 @@ from headwater.frames.small import is_small
 from headwater.storage.location import Location
 from headwater.warehouse.columns import CHANGE, VERSION
 from headwater.warehouse.commits import APP, LogLine, commit_of, maintenance_info
-from headwater.warehouse.delta_log import DeltaLog, OvertakenError, is_table
+from headwater.warehouse.delta_log import DeltaLog, OvertakenError, is_occupied, is_table
 from headwater.warehouse.files import read_arrow, read_spark, write_arrow, write_spark
 from headwater.warehouse.netting import summed
-from headwater.warehouse.remaking import write_table
+from headwater.warehouse.remaking import aside_for, looked_at, remade
 from headwater.warehouse.table_versions import DataFile, TableVersion
 from headwater.warehouse.tables import schema_of, table_actions
 
@@ -123,22 +123,18 @@ def _removed(remove: LogLine) -> DataFile:
 
 
 def _make(view: ViewTable, folder: Location, spark: Spark) -> None:
-    if folder.exists():
+    if is_occupied(folder):
         raise InputError(
             f"The folder {folder} is in the way of the changes of the view {view.name}.",
             "It was not made for them: move it away, or leave out WITH CHANGES.",
         )
     step = _Step.whole(view.plain.snapshot())
-    aside = view.staging / view.staging.storage.fresh_name()
-    try:
-        aside.make_folder(durable=False)
+    feed = looked_at(folder)
+    with aside_for(folder, view.staging) as aside:
         files = _written(view, step, aside, spark)
-        columns = _columns(view.name, step.schema)
-        write_table(aside, [*columns, *_actions(view.name, step, files)])
+        actions = [*_columns(view.name, step.schema), *_actions(view.name, step, files)]
         view.plain.make_durable()
-        aside.move(folder)
-    finally:
-        aside.remove_tree()
+        remade(feed, feed.first_version(), aside, actions, view.staging)
 
 
 def _columns(view: str, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import BrokenLogError, EngineError, HeadwaterError
+from headwater.storage.bucket import UnansweredError
 from headwater.storage.contract import Appending
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import (
@@ -37,10 +38,15 @@ from headwater.warehouse.change_records import (
     stored_in,
     surviving_numbers,
 )
+from headwater.warehouse.own_files import unanswered
 from headwater.warehouse.pins import pinned, pins_in, releasing
-from headwater.warehouse.segments import segment_name, segment_path
+from headwater.warehouse.segments import (
+    following_name,
+    following_path,
+    segment_name,
+    segment_path,
+)
 
-_SEGMENT_BYTES = 64 << 20
 _INDEXED = 128
 _TRIES = 20
 _NEVER = 1 << 62
@@ -153,29 +159,35 @@ class ChangeLog:
     @property
     def byte_count(self) -> int:
         """What the log takes on disk."""
-        return sum(segment.path.size() for segment in self._segments())
+        listed = self._folder.listed().items()
+        return sum(about.size for name, about in listed if segment_name(name))
 
     def pinned(self, after: int) -> AbstractContextManager[None]:
         """Keep everything behind a number while this is open, in whatever process."""
         return pinned(self._folder, after)
 
     def _segments(self) -> tuple[_Segment, ...]:
+        names = self._names()
+        follows = dict(filter(None, map(following_name, names)))
+        named = ((*known, name) for name in names if (known := segment_name(name)))
         found = []
-        limit = _NEVER
-        for epoch, first, name in sorted(self._named(), reverse=True):
-            found.append(_Segment(self._folder / name, epoch, first, limit))
-            limit = min(limit, first)
+        limit, later, latest = _NEVER, _NEVER, _NEVER
+        for epoch, first, name in sorted(named, reverse=True):
+            passed = latest < epoch < later  # by a runner that was replaced before it began
+            found.append(_Segment(self._folder / name, epoch, first, 0 if passed else limit))
+            if not passed:
+                limit, later = min(limit, first), epoch
+                latest = follows.get(epoch, epoch)
         return tuple(reversed(found))
 
     def _counting(self) -> list[_Segment]:
         """The segments of which something counts: each ends where the next one begins."""
         return [segment for segment in self._segments() if segment.first < segment.limit]
 
-    def _named(self) -> Iterator[tuple[int, int, str]]:
+    def _names(self) -> list[str]:
         with suppress(FileNotFoundError, NotADirectoryError):
-            for name in self._folder.names():
-                if found := segment_name(name):
-                    yield *found, name
+            return self._folder.names()
+        return []
 
     def _stored(self, segment: _Segment, offset: int = 0) -> Iterator[StoredRecord]:
         try:
@@ -196,6 +208,8 @@ class ChangeLog:
             raise BrokenLogError(self.source, f"the change log is damaged: {how}") from None
         except FileNotFoundError:
             raise
+        except UnansweredError as error:
+            raise unanswered(error) from None
         except OSError as error:
             how = f"{path}: {error.strerror}."
             raise BrokenLogError(self.source, f"the change log cannot be read: {how}") from None
@@ -251,6 +265,7 @@ class ChangeLog:
         self._settle()
         self._check, self._guard = check, guard
         self._epoch = epoch
+        self._follow()
         self._roll()
 
     def begin_anew(
@@ -270,10 +285,23 @@ class ChangeLog:
         self._check, self._guard = check, nullcontext
         self._epoch = epoch
         self.end += any(self._is_in_the_way(segment) for segment in old)
+        self._follow()
         self._roll_with(Break(self.end + 1, None, reason, {}))
         for segment in old:
             if (segment.epoch, segment.first) != (epoch, self._begun):
                 self._let_go(segment)
+
+    def _follow(self) -> None:
+        """Say which segments this runner's follow, unless it has before.
+
+        Under a lock, as `open` asks for where there are locks, none is begun late.
+        """
+        if self._folder.storage.moves_folders:
+            return
+        before = max((s.epoch for s in self._counting() if s.epoch < self._epoch), default=0)
+        names = self._names()
+        if not any(epoch == self._epoch for epoch, _ in filter(None, map(following_name, names))):
+            following_path(self._folder, self._epoch, before).put_if_absent(b"")
 
     def _is_in_the_way(self, segment: _Segment) -> bool:
         """Whether it cannot be appended to although this runner has begun it."""
@@ -297,7 +325,8 @@ class ChangeLog:
         """Make records durable, all of them, before it returns."""
         if not records:
             return
-        if self._size > _SEGMENT_BYTES and self.end >= self._begun:
+        assert self._file is not None, "the change log is not open"
+        if self._size > self._file.most_bytes and self.end >= self._begun:
             self._roll()
         self._write(batch_of(records, self._size))
         self._check()
@@ -317,7 +346,7 @@ class ChangeLog:
 
     def has_old(self, older_than_s: float) -> bool:
         """Whether there is something that may be old enough to be released."""
-        return any(segment.path.age_s() >= older_than_s for segment in self._segments()[:-1])
+        return any(age >= older_than_s for age in self._ages(self._segments()[:-1]))
 
     def release(self, upto: int, older_than_s: float, pins: Iterable[int] = ()) -> int:
         """Remove segments that hold nothing behind a number and are old; how many.
@@ -329,12 +358,28 @@ class ChangeLog:
         gone = 0
         with releasing(self._folder):
             upto = min([upto, *pins, *pins_in(self._folder)])
-            for segment in self._segments()[:-1]:
-                if segment.limit - 1 > upto or segment.path.age_s() < older_than_s:
+            segments = self._segments()[:-1]
+            for segment, age in zip(segments, self._ages(segments), strict=True):
+                if segment.limit - 1 > upto or age < older_than_s:
                     break
                 self._let_go(segment)
                 gone += 1
+            self._forget_epochs()
         return gone
+
+    def _ages(self, segments: Sequence[_Segment]) -> list[float]:
+        """How long ago each was last written; one that is gone was just now."""
+        now, listed = self._folder.storage.now(), self._folder.listed()
+        found = (listed.get(segment.path.name) for segment in segments)
+        return [0.0 if about is None else now - about.modified for about in found]
+
+    def _forget_epochs(self) -> None:
+        """Remove what says which segments followed others that are gone; the newest stays."""
+        names = self._names()
+        kept = {found[0] for found in map(segment_name, names) if found} | {self._epoch}
+        for name in names:
+            if (found := following_name(name)) and found[0] not in kept:
+                (self._folder / name).remove()
 
     def _let_go(self, segment: _Segment) -> None:
         _remove(segment.path)
@@ -389,7 +434,7 @@ class ChangeLog:
 def drop_changes(folder: Location | Path, source: str) -> None:
     """Remove a source's whole log, the oldest first, so that what is left has no hole."""
     changes = Location.of(folder) / source
-    for path in changes.files(".log"):
+    for path in (*changes.files(".log"), *changes.files(".follows")):
         _remove(path)
         changes.settle(())
 

@@ -38,7 +38,7 @@ def clean_up(view: ViewTable, keep: timedelta, minimum_age: timedelta) -> None:
     horizon = now - max(keep, minimum_age).total_seconds()
     untouched = now - minimum_age.total_seconds()
     for table in (view.log, *view.bases(view.plain.snapshot())):
-        table.delete_temporary_before(_waited(now, minimum_age))
+        table.refuse_waiting(_waited(now, minimum_age), view.name)
     settle(view)
     oldest = min(_current_at(view.log, horizon), view.latest().version)
     kept = [commit for commit in view.commits() if commit.version >= oldest]
@@ -60,7 +60,7 @@ def clean_published(view: ViewTable, keep: timedelta, minimum_age: timedelta) ->
 
 def clean_versions(table: DeltaLog, now: float, keep: timedelta, minimum_age: timedelta) -> None:
     """The same for a table by itself."""
-    table.delete_temporary_before(_waited(now, minimum_age))
+    table.refuse_waiting(_waited(now, minimum_age), table.folder.name)
     horizon = now - max(keep, minimum_age).total_seconds()
     _clean(table, table.snapshot().version, horizon, now - minimum_age.total_seconds())
 
@@ -101,7 +101,11 @@ def _clean(
 ) -> None:
     """Forget the versions before `oldest`, and those that were replaced before `horizon`."""
     oldest = min(oldest, _current_at(log, horizon))
-    candidates = [file for file in log.folder.files(".parquet") if file.modified() < untouched]
+    candidates = [
+        log.folder / name
+        for name, about in sorted(log.folder.listed().items())
+        if name.endswith(".parquet") and about.modified < untouched
+    ]
     snapshot = log.snapshot(oldest)
     if oldest > log.oldest():
         log.write_checkpoint(snapshot)

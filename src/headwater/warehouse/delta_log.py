@@ -7,7 +7,12 @@ costs the same at the first commit and at the thousandth (docs/decisions/0007).
 Entries are opened by name, one after the other: what a listing may miss is not missed, and the
 newest version is the one behind which there is none. Checkpoints only shorten the way; one that
 cannot be read is passed over while the entries are there. delta-rs writes them, for every Delta
-reader's sake; they are synced and read back before anything that they replace may go.
+reader's sake, in a folder of its own; they are put here and read back before anything that they
+replace may go.
+
+Where no folder can be moved, a table that goes leaves `_oldest_version` behind, above all versions
+that it had, and one that takes its place begins there. So no version is ever given twice, and who
+slept through both finds out: see `put`.
 """
 
 from __future__ import annotations
@@ -19,12 +24,11 @@ from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from itertools import chain, islice
 
-from deltalake import DeltaTable
-
 from headwater.errors import EngineError, FencedError
 from headwater.reading import parse_json
 from headwater.storage.location import Location
-from headwater.warehouse.commits import LogLine
+from headwater.warehouse.checkpoints import checkpoint_of
+from headwater.warehouse.commits import LogLine, maintenance_info
 from headwater.warehouse.forms import ACTIONS, has_form
 from headwater.warehouse.own_files import read_own, read_own_bytes
 from headwater.warehouse.sealing import is_whole, sealed
@@ -37,6 +41,7 @@ _logger = logging.getLogger(__name__)
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _VERSION = re.compile(r"[0-9]{20}(?![0-9])")
+_OWN_FILE = re.compile(r"[0-9]{12}-[0-9a-f]{32}\.parquet")
 _SHORT = 4096
 """An entry of up to so many bytes is parsed once, however often it is read again."""
 YOUNG_S = 1800.0
@@ -47,7 +52,22 @@ _PAUSE_S = 0.05
 
 
 def is_table(folder: Location) -> bool:
-    return (folder / "_delta_log").is_folder()
+    """Whether there is a table: one that went may have left the number of its last version."""
+    if not (folder / "_delta_log").is_folder():
+        return False
+    oldest = read_own_bytes(folder / OLDEST)
+    if oldest is None:
+        return True
+    versions = (_version_of(n) for n in (folder / "_delta_log").names() if _VERSION.match(n))
+    return max(versions, default=-1) >= (_number_in(oldest) or 0)
+
+
+def is_occupied(folder: Location) -> bool:
+    """Whether there is anything but what is left of a table that went, or was never made."""
+    about = folder.about()
+    if about is None or not about.is_folder or folder.storage.moves_folders:
+        return about is not None
+    return any(name != OLDEST and not _OWN_FILE.fullmatch(name) for name in folder.names())
 
 
 class OvertakenError(Exception):
@@ -62,6 +82,7 @@ class DeltaLog:
         self._entries = folder / "_delta_log"
         self._held = self._entries.hold()  # None if it was deleted: all that is done here says so
         self._known: TableVersion | None = None
+        self._place: tuple[int, int, object | None] = (0, -1, None)
 
     @property
     def is_in_place(self) -> bool:
@@ -69,9 +90,11 @@ class DeltaLog:
 
     def check_in_place(self) -> None:
         """Stop when the table was dropped, even if another of its name is there by now."""
-        if self.is_in_place:
-            return
-        raise FencedError(
+        if not self.is_in_place:
+            raise self._dropped()
+
+    def _dropped(self) -> FencedError:
+        return FencedError(
             f"The table {self.folder} has been dropped, so work on it stops.",
             "Open the view again if it has been loaded anew.",
         )
@@ -99,6 +122,8 @@ class DeltaLog:
                 return found
         for _ in range(_TRIES):
             listed = max(map(_version_of, self._names()), default=-1)
+            if listed < self.oldest() and not self.folder.storage.moves_folders:
+                raise self._dropped()
             found = self._replayed(self._start())
             if found.version >= max(listed, self.oldest() - 1, 0):
                 self._known = found
@@ -121,12 +146,25 @@ class DeltaLog:
 
     def _start(self, upto: int | None = None, without: Set[int] = frozenset()) -> TableVersion:
         """The newest checkpoint that can be read, or the state before the first entry."""
-        for version, parts in sorted(self._checkpoints().items(), reverse=True):
-            if version not in without and (upto is None or version <= upto):
+        first = TableVersion(self.folder)
+        checkpoints = sorted(self._checkpoints().items(), reverse=True)
+        if not checkpoints or checkpoints[0][0] < self.oldest():
+            first = self._before_beginning(first)
+        for version, parts in checkpoints:
+            within = first.version < version and (upto is None or version <= upto)
+            if version not in without and within:
                 found = from_checkpoint(self.folder, version, parts)
                 if found is not None:
                     return found
-        return TableVersion(self.folder)
+        return first
+
+    def _before_beginning(self, first: TableVersion) -> TableVersion:
+        """The state before the first entry of a table that has taken the place of another."""
+        oldest = self.oldest()
+        entry = (self.entry(oldest) or []) if oldest else []
+        begins = any("protocol" in action for action in entry)
+        begins &= not any("remove" in action for action in entry)
+        return TableVersion(self.folder, oldest - 1) if begins else first
 
     def entry(self, version: int) -> list[LogLine] | None:
         """The actions of a commit; None when there is none or it has been cleaned away."""
@@ -163,19 +201,18 @@ class DeltaLog:
         content = read_own_bytes(self.folder / OLDEST)
         if content is None:
             return 0
-        if not re.fullmatch(rb"[0-9]{1,20}", content.strip()):
-            # emptied by a power loss, if commits are not durable
+        found = _number_in(content)
+        if found is None:  # emptied by a power loss, if commits are not durable
             return min(self.entry_times(), default=0)
-        return int(content)
+        return found
 
     def entry_times(self) -> dict[int, float]:
         """When each entry that is still there was written, in seconds since 1970."""
-        found = {}
-        for name in self._names():
-            about = (self._entries / name).about() if name[20:] == ".json" else None
-            if about is not None:
-                found[_version_of(name)] = about.modified
-        return found
+        return {
+            _version_of(name): about.modified
+            for name, about in self._entries.listed().items()
+            if _VERSION.match(name) and name[20:] == ".json"
+        }
 
     def _names(self) -> list[str]:
         """The log's files that belong to a version."""
@@ -205,8 +242,10 @@ class DeltaLog:
             # Seen in place when its contents are there, the entry can get its name in this table
             # only: if another takes its place afterwards, there is nothing to be named.
             self.check_in_place()
-            if any(not file.exists() or file.age_s() > YOUNG_S for file in new):
-                raise self._too_late()
+            now = self.folder.storage.now() if new else 0.0
+            for about in (file.about() for file in new):
+                if about is None or now - about.modified > YOUNG_S:
+                    raise self._too_late()
 
         try:
             if not target.put_if_absent(entry_of(actions), check):
@@ -218,6 +257,81 @@ class DeltaLog:
             target.remove()
             raise OvertakenError
         return True
+
+    def look_at_place(self) -> None:
+        """Remember what is here: who finds then that it is no whole table may put one in its place,
+        with `first_version`, if nobody else has done so meanwhile."""
+        content, token = (self.folder / OLDEST).stamped()
+        self._place = _number_in(content) or 0, max(self.entry_times(), default=-1), token
+
+    def first_version(self) -> int:
+        """The version with which a table begins that takes the place of what was here.
+
+        Where folders are moved, that is another folder. Elsewhere what was here is no table any
+        more.
+        """
+        if self.folder.storage.moves_folders:
+            return 0
+        oldest, last, token = self._place
+        if last < oldest:
+            return oldest
+        raised = str(last + 2).encode()
+        if (self.folder / OLDEST).replace_if(raised, token) is None:
+            raise self._made_by_another()
+        return last + 2
+
+    def begin(self, version: int, actions: Sequence[LogLine]) -> None:
+        """Make the table in this place, with its `first_version`."""
+        try:
+            if not self.put(version, actions):
+                raise OvertakenError
+        except OvertakenError:
+            raise self._made_by_another() from None
+        self.forget()
+        if version:  # other readers begin with version 0, or with a checkpoint
+            self.delete_before(version)
+            self.try_checkpoint()
+
+    def _made_by_another(self) -> FencedError:
+        return FencedError(
+            f"Another process has made the table {self.folder} meanwhile, or dropped it.",
+            "One of both was replaced; who is the runner takes it up as it is.",
+        )
+
+    def end(self, above: int) -> None:
+        """Let the table go that was here when this place was looked at, and is nothing from the
+        first step on.
+
+        Whatever takes its place begins with a version that is neither one of this nor below
+        another number.
+        """
+        oldest, last, token = self._place
+        number = max(above, oldest, last + 2)
+        if (self.folder / OLDEST).replace_if(str(number).encode(), token) is None:
+            raise self._made_by_another()
+        for name in sorted(self._entries.names()):
+            (self._entries / name).remove()
+        for file in self.folder.files():
+            if file.name != OLDEST:
+                file.remove_tree()
+        self.forget()
+
+    def refuse_waiting(self, moment: float, view: str) -> None:
+        """From now on no entry gets its name that has waited for it since before a moment.
+
+        Where an entry that waits is no file, the version that it waits for is taken.
+        """
+        if self.folder.storage.moves_folders:
+            self.delete_temporary_before(moment)
+            return
+        while not self._is_taken(self.snapshot().version + 1, view):
+            pass
+
+    def _is_taken(self, version: int, view: str) -> bool:
+        try:
+            return self.put(version, [maintenance_info(view, "clean")])
+        except OvertakenError:
+            return False
 
     def _too_late(self) -> FencedError:
         return FencedError(
@@ -240,7 +354,9 @@ class DeltaLog:
         """Let a version be read without the entries before it; durable when this returns."""
         if not self.has_checkpoint(snapshot.version):
             self.remove_broken_checkpoints(snapshot.version)
-            self._create_checkpoint(snapshot.version)
+            content, hint = checkpoint_of(snapshot)
+            (self._entries / f"{snapshot.version:020}.checkpoint.parquet").replace(content)
+            self._hint.replace(hint)
         names = [path.name for path in self._checkpoints().get(snapshot.version, [])]
         self._entries.settle([*names, *([self._hint.name] if self._hint.exists() else [])])
         found = self._checkpoint(snapshot.version)
@@ -300,21 +416,6 @@ class DeltaLog:
     def _hint(self) -> Location:
         return self._entries / "_last_checkpoint"
 
-    def _create_checkpoint(self, version: int) -> None:
-        for left in reversed(range(_TRIES)):
-            try:
-                with self.folder.lend() as path:
-                    DeltaTable(str(path), version=version).create_checkpoint()
-                return
-            except Exception as error:  # its listing races with commits, under many names
-                self.check_in_place()
-                if not left:
-                    raise EngineError(
-                        f"No checkpoint of the table {self.folder} could be written: {error}",
-                        "Look at the disk of the warehouse; nothing was removed.",
-                    ) from error
-                self.folder.storage.pause(_PAUSE_S)
-
     def _checkpoint(self, version: int) -> TableVersion | None:
         return from_checkpoint(self.folder, version, self._checkpoints().get(version, []))
 
@@ -336,7 +437,14 @@ class DeltaLog:
     # Clean-up
 
     def set_oldest(self, version: int) -> None:
-        (self.folder / OLDEST).replace(str(version).encode())
+        """It never falls: a put that is late changes nothing."""
+        path = self.folder / OLDEST
+        while True:
+            content, token = path.stamped()
+            if (_number_in(content) or 0) >= version:
+                return
+            if path.replace_if(str(version).encode(), token) is not None:
+                return
 
     def delete_before(self, version: int) -> None:
         """Delete the log's files of all earlier versions."""
@@ -370,6 +478,11 @@ def _parsed(content: bytes) -> Sequence[LogLine]:
 
 
 _parsed_short = lru_cache(maxsize=512)(_parsed)
+
+
+def _number_in(content: bytes) -> int | None:
+    found = re.fullmatch(rb"[0-9]{1,20}", content.strip())
+    return int(found[0]) if found else None
 
 
 def _version_of(name: str) -> int:

@@ -28,9 +28,12 @@ Look: TypeAlias = "Callable[[ViewState], object]"
 """Evaluates what a state shows."""
 
 
-def seen(view: ViewTable, look: Callable[[ViewState], _T]) -> _T:
-    """What a look at the newest state gives, or at the last before the top failed."""
-    state = view.at()
+def seen(view: ViewTable, look: Callable[[ViewState], _T], upto: int | None = None) -> _T:
+    """What a look at the newest state gives, or at the last before the top failed.
+
+    `upto` is the number of the state that is taken for the newest.
+    """
+    state = view.at(upto)
     try:
         return look(state)
     except ExpressionError:

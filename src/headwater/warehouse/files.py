@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -16,9 +16,14 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
-from headwater.frames.columns import arrow_table
+from headwater.frames.columns import arrow_table, copies
+from headwater.storage.bucket import UnansweredError
+from headwater.storage.contract import About
 from headwater.storage.location import Location
+from headwater.warehouse.file_statistics import statistics_of
 from headwater.warehouse.netting import columns, repeated
+from headwater.warehouse.own_files import unanswered
+from headwater.warehouse.spark_files import readable, take_over, writable
 from headwater.warehouse.table_versions import DataFile
 
 if TYPE_CHECKING:
@@ -47,15 +52,23 @@ class UnreadableFileError(EngineError):
 
 
 def write_arrow(
-    table: pyarrow.Table, folder: Location, first: int | None, last: int | None
+    table: pyarrow.Table,
+    folder: Location,
+    first: int | None,
+    last: int | None,
+    *,
+    statistics: bool = False,
 ) -> DataFile:
-    """Write a new file; `first` and `last` bound the commit numbers in it."""
+    """Write a new file; `first` and `last` bound the commit numbers in it.
+
+    `statistics` of row groups let readers pass over some; a commit's few rows need none.
+    """
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(
         table,
         sink,
         use_dictionary=False,
-        write_statistics=False,
+        write_statistics=statistics,
         store_schema=False,
         write_page_checksum=True,
         row_group_size=_GROUP_ROWS,
@@ -63,7 +76,10 @@ def write_arrow(
     content = sink.getvalue()
     name = _name(folder, first)
     (folder / name).write(memoryview(content))
-    return DataFile(name, content.size, table.num_rows, first, last)
+    if not statistics:
+        return DataFile(name, content.size, table.num_rows, first, last)
+    told = statistics_of(pyarrow.parquet.read_metadata(pyarrow.BufferReader(content)))
+    return DataFile(name, content.size, table.num_rows, first, last, told)
 
 
 def write_contents(
@@ -72,11 +88,8 @@ def write_contents(
     """Write the rows that a reader sees, each as often as it counts, into new files."""
     if not isinstance(contents, Rows):
         return write_spark(repeated(contents, schema), folder, staging, None)
-    table = arrow_table(contents)
-    counts = table.column(COUNT).to_pylist()
-    places = [at for at, count in enumerate(counts) for _ in range(count)]
-    plain = table.drop_columns([COUNT]).take(pyarrow.array(places, pyarrow.int64()))
-    return [write_arrow(plain, folder, None, None)] if places else []
+    plain = copies(contents)
+    return [write_arrow(plain, folder, None, None, statistics=True)] if plain.num_rows else []
 
 
 def write_counted(
@@ -103,10 +116,13 @@ def _read(path: Location, schema: pyarrow.Schema) -> pyarrow.Table:
         with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
             return file.read(schema.names).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
 
 
-def _unreadable(path: Location, error: Exception) -> Exception:
+def unreadable(path: Location, error: Exception) -> Exception:
+    """What tells that a file cannot be read."""
+    if isinstance(error, UnansweredError):
+        return unanswered(error)
     if isinstance(error, OSError) and error.errno not in _DAMAGED:
         return error  # the file may be whole
     return UnreadableFileError(path)
@@ -133,7 +149,7 @@ def read_places(
             ]
             return opened.read_row_groups(held, schema.names).take(taken).cast(schema)
     except (OSError, pyarrow.ArrowException, ValueError, IndexError) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
 
 
 def write_spark(
@@ -144,22 +160,20 @@ def write_spark(
     So a file is in the table's folder only when it is whole, and it is young then: clean-up
     deletes no young file, however long the job took.
     """
-    conf = frame.sparkSession.conf
-    conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
-    written = staging / staging.storage.fresh_name()
-    try:
-        frame.write.option("parquet.block.size", _GROUP_BYTES).parquet(str(written.local))
+    spark = frame.sparkSession
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
+    with writable(spark, staging) as (name_for_spark, written):
+        frame.write.option("parquet.block.size", _GROUP_BYTES).parquet(name_for_spark)
         files = []
         for part in written.files(".parquet"):
-            rows = pyarrow.parquet.read_metadata(part.local).num_rows
-            if rows:
+            about = pyarrow.parquet.read_metadata(part.for_arrow())
+            if about.num_rows:
                 name = _name(folder, first)
-                files.append(DataFile(name, part.size(), rows, first, first))
-                part.adopt(folder / name)
+                told = statistics_of(about) if first is None else {}
+                files.append(DataFile(name, part.size(), about.num_rows, first, first, told))
+                take_over(part, folder / name)
         return files
-    finally:
-        written.remove_tree()
 
 
 def renewed(folder: Location, files: Sequence[DataFile]) -> list[DataFile]:
@@ -187,22 +201,30 @@ def read_spark(
     return (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
-        .parquet(*(str((folder / file.name).local) for file in files))
+        .parquet(*readable(spark, folder, files))
     )
 
 
 def check_files(folder: Location, files: Sequence[DataFile]) -> None:
     """UnreadableFileError if one of the files is missing, or not of its full size."""
+    found = _abouts(folder, files)
     for file in files:
-        path = folder / file.name
-        about = path.about()
+        about = found.get(file.name)
         if about is None or about.size != file.size:
-            raise UnreadableFileError(path)
+            raise UnreadableFileError(folder / file.name)
 
 
 def missing(folder: Location, files: Sequence[DataFile]) -> bool:
     """Whether one of the files has been deleted."""
-    return not all((folder / file.name).exists() for file in files)
+    return not {file.name for file in files} <= _abouts(folder, files).keys()
+
+
+def _abouts(folder: Location, files: Sequence[DataFile]) -> Mapping[str, About]:
+    """What is known of those files that are there; one list is cheaper than many requests."""
+    if files and not folder.storage.moves_folders:
+        return folder.listed()
+    found = ((file.name, (folder / file.name).about()) for file in files)
+    return {name: about for name, about in found if about is not None}
 
 
 def delete(folder: Location, files: Sequence[DataFile]) -> None:

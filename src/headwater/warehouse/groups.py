@@ -25,11 +25,11 @@ from headwater.errors import EngineError, FencedError, HeadwaterError, InputErro
 from headwater.storage.location import Location
 from headwater.warehouse.cleaning import HOUR, clean_published
 from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
-from headwater.warehouse.delta_log import OvertakenError, is_table
+from headwater.warehouse.delta_log import OvertakenError, is_occupied, is_table
 from headwater.warehouse.failing import seen
 from headwater.warehouse.files import delete, renewed, write_contents
 from headwater.warehouse.folding import CHECKPOINT_EVERY, Rewritten, Unfolded
-from headwater.warehouse.remaking import remade, whole
+from headwater.warehouse.remaking import aside_for, remade, whole
 from headwater.warehouse.replacing import settle
 from headwater.warehouse.showing import counted
 from headwater.warehouse.showing import whole as evaluated_whole
@@ -220,7 +220,7 @@ class MemberTable(ViewTable):
         contents = _contents(folded, self.top, spark)
         before = whole(self.plain)
         folder = self.plain.folder
-        if not before.number if before else folder.exists() and not is_table(folder):
+        if not before.number if before else is_occupied(folder) and not is_table(folder):
             raise in_the_way(folder, self.name)
         if before is None:
             self._make(commit, schema, contents)
@@ -238,15 +238,12 @@ class MemberTable(ViewTable):
         self._put(before.version + 1, actions, files)
 
     def _make(self, commit: ViewCommit, schema: Schema, contents: Rows | DataFrame) -> None:
-        aside = self.staging / self.staging.storage.fresh_name()
-        try:
-            aside.make_folder(durable=False)
+        with aside_for(self.plain.folder, self.staging) as aside:
             files = write_contents(contents, schema, aside, self.staging)
-            made = [*self._naming(commit, 0), *self._columns(schema)]
+            version = self.plain.first_version()
+            made = [*self._naming(commit, version), *self._columns(schema)]
             actions = [*made, *(file.add() for file in files)]
-            self.plain = remade(self.plain, aside, actions, self.staging)
-        finally:
-            aside.remove_tree()
+            self.plain = remade(self.plain, version, aside, actions, self.staging)
 
     def _columns(self, schema: Schema, before: TableVersion | None = None) -> list[LogLine]:
         return member_table(self.name, self.group.name, schema, before)

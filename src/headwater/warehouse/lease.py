@@ -1,8 +1,11 @@
 """The lease: at most one runner works on a warehouse, and a new one has the higher epoch.
 
 A runner renews its lease every few seconds. One that is dead, or has not renewed for a while,
-is replaced: its epoch is over. What it might still do to a view is refused by the view's own
-fence; what it might still tell a source is done under the lease's lock, where it finds out.
+is replaced: its epoch is over. The lease file is replaced only as it was when it was looked at, so
+of two that claim it at once one does. What a replaced runner might still do to a view is refused by
+the view's own fence; what it might still tell a source is done under the lease's lock, where it
+finds out. On a storage without locks it finds out if it was replaced before it looked; what it
+tells a source later concerns only what every later runner has found in the change log.
 
 An epoch is never given twice. It follows the highest that anything in the warehouse carries: a
 file of its own, the lease file, the names of the change logs' segments. So whoever deletes the
@@ -25,11 +28,12 @@ from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
 from headwater.storage.location import Location
 from headwater.warehouse.forms import LEASE, has_form
 from headwater.warehouse.identity import owner_of
-from headwater.warehouse.own_files import read_own, read_own_bytes
+from headwater.warehouse.own_files import read_own, read_own_bytes, stamped_own
 from headwater.warehouse.segments import segment_name
 
 RENEW_S = 2.0
 STALE_S = 15.0
+_REWRITES = 5
 _LOCK_TRIES = 2000
 _LOCK_PAUSE_S = 0.005
 
@@ -44,6 +48,7 @@ class LeaseClaim:
         self._epoch_file = self._folder / "epoch"
         self._lock_file = self._folder / "lease.lock"
         self.epoch = 0
+        self._token: object | None = None
         self.warehouse = ""
         """What tells this warehouse from others, wherever it is reached from."""
         self.runner = f"{self._host.name}/{self._host.pid}/{self._folder.storage.fresh_name()[:8]}"
@@ -56,18 +61,15 @@ class LeaseClaim:
     def _acquire(self) -> None:
         self._folder.make_folder()
         with self._locked():
-            current = self._read()
+            current, self._token = self._stamped()
             if current and not self._is_over(current):
-                raise BusyError(
-                    f"Another runner is at work on this warehouse: process {current['pid']} "
-                    f"on {current['host']}.",
-                    "Stop it first, or wait until it has been silent for "
-                    f"{STALE_S:.0f} s if it is stuck.",
-                )
+                raise _busy(current)
             self.warehouse = owner_of(self._folder)
             self.epoch = self.highest_epoch() + 1
-            self._epoch_file.replace(str(self.epoch).encode())
-            self._write(released=False)
+            if not self._write(released=False):
+                self.epoch = 0
+                raise _busy(self._read())
+            self._raise_epoch()
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -79,8 +81,10 @@ class LeaseClaim:
     def check(self) -> None:
         """FencedError if another is the runner by now; EngineError if the warehouse is gone."""
         with self._present():
-            self._folder.names()
-            lost, current = self.lost, self._read()
+            current = self._read()
+            if not current:
+                self._folder.names()  # says so if it is gone
+            lost = self._is_lost_to(current)
         if lost:
             other = current if current.get("runner") != self.runner else {}
             raise FencedError(
@@ -95,22 +99,32 @@ class LeaseClaim:
         Where the disk is full or the folder is gone, the end of this process tells the same.
         """
         with suppress(OSError, HeadwaterError), self._locked():
-            if not self.lost:
-                self._write(released=True)
+            self._rewrite(released=True)
 
     @property
     def lost(self) -> bool:
         """Whether another has become the runner; a file that was deleted says nothing of that."""
-        runner = self._read().get("runner", self.runner)
+        return self._is_lost_to(self._read())
+
+    def _is_lost_to(self, current: Mapping[str, Any]) -> bool:
+        runner = current.get("runner", self.runner)
         return not self.epoch or runner != self.runner or self._stored_epoch() > self.epoch
 
     def renew(self) -> bool:
         """Say that this runner is still at work; False if it is not the runner any more."""
         with suppress(OSError, HeadwaterError), self._locked():  # a full disk may have room again
-            if self.lost:
-                return False
-            self._write(released=False)
+            return self._rewrite(released=False)
         return True
+
+    def _rewrite(self, released: bool) -> bool:
+        """Write the lease again as it is now; False if it is another's by now."""
+        for _ in range(_REWRITES):
+            current, self._token = self._stamped()
+            if self._is_lost_to(current):
+                return False
+            if self._write(released):
+                return True
+        return True  # somebody writes to it without end; whether it is lost is seen the next time
 
     def current(self) -> dict[str, Any] | None:
         """Who runs now, if anybody does."""
@@ -134,17 +148,31 @@ class LeaseClaim:
         return max(self._stored_epoch(), leased, *(epoch for epoch, _ in segments))
 
     def _stored_epoch(self) -> int:
-        found = re.fullmatch(rb"\s*([0-9]{1,18})\s*", read_own_bytes(self._epoch_file) or b"")
-        return int(found[1]) if found else 0
+        return _epoch_in(read_own_bytes(self._epoch_file) or b"")
+
+    def _raise_epoch(self) -> None:
+        """Store the epoch, unless a later one is there."""
+        for _ in range(_REWRITES):
+            content, token = self._epoch_file.stamped()
+            if _epoch_in(content) >= self.epoch:
+                return
+            if self._epoch_file.replace_if(str(self.epoch).encode(), token) is not None:
+                return
 
     # The files
+
+    def _stamped(self) -> tuple[dict[str, Any], object | None]:
+        """What the lease file says, with its token."""
+        found, token = stamped_own(self._file)
+        return (found if found is not None and has_form(LEASE, found) else {}), token
 
     def _read(self) -> dict[str, Any]:
         """What the lease file says; nothing if it is missing, empty or damaged."""
         found = read_own(self._file)
         return found if found is not None and has_form(LEASE, found) else {}
 
-    def _write(self, released: bool) -> None:
+    def _write(self, released: bool) -> bool:
+        """Whether it was as it was when it was looked at."""
         data = {
             "epoch": self.epoch,
             "warehouse": self.warehouse,
@@ -156,7 +184,8 @@ class LeaseClaim:
             "renewed": self._folder.storage.now(),
             "released": released,
         }
-        self._file.replace(json.dumps(data).encode(), durable=False)
+        content = json.dumps(data).encode()
+        return self._file.replace_if(content, self._token, durable=False) is not None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -197,6 +226,19 @@ class LeaseClaim:
                 f"{error.filename or self._folder}: {error.strerror or error}.",
                 "Look at the folder, its owner and its disk; nothing was changed.",
             ) from None
+
+
+def _busy(current: Mapping[str, Any]) -> BusyError:
+    return BusyError(
+        "Another runner is at work on this warehouse: process "
+        f"{current.get('pid', 'unknown')} on {current.get('host', 'unknown')}.",
+        f"Stop it first, or wait until it has been silent for {STALE_S:.0f} s if it is stuck.",
+    )
+
+
+def _epoch_in(content: bytes) -> int:
+    found = re.fullmatch(rb"\s*([0-9]{1,18})\s*", content)
+    return int(found[1]) if found else 0
 
 
 class Lease(LeaseClaim):

@@ -11,7 +11,7 @@ It is for the view's one writer, between its commits: what it finds is the newes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import (
     COUNT,
-    arrow_array,
     arrow_schema,
     from_arrow,
     signed_schema,
@@ -30,6 +29,7 @@ from headwater.frames.arrow import (
 from headwater.protocol.look_ups import LookUp
 from headwater.warehouse.columns import COMMIT, log_arrow_schema
 from headwater.warehouse.files import read_arrow, read_places
+from headwater.warehouse.finding import Wanted
 from headwater.warehouse.netting import columns, quoted
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.table_versions import DataFile
@@ -42,9 +42,6 @@ KEPT_BYTES = 64 * 2**20
 """So much of the base is kept in memory for one view."""
 WHOLE_BYTES = 2**20
 """Of a file up to this size all columns are."""
-_COMPARED_BY_ARROW = frozenset(
-    {"bool", "int", "decimal", "text", "bytes", "date", "timestamp", "timestamp_tz"}
-)
 
 
 class StoredRows:
@@ -160,20 +157,4 @@ def _by_key(look_up: LookUp, key: tuple[str, ...]) -> LookUp:
 
 def _mask(table: pyarrow.Table, wanted: Sequence[LookUp], schema: Schema) -> pyarrow.Array:
     """The rows that some look-up may want: each of its columns has a value of one of its keys."""
-    found = (_any_key(table, look_up, schema) for look_up in wanted)
-    return reduce(pc.or_, found)
-
-
-def _any_key(table: pyarrow.Table, look_up: LookUp, schema: Schema) -> pyarrow.Array:
-    masks = []
-    for at, name in enumerate(look_up.columns):
-        kind = schema.columns[schema.positions[name]].type
-        if name in table.column_names and kind.name in _COMPARED_BY_ARROW:
-            values = arrow_array({key[at] for key in look_up.keys}, kind)
-            masks.append(pc.is_in(table.column(name), values))
-    return _all(masks, table.num_rows)
-
-
-def _all(masks: Iterable[pyarrow.Array], rows: int) -> pyarrow.Array:
-    everything = pyarrow.chunked_array([pyarrow.repeat(True, rows)])
-    return reduce(pc.and_, masks, everything)
+    return reduce(pc.or_, (Wanted(look_up, schema).mask(table) for look_up in wanted))

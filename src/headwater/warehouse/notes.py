@@ -26,6 +26,7 @@ from headwater.warehouse.vectors import VersionVector, vector_from_json, vector_
 
 FORMAT = 1
 _FILE = "notes.json"
+_ANY = object()
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,19 @@ def _read(path: Location, _: object) -> Mapping[str, VectorNote]:
     }
 
 
-def write_notes(internal: Location | Path, notes: Mapping[str, VectorNote]) -> None:
-    """Put these in the place of all others; durable when it returns."""
+def notes_token(internal: Location | Path) -> object | None:
+    """What tells the notes that are there now from others; to be asked for before they are read."""
+    about = (Location.of(internal) / _FILE).about()
+    return about.token if about is not None else None
+
+
+def write_notes(
+    internal: Location | Path, notes: Mapping[str, VectorNote], token: object | None = _ANY
+) -> None:
+    """Put these in the place of all others; durable when it returns.
+
+    With a token only if the others still have it: somebody else is the runner, if they have not.
+    """
     told: dict[str, Any] = {
         view: {
             "number": note.number,
@@ -73,7 +85,10 @@ def write_notes(internal: Location | Path, notes: Mapping[str, VectorNote]) -> N
     }
     content = {"format": FORMAT, CHECK: UNSEALED, "views": told}
     written = json.dumps(content, separators=(",", ":")).encode()
-    (Location.of(internal) / _FILE).replace(sealed(written))
+    if token is _ANY:
+        (Location.of(internal) / _FILE).replace(sealed(written))
+    else:
+        (Location.of(internal) / _FILE).replace_if(sealed(written), token)
 
 
 def noted(internal: Location | Path, commit: ViewCommit) -> ViewCommit:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.errors import EngineError
+from headwater.errors import EngineError, HeadwaterError
 from headwater.reading import parse_json
+from headwater.storage.bucket import UnansweredError
 from headwater.storage.location import Location
 
 _MOST_BYTES = 256 << 20
@@ -18,6 +19,15 @@ def read_own(path: Location) -> dict[str, Any] | None:
     """What a file says; None if it is missing or does not hold a JSON object."""
     content = read_own_bytes(path)
     return None if content is None else parsed_own(content)
+
+
+def stamped_own(path: Location) -> tuple[dict[str, Any] | None, object | None]:
+    """The same, with the token of what was read; none of either if it is missing."""
+    try:
+        content, token = path.stamped()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return parsed_own(content), token
 
 
 def parsed_own(content: bytes) -> dict[str, Any] | None:
@@ -36,7 +46,21 @@ def read_own_bytes(path: Location) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise EngineError(
-            f"The file {path} of the warehouse cannot be read: {error.strerror}.",
-            "See to it: if it is not a file at all, remove it; its owner must be who runs this.",
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Location, error: OSError) -> HeadwaterError:
+    if isinstance(error, UnansweredError):
+        return unanswered(error)
+    return EngineError(
+        f"The file {path} of the warehouse cannot be read: {error.strerror}.",
+        "See to it: if it is not a file at all, remove it; its owner must be who runs this.",
+    )
+
+
+def unanswered(error: UnansweredError) -> HeadwaterError:
+    """No sign of damage: nobody may act as if something were missing."""
+    return HeadwaterError(
+        f"The object store of the warehouse does not answer: {error.filename}: {error.strerror}.",
+        "Look at the store and the way to it; nothing that was committed is lost.",
+    )

@@ -1,7 +1,8 @@
 """Pins: what somebody still reads of a change log is kept, whoever else is done with it.
 
-A pin is a file with the number behind which everything is needed in its name. Its owner holds a
-lock on it, which ends with the owner's process: a pin that nobody holds is removed by who finds it.
+A pin is a file with the number behind which everything is needed in its name, which its owner
+keeps: one that nobody keeps any more is removed by who finds it. Where there are no locks, a pin
+may come about while something is released; who reads what is gone is told so.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ def pinned(folder: Location, after: int) -> Iterator[None]:
     pin = folder / f"{after:020d}-{folder.storage.fresh_name()}.pin"
     with ExitStack() as stack:
         with releasing(folder):
-            stack.enter_context(pin.locked())
-            stack.callback(pin.remove)
+            stack.enter_context(pin.keep())
         yield
 
 
@@ -36,11 +36,6 @@ def pins_in(folder: Location) -> list[int]:
     found = []
     for pin in folder.files(".pin"):
         number = pin.name.split("-")[0]
-        if number.isdecimal():
-            lock = pin.try_lock()
-            if lock is None:
-                found.append(int(number))
-            else:
-                with lock:
-                    pin.remove()
+        if number.isdecimal() and pin.is_kept():
+            found.append(int(number))
     return found

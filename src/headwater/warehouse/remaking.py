@@ -1,8 +1,13 @@
-"""Tables made whole aside and moved into place, also where a damaged or lost one was."""
+"""Tables made whole and then put into place, also where a damaged or lost one was.
+
+Where folders are moved, a table is made aside, and what was in its place is moved away. Elsewhere
+its files are written where they are to be, and are nothing until its first entry names them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from headwater.errors import EngineError
 from headwater.storage.location import Location
@@ -20,6 +25,7 @@ def write_table(folder: Location, actions: Sequence[LogLine]) -> None:
 
 def whole(log: DeltaLog) -> TableVersion | None:
     """The newest version of a table whose entries can all be read; None if there is no such."""
+    log.look_at_place()
     if not is_table(log.folder):
         return None
     log.forget()
@@ -31,13 +37,32 @@ def whole(log: DeltaLog) -> TableVersion | None:
         return None
 
 
+@contextmanager
+def aside_for(folder: Location, staging: Location) -> Iterator[Location]:
+    """Where the files are written of a table that is to be made in a folder."""
+    if not folder.storage.moves_folders:
+        yield folder
+        return
+    aside = staging / staging.storage.fresh_name()
+    try:
+        aside.make_folder(durable=False)
+        yield aside
+    finally:
+        aside.remove_tree()
+
+
 def remade(
-    log: DeltaLog, aside: Location, actions: Sequence[LogLine], staging: Location
+    log: DeltaLog, version: int, aside: Location, actions: Sequence[LogLine], staging: Location
 ) -> DeltaLog:
-    """Put a table, made in the folder `aside`, where a damaged or lost one was.
+    """Put a table, whose files are `aside_for` it, where a damaged or lost one was, or none.
+
+    It begins with `log.first_version()`.
 
     Whoever still holds that one is refused from then on, as after a drop.
     """
+    if not log.folder.storage.moves_folders:
+        log.begin(version, actions)
+        return DeltaLog(log.folder)
     write_table(aside, actions)
     if log.folder.exists():
         log.folder.move(staging / log.folder.storage.fresh_name())
@@ -45,9 +70,33 @@ def remade(
     return DeltaLog(log.folder)
 
 
+def looked_at(folder: Location) -> DeltaLog:
+    """A table that may go, or whatever is left of it, as it is now."""
+    log = DeltaLog(folder)
+    if not folder.storage.moves_folders:
+        log.look_at_place()
+    return log
+
+
+def throw_away(log: DeltaLog, trash: Location) -> None:
+    """Let a table go that was looked at, whole or damaged, or whatever is left of it.
+
+    Where folders are not moved: FencedError if another process has done so since.
+    """
+    if not log.folder.storage.moves_folders:
+        log.end(number_above(log, 0))
+    elif log.folder.exists():
+        log.folder.move(trash / log.folder.storage.fresh_name())
+
+
 def number_above(log: DeltaLog, known: int) -> int:
-    """A number that no commit of a damaged log has: each of its entries gave one at most."""
+    """A number that no commit of a damaged log has: each of its entries gave one at most.
+
+    Nor has one of a log that was in its place before.
+    """
     versions = log.entry_times()
+    if not versions:
+        return max(known + 1, log.oldest())
     for version in versions:
         try:
             commit = commit_of(log.entry(version) or [], version)

@@ -24,7 +24,6 @@ from dataclasses import replace as with_other
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import EngineError
-from headwater.storage.location import Location
 from headwater.warehouse.commits import (
     APP,
     OWN_FILES,
@@ -37,7 +36,7 @@ from headwater.warehouse.commits import (
 from headwater.warehouse.delta_log import OvertakenError
 from headwater.warehouse.files import write_counted
 from headwater.warehouse.loads import ViewLoad
-from headwater.warehouse.remaking import number_above, remade, whole
+from headwater.warehouse.remaking import aside_for, number_above, remade, whole
 from headwater.warehouse.stored import first_stored, names_stored, put_stored, stored_version
 from headwater.warehouse.table_versions import DataFile, TableVersion
 
@@ -61,7 +60,7 @@ def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
     while True:
         log = whole(view.log)
         number = _next_number(view, log, before)
-        version = 0 if log is None else log.version + 1
+        version = view.log.first_version() if log is None else log.version + 1
         commit = load.commit(number, FoldedBase(OWN_FILES, number), rows, version)
         actions = [
             *_with_contents(commit, plain),
@@ -71,7 +70,8 @@ def replace(view: ViewTable, load: ViewLoad) -> ViewCommit:
         with load.guard():
             if log is None:
                 view.log.check_in_place()
-                view.log = remade(view.log, _aside(view), actions, view.staging)
+                with aside_for(view.log.folder, view.staging) as aside:
+                    view.log = remade(view.log, version, aside, actions, view.staging)
                 break
             try:
                 if view.log.put(version, actions, new):
@@ -95,15 +95,13 @@ def _written(view: ViewTable, load: ViewLoad) -> tuple[list[DataFile], int | Non
     stored = _written_stored(view, load, keeps) if has_stored else None
     if plain and (keeps or not names):
         return load.write_plain(view.plain.folder, view.staging), stored
-    aside = _aside(view)
-    try:
-        aside.make_folder(durable=False)
+    with aside_for(view.plain.folder, view.staging) as aside:
         files = load.write_plain(aside, view.staging)
         view.log.check_in_place()
-        view.plain = remade(view.plain, aside, load.plain_table(), view.staging)
+        version = view.plain.first_version()
+        actions = [*load.plain_table(), _transaction(APP, 0)]  # which tells that it is ours
+        view.plain = remade(view.plain, version, aside, actions, view.staging)
         return files, stored
-    finally:
-        aside.remove_tree()
 
 
 def _written_stored(view: ViewTable, load: ViewLoad, keeps: bool) -> int:
@@ -111,20 +109,13 @@ def _written_stored(view: ViewTable, load: ViewLoad, keeps: bool) -> int:
     if keeps:
         files = write_counted(load.contents, schema, view.stored.folder, view.staging)
         return put_stored(view.stored, view.name, schema, files, files)
-    aside = _aside(view)
-    try:
-        aside.make_folder(durable=False)
+    with aside_for(view.stored.folder, view.staging) as aside:
         files = write_counted(load.contents, schema, aside, view.staging)
         view.log.check_in_place()
         actions = first_stored(view.name, schema, files)
-        view.stored = remade(view.stored, aside, actions, view.staging)
-        return 0
-    finally:
-        aside.remove_tree()
-
-
-def _aside(view: ViewTable) -> Location:
-    return view.staging / view.staging.storage.fresh_name()
+        version = view.stored.first_version()
+        view.stored = remade(view.stored, version, aside, actions, view.staging)
+        return version
 
 
 def _next_number(view: ViewTable, log: TableVersion | None, plain: TableVersion) -> int:
@@ -176,9 +167,12 @@ def loaded_files(entry: Sequence[LogLine]) -> list[DataFile]:
 def _with_contents(commit: ViewCommit, plain: Sequence[LogLine]) -> list[LogLine]:
     actions = commit.actions()
     actions[0]["commitInfo"][APP]["plain"] = list(plain)
+    return [*actions, _transaction(_LOADED, commit.number)]
+
+
+def _transaction(app: str, number: int) -> LogLine:
     now = int(time.time() * 1000)
-    loaded = {"txn": {"appId": _LOADED, "version": commit.number, "lastUpdated": now}}
-    return [*actions, loaded]
+    return {"txn": {"appId": app, "version": number, "lastUpdated": now}}
 
 
 def _contents(entry: Sequence[LogLine]) -> list[LogLine]:

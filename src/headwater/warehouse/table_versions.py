@@ -24,6 +24,7 @@ from headwater.warehouse.commits import APP, LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
 
 _CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol", "sidecar")
+_STATISTICS = ("minValues", "maxValues", "nullCount")
 _READ_FEATURES = frozenset({"timestampNtz"})
 
 
@@ -36,6 +37,8 @@ class DataFile:
     rows: int
     first: int | None = None
     last: int | None = None
+    statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
+    """What is said of its columns, for other readers; writers of checkpoints may word it anew."""
 
     @classmethod
     def of_add(cls, add: Mapping[str, Any]) -> DataFile:
@@ -46,10 +49,11 @@ class DataFile:
             stats.get("numRecords") or 0,
             stats.get("minValues", {}).get("_commit"),
             stats.get("maxValues", {}).get("_commit"),
+            {name: stats[name] for name in _STATISTICS if name in stats},
         )
 
     def add(self, *, data_change: bool = True) -> LogLine:
-        stats: dict[str, object] = {"numRecords": self.rows}
+        stats: dict[str, object] = {"numRecords": self.rows, **self.statistics}
         if self.first is not None:
             stats |= {"minValues": {"_commit": self.first}, "maxValues": {"_commit": self.last}}
         return {
@@ -106,6 +110,19 @@ class TableVersion:
         _refuse_unread(self.folder, protocol)
         version = self.version + len(entries)
         return TableVersion(self.folder, version, metadata, protocol, transactions, by_path)
+
+    def actions(self) -> list[LogLine]:
+        """What the first entry of a table would say that is this from its beginning."""
+        now = int(time.time() * 1000)
+        return [
+            {"protocol": dict(self.protocol)},
+            {"metaData": dict(self.metadata)},
+            *(
+                {"txn": {"appId": app, "version": number, "lastUpdated": now}}
+                for app, number in self.transactions.items()
+            ),
+            *({"add": {**file.add()["add"], "path": path}} for path, file in self.by_path.items()),
+        ]
 
     @cached_property
     def files(self) -> tuple[DataFile, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import replace as replace_in
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from headwater.warehouse.folding import Unfolded, fold
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import noted
 from headwater.warehouse.replacing import is_ahead, loaded_plain, replace
+from headwater.warehouse.scanning import Scan, scan_of
 from headwater.warehouse.shown_changes import changes_between
 from headwater.warehouse.states import ViewState
 from headwater.warehouse.stored import stored_version
@@ -108,6 +110,12 @@ class ViewTable:
         return all(table.is_in_place for table in opened)
 
     # What it is
+
+    @property
+    def identity(self) -> str:
+        """Tells it from every other view, also from one that was dropped and had its name."""
+        found: str = self.log.snapshot().metadata["id"]
+        return found
 
     @property
     def schema(self) -> Schema:
@@ -295,7 +303,17 @@ class ViewTable:
         """
         return seen(self, ViewState.rows) if number is None else self.at(number).rows()
 
-    def shown_changes(self, first: int, last: int | None, spark: Spark) -> Rows:
+    def plain_state(self) -> ViewState:
+        """The newest state as far as the plain table has it."""
+        state, plain = self._newest(), self.plain.snapshot()
+        commit = self.plain_commit(plain) or replace_in(state.commit, number=plain.number)
+        return replace_in(state, plain=plain, commit=commit)
+
+    def scan(self, number: int | None = None) -> Scan:
+        """What a reader sees, to be read without Spark, in pieces if it is large; see `rows`."""
+        return seen(self, scan_of) if number is None else scan_of(self.at(number))
+
+    def shown_changes(self, first: int, last: int | None, spark: Spark | None) -> Rows:
         """The rows that went, with counts below zero, and came from one version to another."""
         return changes_between(self, first, last, spark)
 
@@ -428,6 +446,19 @@ class ViewTable:
             schema_of(plain), commit, plain, plain, log, base, key_of(log), error_column=error
         )
 
+    def version_at(self, moment: float) -> int:
+        """The newest version that had been committed at a moment, in seconds since 1970."""
+        oldest = None
+        for commit in self.commits():
+            if commit.timestamp <= moment * 1000:
+                return commit.number
+            oldest = commit
+        since = "" if oldest is None else f" is of {_utc(oldest.timestamp / 1000)}"
+        raise InputError(
+            f"The view {self.name} has no version that is as old as {_utc(moment)}.",
+            f"The oldest that is known{since or ' has lost its time'}.",
+        )
+
     def _find(self, number: int, newest: TableVersion) -> ViewCommit | None:
         """The commit of a number: not after the version to which dense numbers would lead."""
         version = newest.version - (newest.number - number)
@@ -496,6 +527,10 @@ class ViewTable:
     def clean_up(self, keep: timedelta, *, minimum_age: timedelta = HOUR) -> None:
         """Forget versions older than `keep`, and delete the files that only they need."""
         clean_up(self, keep, minimum_age)
+
+
+def _utc(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(sep=" ", timespec="seconds")
 
 
 def _commits(log: DeltaLog, snapshot: TableVersion) -> Iterator[ViewCommit]:

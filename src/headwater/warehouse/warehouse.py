@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
+from headwater.storage.bucket import UnansweredError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
+from headwater.storage.opening import is_address, opened
 from headwater.warehouse.change_feed import feed_folder, is_feed
 from headwater.warehouse.columns import check_name
-from headwater.warehouse.commits import FoldedBase, LogLine, ViewCommit
-from headwater.warehouse.delta_log import DeltaLog, is_table
+from headwater.warehouse.commits import APP, FoldedBase, LogLine, ViewCommit
+from headwater.warehouse.delta_log import OLDEST, DeltaLog, is_occupied, is_table
 from headwater.warehouse.files import write_counted
 from headwater.warehouse.groups import GroupTable, in_the_way
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
-from headwater.warehouse.remaking import write_table
+from headwater.warehouse.own_files import unanswered
+from headwater.warehouse.remaking import looked_at, throw_away, write_table
 from headwater.warehouse.stored import first_stored, names_stored
 from headwater.warehouse.view_table import ViewTable
 
@@ -54,19 +59,31 @@ def refuse_own(warehouse: Warehouse, member: str, group: str) -> None:
         )
 
 
+@contextmanager
+def _telling(root: Location) -> Iterator[None]:
+    """Say in words why a warehouse cannot be looked at."""
+    try:
+        yield
+    except UnansweredError as error:
+        raise unanswered(error) from None
+    except OSError as error:
+        raise InputError(
+            f"The warehouse {root} cannot be read: {error.strerror}.",
+            "See to its folder; of an object store to [warehouse.options] in headwater.toml, and "
+            "to the variables of the environment.",
+        ) from None
+
+
 class Warehouse:
-    """A local or mounted folder that holds views.
+    """A folder that holds views: local or mounted, or in an object store.
 
     `durable=False` leaves it to the operating system when commits reach the disk: a crash of the
     machine, not of the process, may then lose the newest.
     """
 
     def __init__(self, path: Location | Path | str, *, durable: bool = True) -> None:
-        if "://" in str(path):
-            raise InputError(
-                f"The warehouse '{path}' is not a folder: object stores are not supported yet.",
-                "Give the path of a local or mounted folder.",
-            )
+        if isinstance(path, str) and is_address(path):
+            path = opened(path, Path(), {})
         self._root = (
             path
             if isinstance(path, Location)
@@ -75,9 +92,9 @@ class Warehouse:
         self.path = self._root.path
         # delta-rs takes % for an escape; Spark takes the others for a pattern, and then reads a
         # file twice even if told that they are none.
-        if found := set(str(self.path)) & set("%*?[]{}\\"):
+        if found := set(str(self._root)) & set("%*?[]{}\\"):
             raise InputError(
-                f"The path of the warehouse '{self.path}' contains {' '.join(sorted(found))}.",
+                f"The path of the warehouse '{self._root}' contains {' '.join(sorted(found))}.",
                 "Choose a folder without such characters in its path.",
             )
         self._own = self._root / OWN
@@ -88,7 +105,9 @@ class Warehouse:
         self._trash = self._own / "trash"
         self._open: WeakValueDictionary[str, ViewTable] = WeakValueDictionary()
         self._recent: deque[ViewTable] = deque(maxlen=_RECENT)
-        self._root.require_own()
+        self._scratch: TemporaryDirectory[str] | None = None
+        with _telling(self._root):
+            self._root.require_own()
         require_format(self._own)
 
     @property
@@ -107,11 +126,20 @@ class Warehouse:
         return self._own / "changes"
 
     def scratch(self, name: str) -> Path:
-        """A folder for what is needed only for a while."""
-        return self.internal / "scratch" / name
+        """A folder of this machine for what is needed only for a while."""
+        if self._root.storage.moves_folders:
+            return self.internal / "scratch" / name
+        if self._scratch is None:  # mode 0700; gone with this
+            self._scratch = TemporaryDirectory(prefix="headwater-scratch-")
+        return Path(self._scratch.name, name)
 
     def let_read(self, readers: str) -> None:
-        """Let these read the views, of which some may be there already, and nobody else."""
+        """Let these read the views, of which some may be there already, and nobody else.
+
+        Who may read what is in an object store, is said there.
+        """
+        if not self._root.storage.moves_folders:
+            return
         self._own.make_folder()
         self._root.require_own()
         before, mode = mode_of(self.path), MODES[readers]
@@ -126,7 +154,7 @@ class Warehouse:
                 self.path.chmod(self.path.stat().st_mode & 0o7000 | mode)
         except PermissionError:
             raise InputError(
-                f"The warehouse {self.path} belongs to another user, who lets others read it than "
+                f"The warehouse {self._root} belongs to another user, who lets others read it than "
                 f'readers = "{readers}" does.',
                 f"Change its mode to {mode:o}, or say in headwater.toml who may read the views.",
             ) from None
@@ -156,7 +184,7 @@ class Warehouse:
 
     def is_group(self, name: str) -> bool:
         """Whether what has this name is a group: that has a table of what is stored for it."""
-        return (self._groups / name).exists()
+        return is_occupied(self._groups / name)
 
     def group(self, name: str) -> GroupTable:
         """A group that is there."""
@@ -164,7 +192,7 @@ class Warehouse:
         if not isinstance(found, GroupTable):
             groups = [each for each in self.view_names() if self.is_group(each)]
             raise InputError(
-                f"'{name}' is not a group of views in the warehouse {self.path}.",
+                f"'{name}' is not a group of views in the warehouse {self._root}.",
                 f"Its groups are {', '.join(groups)}." if groups else "It has no groups.",
             )
         return found
@@ -191,12 +219,12 @@ class Warehouse:
                 return group.member(name)
             names = self.shown_names()
             raise InputError(
-                f"There is no view '{name}' in the warehouse {self.path}.",
+                f"There is no view '{name}' in the warehouse {self._root}.",
                 f"It has {', '.join(names)}." if names else "It has no views yet.",
             )
         found = self._open.get(name)
         if found is None or not found.is_in_place:
-            found = self._open[name] = self._table(name)
+            found = self._open[name] = self._table(name, self.is_group(name))
         if found not in self._recent:
             self._recent.append(found)
         return found
@@ -228,8 +256,7 @@ class Warehouse:
         if self.has_view(load.name) and self.is_group(load.name) == load.is_group:
             return self._replaced(load)
         if self.has_view(load.name):
-            with load.guard():
-                self.drop(load.name)  # was a view and is a group now, or the other way round
+            self.drop(load.name, load.guard)  # was a view and is a group now, or the other way
         try:
             return self.create(load)
         except ExistsError:
@@ -260,7 +287,7 @@ class Warehouse:
             with suppress(EngineError):
                 known = [each.name for each in group.members] if group else []
             folder = self._root / member.name
-            if member.name not in known and folder.exists() and not self._is_ours(folder):
+            if member.name not in known and is_occupied(folder) and not self._is_ours(folder):
                 raise in_the_way(folder, member.name)
 
     def create(self, load: ViewLoad) -> ViewTable:
@@ -272,6 +299,8 @@ class Warehouse:
         load.check()
         name = load.name
         self._refuse_existing(name)
+        if not self._root.storage.moves_folders:
+            return self._create_in_place(load)
         aside = self._staging / self._root.storage.fresh_name()
         try:
             commit = self._write_plain(aside, load)
@@ -290,19 +319,34 @@ class Warehouse:
             aside.remove_tree()
         return self.view(name)
 
-    def drop(self, name: str) -> tuple[Location, ...]:
+    def _create_in_place(self, load: ViewLoad) -> ViewTable:
+        """The same where folders are not moved: the signed log's first entry decides.
+
+        What an attempt that failed left behind is written over, and nothing is removed: if this
+        runner has been replaced, that may be the work of another.
+        """
+        for each in [m.name for m in load.definition.members] or [load.name]:
+            if is_occupied(folder := self._root / each) and not self._is_ours(folder):
+                raise in_the_way(folder, each)
+        self._table(load.name, load.is_group).replace(load)
+        return self.view(load.name)
+
+    def drop(
+        self, name: str, guard: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> tuple[Location, ...]:
         """Remove a view: it is gone as soon as its signed log has been moved away.
 
         What is left of a damaged one goes as well; the folders that were removed are returned.
         """
         self.check_droppable(name)
         remains = self.remains(name)
-        with self._locked():
+        tables = list(map(looked_at, remains))
+        with guard(), self._locked():
             notes = read_notes(self._own)
             if name in notes:
                 write_notes(self._own, {n: note for n, note in notes.items() if n != name})
-            for folder in remains:
-                self._throw_away(folder)
+            for table in tables:
+                throw_away(table, self._trash)
         self._trash.remove_tree()
         return remains
 
@@ -323,12 +367,12 @@ class Warehouse:
         stored = self._stored / name
         if self.is_group(name):
             return self._group_remains(name)
-        ours = log.exists() or self._is_ours(plain)
+        ours = is_occupied(log) or self._is_ours(plain)
         feed = feed_folder(plain)
         found = (log, plain, stored) if ours else (stored,)
         if is_feed(feed):  # also where a drop was killed before it
             found = (*found, feed)
-        return tuple(folder for folder in found if folder.exists())
+        return tuple(filter(is_occupied, found))
 
     def _group_remains(self, name: str) -> tuple[Location, ...]:
         """A group's signed log, its table, and the plain tables of its members."""
@@ -339,7 +383,7 @@ class Warehouse:
                     found.append(member.plain.folder)
                     if is_feed(feed := feed_folder(member.plain.folder)):
                         found.append(feed)
-        return tuple(folder for folder in found if folder.exists())
+        return tuple(filter(is_occupied, found))
 
     # Making tables
 
@@ -363,8 +407,8 @@ class Warehouse:
 
     # Folders
 
-    def _table(self, name: str) -> ViewTable:
-        if self.is_group(name):
+    def _table(self, name: str, is_group: bool) -> ViewTable:
+        if is_group:
             stored, log = self._groups / name, self._logs / name
             return GroupTable(name, stored, log, self._staging, self._own, self._root)
         return ViewTable(
@@ -379,28 +423,27 @@ class Warehouse:
     def _refuse_existing(self, name: str) -> None:
         if self.has_view(name):
             raise ExistsError(
-                f"The view '{name}' is already in the warehouse {self.path}.",
+                f"The view '{name}' is already in the warehouse {self._root}.",
                 "Drop it first to load it anew.",
             )
 
     def _remove_leftover(self, name: str) -> None:
         for folder in self.remains(name):
             self._throw_away(folder)
-        if (folder := self._root / name).exists():
+        if is_occupied(folder := self._root / name):
             raise in_the_way(folder, name)
 
     @staticmethod
     def _is_ours(folder: Location) -> bool:
         if not is_table(folder):
-            return False
+            return not folder.storage.moves_folders and (folder / OLDEST).exists()
         try:
-            return bool(DeltaLog(folder).snapshot().number)
+            return DeltaLog(folder).snapshot().transaction(APP) is not None
         except EngineError:
             return False
 
     def _throw_away(self, folder: Location) -> None:
-        if folder.exists():
-            folder.move(self._trash / self._root.storage.fresh_name())
+        throw_away(looked_at(folder), self._trash)
 
     def _locked(self) -> AbstractContextManager[object]:
         """Folders are moved by one process at a time."""

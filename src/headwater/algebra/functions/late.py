@@ -30,8 +30,13 @@ LATE = "late "
 """How the operators of late calls begin."""
 LAMBDA, VARIABLE = f"{LATE}lambda", f"{LATE}variable"
 FROM_JSON, FROM_CSV = f"{LATE}from_json", f"{LATE}from_csv"
+PARSED = (f"{LATE}parse_json", f"{LATE}try_parse_json")
+"""What has values of any type, which no column has here: they are shown as JSON texts."""
+PICKED = (f"{LATE}variant_get", f"{LATE}try_variant_get")
+"""What picks a value of such a one, by a path and a type."""
 SPOKEN_APART = frozenset(
     {"FROM_JSON", "FROM_CSV", "TRANSFORM", "FILTER", "FORALL", "ZIP_WITH", "AGGREGATE", "REDUCE"}
+    | {"VARIANT_GET", "TRY_VARIANT_GET"}
 )
 """Late functions that the table does not have, because other arguments than values make their
 types: a schema, or a function of elements. EXISTS is one too, and has a syntax of its own."""
@@ -187,6 +192,8 @@ _OTHERS = (
           "get_json_object('{\"a\": {\"b\": 7}}', '$.a.b')"),
     _late(_JSON, "json_array_length", "text -> int", "json_array_length('[1, 2]')"),
     _late(_JSON, "json_object_keys", "text -> text", "json_object_keys('{\"a\": 1}')", _texts),
+    _late(_JSON, "parse_json", "text -> text"),
+    _late(_JSON, "try_parse_json", "text -> text"),
     _late(_JSON, "to_json", "struct -> text | array -> text", "to_json(named_struct('a', 1))"),
     _late(_JSON, "to_csv", "struct -> text", "to_csv(named_struct('a', 1, 'b', 'x'))"),
     _late(_JSON, "schema_of_json", "text! -> text", "schema_of_json('{\"a\": 1}')"),

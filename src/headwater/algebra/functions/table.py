@@ -240,6 +240,13 @@ _OPERATIONS = (
         is_spoken=False),
     _of(_TIME, "plus_microseconds", _SPANS.format("int"), times.add_micros, fails=True, spark="",
         is_spoken=False),
+    _of(_TIME, "epoch", "instant -> int", times.epoch,
+        result=lambda kinds, constants: decimal_type(18, 6), spark="", is_spoken=False),
+    *(
+        _of(_TIME, f"{unit}s_between", "instant, instant -> int", times.units_between(unit),
+            spark="", is_spoken=False)
+        for unit in times.UNITS
+    ),
     _of(_NUMBER, "div", "any, any -> int", numbers.quotient, fails=True, is_spoken=False),
 )  # fmt: skip
 

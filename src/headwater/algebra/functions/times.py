@@ -17,6 +17,7 @@ _EPOCH_TIME = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _SECONDS_PER_DAY = 86_400
 _SECONDS_PER_MONTH = 31 * _SECONDS_PER_DAY
+_DAYS_OF_ANY_MONTH = 32
 MICROSECONDS = 1_000_000
 OUTSIDE = "the result is outside the years 1 to 9999"
 
@@ -207,6 +208,62 @@ def unix_micros(moment: datetime) -> int:
 def unix_time(microseconds: int) -> Callable[[datetime], int]:
     """Units of so many microseconds since 1970."""
     return lambda moment: unix_micros(moment) // microseconds
+
+
+def epoch(moment: datetime) -> Decimal:
+    """Seconds since 1970, with microseconds behind the point."""
+    return Decimal(unix_micros(moment)).scaleb(-6)
+
+
+def _micros_between(start: datetime, end: datetime) -> int:
+    return (end - start) // _MICROSECOND
+
+
+def _months_between(start: datetime, end: datetime) -> int:
+    """Whole months from one moment to the other, towards zero, as Java counts them.
+
+    A last day that is not over does not count; then a month is over on the day of its start.
+    """
+    day, over = end.date(), (end.time() > start.time()) - (end.time() < start.time())
+    if over * _sign(day, start.date()) < 0:
+        day += timedelta(days=over)
+    months = (day.year - start.year) * 12 + day.month - start.month
+    return _towards_zero(months * _DAYS_OF_ANY_MONTH + day.day - start.day, _DAYS_OF_ANY_MONTH)
+
+
+def _sign(end: date, start: date) -> int:
+    return (end > start) - (end < start)
+
+
+def _towards_zero(number: int, size: int) -> int:
+    return number // size if number >= 0 else -(-number // size)
+
+
+_UNITS: dict[str, tuple[Callable[[datetime, datetime], int], int]] = {
+    **{
+        unit: (_micros_between, size)
+        for unit, size in {
+            "microsecond": 1,
+            "millisecond": 1000,
+            "second": MICROSECONDS,
+            "minute": 60 * MICROSECONDS,
+            "hour": 3600 * MICROSECONDS,
+            "day": _SECONDS_PER_DAY * MICROSECONDS,
+            "week": 7 * _SECONDS_PER_DAY * MICROSECONDS,
+        }.items()
+    },
+    "month": (_months_between, 1),
+    "quarter": (_months_between, 3),
+    "year": (_months_between, 12),
+}
+UNITS = tuple(_UNITS)
+"""The units in which TIMESTAMPDIFF and TIMESTAMPADD count."""
+
+
+def units_between(unit: str) -> Callable[[datetime, datetime], int]:
+    """How many whole units lie between two moments."""
+    count, size = _UNITS[unit]
+    return lambda start, end: _towards_zero(count(start, end), size)
 
 
 def from_unix(microseconds: int) -> Callable[[int], datetime]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
 from headwater.algebra.expressions import Call, Expression, Literal
+from headwater.algebra.shapes import OF_PAIRS
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.refusals import needs_over, without_over
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.typing_rules import call, folded
-from headwater.algebra.values import INT, TEXT
+from headwater.algebra.values import INT, TEXT, VOID
 
 _BY_NODE: dict[type, str] = {
     exp.Count: "count",
@@ -32,6 +34,20 @@ _BY_NODE: dict[type, str] = {
     exp.StddevPop: "stddev_pop",
     exp.CovarPop: "covar_pop",
     exp.CovarSamp: "covar_samp",
+    exp.Corr: "corr",
+    exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept",
+    exp.RegrR2: "regr_r2",
+    exp.RegrSxy: "regr_sxy",
+    exp.Skewness: "skewness",
+    exp.Kurtosis: "kurtosis",
+    exp.BitwiseAndAgg: "bit_and",
+    exp.BitwiseOrAgg: "bit_or",
+    exp.BitwiseXorAgg: "bit_xor",
+    exp.First: "first",
+    exp.FirstValue: "first",
+    exp.Last: "last",
+    exp.LastValue: "last",
     exp.PercentileCont: "percentile_cont",
     exp.PercentileDisc: "percentile_disc",
     exp.ApproxQuantile: "approx_percentile",
@@ -52,7 +68,16 @@ _BY_NAME = {
 }
 _WITHIN = frozenset({"percentile_cont", "percentile_disc", "mode"})
 """Those whose argument may stand behind WITHIN GROUP."""
-_TWO = frozenset({"covar_pop", "covar_samp"})
+_UNSPOKEN = ("single", "count(*)", "deviations")
+_ENDS = exp.First | exp.FirstValue | exp.Last | exp.LastValue
+_OF_PAIRS: dict[type, tuple[str, bool]] = {
+    exp.RegrCount: ("count", False),
+    exp.RegrAvgx: ("avg", True),
+    exp.RegrAvgy: ("avg", False),
+    exp.RegrSxx: ("deviations", True),
+    exp.RegrSyy: ("deviations", False),
+}
+"""Aggregates of one number of each pair, and whether it is the second one."""
 _DISTINCT = frozenset(
     {
         "count",
@@ -74,6 +99,8 @@ def is_aggregate(node: Any) -> bool:
         return node.name.lower() in _BY_NAME
     if isinstance(node, exp.Grouping | exp.GroupingId):
         return False
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        return is_aggregate(node.this)
     return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
 
 
@@ -93,9 +120,12 @@ def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
             yield part
             continue
         function = part.this
+        below: list[exp.Expr] = []
+        while isinstance(function, exp.Filter | exp.WithinGroup):
+            function, below = function.this, [*below, function.expression]
         if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
             function = function.this
-        below = [*function.iter_expressions(), *(part.args.get("partition_by") or ())]
+        below += [*function.iter_expressions(), *(part.args.get("partition_by") or ())]
         below += [part.args["order"]] if part.args.get("order") else []
         for inner in below:
             yield from own_parts(inner, is_aggregate)
@@ -107,6 +137,18 @@ def read_aggregate(node: Any, t: Translator) -> Aggregate:
     if isinstance(node, exp.Filter):
         condition = _all(t.condition(node.expression.this, "FILTER"))
         node = node.this
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        if not isinstance(node.this, _ENDS | exp.AnyValue):
+            spoken = t.text.written(node.this).upper()
+            raise RefusalError(f"{spoken} has no IGNORE NULLS.", "It leaves NULLs out by itself.")
+        if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, _ENDS):
+            value = node.this.this
+            value = value.this if isinstance(value, exp.Order) else value
+            there = call("not", call("is null", t.expression(value)))
+            condition = there if condition is None else call("and", condition, there)
+        node = node.this
+    if type(node) in _OF_PAIRS:
+        return _of_pair(node, condition, t)
     order: Sequence[exp.Ordered] = ()
     if isinstance(node, exp.WithinGroup):
         order = node.expression.expressions
@@ -116,12 +158,24 @@ def read_aggregate(node: Any, t: Translator) -> Aggregate:
     if name is None and needs_over(spoken := t.text.written(node).upper()):
         raise without_over(spoken)
     if name is None:
-        known = ", ".join(sorted(f.upper() for f in FUNCTIONS if f not in ("single", "count(*)")))
+        known = ", ".join(sorted(f.upper() for f in FUNCTIONS if f not in _UNSPOKEN))
         raise RefusalError(
             f"the aggregate {spoken} is not supported.",
             f"There are {known}.",
         )
     return _typed(name, node, order, condition, t)
+
+
+def _of_pair(node: Any, condition: Expression | None, t: Translator) -> Aggregate:
+    """REGR_AVGX and such: what is made of one number where both are there."""
+    name, is_second = _OF_PAIRS[type(node)]
+    y, x = (t.expression(part) for part in (node.this, node.expression))
+    for part in (y, x):
+        if not (part.type.is_numeric or part.type == VOID):
+            raise ValueError(f"{t.text.written(node).upper()} needs numbers, not {part.type}")
+    value, other = (x, y) if is_second else (y, x)
+    there = call("not", call("is null", other))
+    return aggregate(name, _where(there, value), condition=condition)
 
 
 def _typed(
@@ -148,7 +202,7 @@ def _typed(
     nodes += given[1:]
     if within:
         nodes = [order[0].this, *nodes]
-    if name in _TWO:
+    if name in OF_PAIRS:
         nodes.append(node.expression)
     if name == "count" and not distinct:
         nodes += node.expressions
@@ -172,6 +226,22 @@ def _typed(
         condition=condition,
         order=[_sorting(part, t) for part in order if name != "mode" or part.args.get("desc")],
     )
+
+
+def without_filter(found: Aggregate) -> Aggregate:
+    """The same aggregate with its FILTER as a CASE, where only its arguments are looked at."""
+    if found.condition is None:
+        return found
+    if found.function == "count(*)":
+        return aggregate("count", _where(found.condition, Literal(1, INT)))
+    arguments = list(found.arguments)
+    decisive = 1 if found.function in ("min_by", "max_by") else 0
+    arguments[decisive] = _where(found.condition, arguments[decisive])
+    return replace(found, arguments=tuple(arguments), condition=None)
+
+
+def _where(condition: Expression, value: Expression) -> Expression:
+    return call("case", condition, value, Literal(None, VOID))
 
 
 def _check_accuracy(node: exp.Expr | None) -> None:

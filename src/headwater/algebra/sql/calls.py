@@ -15,14 +15,25 @@ from headwater.algebra.functions.late import LATE_BY_NAME
 from headwater.algebra.functions.table import BY_NAME
 from headwater.algebra.functions.texts import lower
 from headwater.algebra.like import like_pattern
-from headwater.algebra.sql.forms import FORMS
+from headwater.algebra.sql.forms import FORMS, POINTS
 from headwater.algebra.sql.functions import own_call, value_of
-from headwater.algebra.sql.intervals import is_interval, moved
+from headwater.algebra.sql.intervals import (
+    SPAN,
+    binned,
+    combined,
+    is_interval,
+    moved,
+    seconds,
+    span,
+    stride,
+    units_between,
+    units_later,
+)
 from headwater.algebra.sql.late import HIGHER, Translates, late
 from headwater.algebra.sql.refusals import refused
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.typing_rules import call
-from headwater.algebra.values import DATE, TEXT, TIMESTAMP, TIMESTAMP_TZ, Type
+from headwater.algebra.values import TEXT
 
 _FIELDS = {
     word: function
@@ -42,6 +53,7 @@ _FIELDS = {
     }.items()
     for word in words.split()
 }
+_FORMS = FORMS | POINTS
 FIELD_NAMES = tuple(_FIELDS)
 
 
@@ -53,15 +65,15 @@ def called(t: Translates, node: exp.Anonymous) -> Expression:
     if own_call(node) is not None:
         return value_of(node, t)
     name = node.name.upper()
-    if name in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
-        return _field(t, node.expressions[0].name, node.expressions[1])
+    if name in BY_UNIT and len(node.expressions) in BY_UNIT[name][1]:
+        return BY_UNIT[name][0](t, *node.expressions)
     if name in HIGHER and any(isinstance(part, exp.Lambda) for part in node.expressions):
         return HIGHER[name](t, name, node.expressions)
-    if name in FORMS or name in BY_NAME:
+    if name in _FORMS or name in BY_NAME:
         arguments = [t.expression(part) for part in node.expressions]
         try:
-            if name in FORMS:
-                return FORMS[name].expression(name, arguments)
+            if name in _FORMS:
+                return _FORMS[name].expression(name, arguments)
             return call(BY_NAME[name].name, *arguments)
         except ValueError:
             if name not in LATE_BY_NAME:
@@ -109,14 +121,58 @@ def _extract(t: Translates, node: exp.Extract) -> Expression:
     return _field(t, node.this.name, node.expression)
 
 
+def _part(t: Translates, field: exp.Expr, node: exp.Expr) -> Expression:
+    return _field(t, field.name, node)
+
+
+def _units_between(t: Translates, unit: exp.Expr, start: exp.Expr, end: exp.Expr) -> Expression:
+    return units_between(unit.name, t.expression(start), t.expression(end))
+
+
+def _units_later(t: Translates, unit: exp.Expr, number: exp.Expr, moment: exp.Expr) -> Expression:
+    return units_later(unit.name, t.expression(number), t.expression(moment))
+
+
+def _bin(
+    t: Translates, size: exp.Expr, node: exp.Expr, start: exp.Expr | None = None
+) -> Expression:
+    return binned(t.expression(node), stride(size), t.expression(start) if start else None)
+
+
+BY_UNIT: dict[str, tuple[Handler, tuple[int, ...]]] = {
+    **dict.fromkeys(("DATE_PART", "DATEPART"), (_part, (2,))),
+    **dict.fromkeys(("TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF", "TIMEDIFF"), (_units_between, (3,))),
+    **dict.fromkeys(("TIMESTAMPADD", "DATEADD", "DATE_ADD"), (_units_later, (3,))),
+    **dict.fromkeys(("DATE_BIN", "TIME_BUCKET"), (_bin, (2, 3))),
+}
+"""Functions of which the first argument is no value, with as many arguments as they have then."""
+
+
+def is_unit(node: exp.Expr) -> bool:
+    """Whether it is the unit that a function of the calendar takes, which looks like a column."""
+    of = node.parent
+    if not isinstance(of, exp.Anonymous) or of.name.upper() not in BY_UNIT:
+        return False
+    return len(of.expressions) in BY_UNIT[of.name.upper()][1] and node is of.expressions[0]
+
+
 def _field(t: Translates, field: str, node: exp.Expr) -> Expression:
+    of = t.value_or_span(node)
+    if field.upper() == "EPOCH":
+        return seconds(of)
+    if of.type == SPAN:
+        raise RefusalError(
+            f"{field} of a difference of moments is not supported.",
+            "Write TIMESTAMPDIFF(HOUR, at, until) for whole hours, or EXTRACT(EPOCH FROM ...).",
+        )
     function = _FIELDS.get(field.upper())
     if function is None:
         raise RefusalError(
             f"{field} is no field of a date or timestamp.",
-            "There are YEAR, QUARTER, MONTH, WEEK, DAY, DAYOFWEEK, DOY, HOUR, MINUTE and SECOND.",
+            "There are YEAR, QUARTER, MONTH, WEEK, DAY, DAYOFWEEK, DOY, HOUR, MINUTE, SECOND and "
+            "EPOCH.",
         )
-    return call(function, t.expression(node))
+    return call(function, of)
 
 
 def _if(t: Translates, node: exp.If) -> Expression:
@@ -131,8 +187,22 @@ def _regexp_like(t: Translates, node: exp.RegexpLike) -> Expression:
     return call("regexp_like", t.expression(node.this), t.expression(node.expression))
 
 
-def _like(t: Translates, node: exp.Like) -> Expression:
+def _like(t: Translates, node: exp.Like | exp.ILike) -> Expression:
+    if isinstance(node.expression, exp.Any | exp.All):
+        return _like_several(t, node)
     return _with_pattern(t, node, _constant(node))
+
+
+def _like_several(t: Translates, node: exp.Like | exp.ILike) -> Expression:
+    """LIKE ANY and LIKE ALL; as in Spark, NOT LIKE ANY asks for one that does not match.
+
+    Whoever asks for what NOT LIKE means takes the opposite of what is said here.
+    """
+    listed = node.expression.this.unnest()
+    patterns = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
+    each = [_like(t, type(node)(this=node.this, expression=pattern)) for pattern in patterns]
+    is_any = isinstance(node.expression, exp.Any) != bool(node.args.get("negate"))
+    return each[0] if len(each) == 1 else call("or" if is_any else "and", *each)
 
 
 def _escape(t: Translates, node: exp.Escape) -> Expression:
@@ -182,38 +252,26 @@ def _with_pattern(t: Translates, node: exp.Like | exp.ILike, pattern: str) -> Ex
 def with_interval(t: Translates, operator: str, node: exp.Binary) -> Expression | None:
     """A date or timestamp plus or minus an INTERVAL; None if there is none."""
     if operator in ("+", "-") and is_interval(node.right):
-        return moved(t.expression(node.left), node.right, 1 if operator == "+" else -1)
+        left = t.value_or_span(node.left)
+        if left.type == SPAN:
+            return combined(operator, left, span(node.right))
+        return moved(left, node.right, 1 if operator == "+" else -1)
     if operator == "+" and is_interval(node.left):
-        return moved(t.expression(node.right), node.left, 1)
+        right = t.value_or_span(node.right)
+        return (
+            combined("+", span(node.left), right)
+            if right.type == SPAN
+            else moved(right, node.left, 1)
+        )
     return None
 
 
-_MOMENTS = (DATE, TIMESTAMP, TIMESTAMP_TZ)
-
-
-def combined(operator: str, left: Expression, right: Expression) -> Expression:
-    """Arithmetic, and a date plus or minus days."""
-    match operator, left.type, right.type:
-        case "+", Type("date"), Type("int"):
-            return call("date_add", left, right)
-        case "+", Type("int"), Type("date"):
-            return call("date_add", right, left)
-        case "-", Type("date"), Type("int"):
-            return call("date_sub", left, right)
-        case "-", a, b if a in _MOMENTS and b in _MOMENTS:
-            raise RefusalError(
-                "the difference of two moments is an INTERVAL, which is no type here.",
-                "Write DATEDIFF(a, b) for days, or UNIX_MICROS(a) - UNIX_MICROS(b).",
-            )
-    return call(operator, left, right)
-
-
 def _interval(t: Translates, node: exp.Interval) -> Expression:
-    raise t.text.error_at(
-        t.text.before(node, "INTERVAL"),
-        "an INTERVAL stands only beside + or - and a date or timestamp.",
-        "Write for example day + INTERVAL '3' MONTH.",
-    )
+    try:
+        return span(node)
+    except RefusalError as error:
+        place = t.text.before(node, "INTERVAL")
+        raise t.text.error_at(place, str(error), error.hint) from None
 
 
 CALL_HANDLERS: dict[type, Handler] = {

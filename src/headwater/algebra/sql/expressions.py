@@ -13,8 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from headwater.algebra.expressions import Call, Expression, Literal
-from headwater.algebra.sql.calls import CALL_HANDLERS, combined, with_interval
+from headwater.algebra.sql.calls import CALL_HANDLERS, with_interval
 from headwater.algebra.sql.functions import GIVEN, Given
+from headwater.algebra.sql.intervals import SPAN, combined, is_missing
 from headwater.algebra.sql.json_access import JSON_HANDLERS, gives_json
 from headwater.algebra.sql.literals import constant_decimal, dated, number, type_of
 from headwater.algebra.sql.names import Scope, UnknownNameError, Visible
@@ -70,6 +71,20 @@ class Translator:
     """What some nodes mean in this query: subqueries, aggregates, windows."""
 
     def expression(self, node: Any) -> Expression:
+        """What a node means as a value."""
+        found = self.value_or_span(node)
+        if found.type == SPAN:
+            is_written = isinstance(node, exp.Interval)
+            raise self.text.error_at(
+                self.text.before(node, "INTERVAL") if is_written else self.text.start(node),
+                "an INTERVAL, such as the difference of two moments, is no value here.",
+                "Compare it with another one, add it to a moment, or write EXTRACT(EPOCH FROM "
+                "(until - at)) for seconds or DATEDIFF(until, at) for days.",
+            )
+        return found
+
+    def value_or_span(self, node: Any) -> Expression:
+        """What a node means where it may also be a time between moments."""
         try:
             if (known := self.special(node)) is not None:
                 return known
@@ -220,7 +235,7 @@ def _negate(t: Translator, node: exp.Neg) -> Expression:
 
 def _operator(name: str) -> Callable[[Translator, exp.Binary], Expression]:
     def handler(t: Translator, node: exp.Binary) -> Expression:
-        return call(name, t.expression(node.left), t.expression(node.right))
+        return combined(name, t.value_or_span(node.left), t.value_or_span(node.right))
 
     return handler
 
@@ -231,13 +246,14 @@ def _of_values(name: str) -> Callable[[Translator, exp.Binary], Expression]:
     def handler(t: Translator, node: exp.Binary) -> Expression:
         if (moved := with_interval(t, name, node)) is not None:
             return moved
-        _check_values(t, name, node.left, node.right)
-        return combined(name, t.expression(node.left), t.expression(node.right))
+        check_values(t, name, node.left, node.right)
+        return combined(name, t.value_or_span(node.left), t.value_or_span(node.right))
 
     return handler
 
 
-def _check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
+def check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
+    """RefusalError if an operator would take texts for what they are at their source."""
     for node in nodes:
         column = node.unnest()
         if gives_json(column):
@@ -253,12 +269,17 @@ def _check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
             except UnknownNameError:
                 continue  # a name of the select list, or of nothing: whoever reads it says so
             if visible.printed and not fields:
-                raise RefusalError(
-                    f"{visible.name} is of type {visible.printed} at its source and a text here, "
-                    f"for which {operator} would mean something else.",
-                    f"Say what you mean: CAST({visible.name} AS DECIMAL(38,10)) if it is a number, "
-                    f"CAST({visible.name} AS STRING) for its text.",
-                )
+                raise other_value(visible.name, visible.printed, operator)
+
+
+def other_value(name: str, printed: str, operator: str) -> RefusalError:
+    """What is said of a column that is a text only here, where its value would be looked at."""
+    return RefusalError(
+        f"{name} is of type {printed} at its source and a text here, for which {operator} would "
+        "mean something else.",
+        f"Say what you mean: CAST({name} AS DECIMAL(38,10)) if it is a number, CAST({name} AS "
+        "STRING) for its text.",
+    )
 
 
 def _connector(name: str) -> Callable[[Translator, exp.Connector], Expression]:
@@ -269,13 +290,13 @@ def _connector(name: str) -> Callable[[Translator, exp.Connector], Expression]:
 
 
 def _distinct_from(t: Translator, node: exp.NullSafeNEQ) -> Expression:
-    return call("not", call("<=>", t.expression(node.left), t.expression(node.right)))
+    return call("not", combined("<=>", t.value_or_span(node.left), t.value_or_span(node.right)))
 
 
 def _is(t: Translator, node: exp.Is) -> Expression:
-    tested = t.expression(node.this)
+    tested = t.value_or_span(node.this)
     if isinstance(node.expression, exp.Null):
-        return call("is null", tested)
+        return is_missing(tested) if tested.type == SPAN else call("is null", tested)
     if isinstance(node.expression, exp.Boolean):
         if tested.type not in (BOOL, VOID):
             raise RefusalError(f"IS TRUE needs bool, not {tested.type}.", "Compare it first.")
@@ -305,10 +326,12 @@ def _alike(nodes: Sequence[exp.Expr], t: Translator) -> list[Expression]:
 def _between(t: Translator, node: exp.Between) -> Expression:
     if node.args.get("symmetric"):
         raise RefusalError("BETWEEN SYMMETRIC is not supported.", "Write two BETWEEN with OR.")
-    _check_values(t, "BETWEEN", node.this, node.args["low"], node.args["high"])
-    tested = t.expression(node.this)
-    low, high = t.expression(node.args["low"]), t.expression(node.args["high"])
-    return call("and", call(">=", tested, low), call("<=", tested, high))
+    check_values(t, "BETWEEN", node.this, node.args["low"], node.args["high"])
+    tested, low, high = (t.value_or_span(n) for n in (node.this, *map(node.args.get, _BOUNDS)))
+    return call("and", combined(">=", tested, low), combined("<=", tested, high))
+
+
+_BOUNDS = ("low", "high")
 
 
 # Functions
@@ -358,7 +381,7 @@ def _stored_text(t: Translator, node: exp.Expr, meaning: Expression) -> Expressi
 
 
 _HANDLERS: dict[type, Callable[..., Expression]] = {
-    exp.Paren: lambda t, node: t.expression(node.this),
+    exp.Paren: lambda t, node: t.value_or_span(node.this),
     Given: _given,
     exp.Column: _column,
     exp.Star: _star,

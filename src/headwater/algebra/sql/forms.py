@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from functools import reduce
 
 from headwater.algebra.expressions import Expression, Literal
-from headwater.algebra.typing_rules import call, cast
-from headwater.algebra.values import DATE, FLOAT, INT, TEXT, TIMESTAMP, TIMESTAMP_TZ, VOID, Type
+from headwater.algebra.typing_rules import call, cast, struct
+from headwater.algebra.values import (
+    DATE,
+    FLOAT,
+    INT,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    VOID,
+    Type,
+    struct_type,
+)
 
 Build = Callable[..., Expression]
 _NULL = Literal(None, VOID)
@@ -108,4 +118,44 @@ _LIST = (
           "to_timestamp_ntz('2024-02-29 12:30:00')", (1, 1)),
 )  # fmt: skip
 
+# Points in the plane, which are structs of two floats; Spark has no such functions
+
+
+def _point(x: Expression, y: Expression) -> Expression:
+    """NULL if one of the coordinates is."""
+    for part in (x, y):
+        if not (part.type.is_numeric or part.type == VOID):
+            raise ValueError(f"ST_POINT takes numbers, not {part.type}")
+    missing = call("or", call("is null", x), call("is null", y))
+    return call("case", missing, _NULL, struct(["x", "y"], [cast(x, FLOAT), cast(y, FLOAT)]))
+
+
+def _coordinate(name: str, function: str = "") -> Build:
+    def build(point: Expression) -> Expression:
+        if point.type != POINT:
+            spoken = function or f"ST_{name.upper()}"
+            raise ValueError(f"{spoken} takes a point, as ST_POINT makes it, not {point.type}")
+        return call("field", point, Literal(name, TEXT))
+
+    return build
+
+
+def _distance(one: Expression, other: Expression) -> Expression:
+    squares = []
+    for name in ("x", "y"):
+        of = _coordinate(name, "ST_DISTANCE")
+        between = call("-", of(one), of(other))
+        squares.append(call("*", between, between))
+    return call("sqrt", call("+", *squares))
+
+
+POINT = struct_type([("x", FLOAT), ("y", FLOAT)])
+_POINTS = (
+    _form("point", "st_point", "number, number", _point, "st_point(3, 4)", (2, 2)),
+    _form("point", "st_x", "point", _coordinate("x"), "st_x(st_point(3, 4))", (1, 1)),
+    _form("point", "st_y", "point", _coordinate("y"), "st_y(st_point(3, 4))", (1, 1)),
+    _form("point", "st_distance", "point, point", _distance,
+          "st_distance(st_point(3, 4), st_point(0, 0))", (2, 2)),
+)  # fmt: skip
+POINTS: dict[str, Form] = {name.upper(): form for form in _POINTS for name in form.names}
 FORMS: dict[str, Form] = {name.upper(): form for form in _LIST for name in form.names}

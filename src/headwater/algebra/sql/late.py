@@ -21,6 +21,8 @@ from headwater.algebra.functions.late import (
     LAMBDA,
     LATE,
     LATE_BY_NAME,
+    PARSED,
+    PICKED,
     VARIABLE,
 )
 from headwater.algebra.sql.literals import type_of
@@ -40,6 +42,8 @@ class Translates(Protocol):
 
     def expression(self, node: exp.Expr) -> Expression: ...
 
+    def value_or_span(self, node: exp.Expr) -> Expression: ...
+
     def knowing(self, special: Callable[[Any], Expression | None]) -> Translates: ...
 
 
@@ -52,10 +56,14 @@ def late(t: Translates, name: str, nodes: Sequence[exp.Expr]) -> Expression | No
         return HIGHER[name](t, name, nodes)
     if name in SCHEMAS:
         return _of_schema(t, name, nodes)
+    if f"{LATE}{name.lower()}" in PICKED:
+        return _picked(t, name, nodes)
     function = LATE_BY_NAME.get(name)
     if function is None or (not nodes and name in VOLATILE):
         return None
     arguments = [t.expression(node) for node in nodes]
+    if name == "TO_JSON" and len(arguments) == 1 and _is_json(arguments[0]):
+        return arguments[0]
     if name == "ARRAY_INSERT" and len(arguments) == 3 and arguments[0].type.name == "array":
         arguments[2] = _brought(arguments[2], arguments[0].type.element, "ARRAY_INSERT puts in")
     return late_call(function, *arguments)
@@ -84,6 +92,38 @@ def _of_schema(t: Translates, name: str, nodes: Sequence[exp.Expr]) -> Expressio
     if name == "FROM_CSV" and kind.name != "struct":
         raise RefusalError("FROM_CSV needs a list of columns.", "Write 'a BIGINT, b STRING'.")
     return Call(SCHEMAS[name], (cast(text, TEXT), Literal(schema.name, TEXT)), kind)
+
+
+def _picked(t: Translates, name: str, nodes: Sequence[exp.Expr]) -> Expression:
+    """A value of JSON, of the type that a constant names, or as JSON again if none is named."""
+    constants = [
+        each.name for each in nodes[1:] if isinstance(each, exp.Literal) and each.is_string
+    ]
+    value = t.expression(nodes[0]) if nodes else None
+    is_parsed = isinstance(value, Call) and value.operator in PARSED
+    if value is None or not is_parsed or not 1 <= len(constants) == len(nodes) - 1 <= 2:
+        raise RefusalError(
+            f"{name} takes what PARSE_JSON gives, and a path and a type as constants.",
+            f"Write {name}(PARSE_JSON(x), '$.a', 'int').",
+        )
+    kind = TEXT
+    if len(constants) == 2:
+        try:
+            found = nested_type(exp.DataType.build(constants[1], dialect=DIALECT))
+        except ParseError:
+            found = None
+        if found is None:
+            raise RefusalError(f"'{constants[1]}' is no type.", "Write for example 'int'.")
+        kind = found
+    texts = (Literal(each, TEXT) for each in constants)
+    return Call(f"{LATE}{name.lower()}", (value, *texts), kind)
+
+
+def _is_json(value: Expression) -> bool:
+    """Whether it is of any type in Spark, and JSON text already here."""
+    if not isinstance(value, Call):
+        return False
+    return value.operator in PARSED or (value.operator in PICKED and len(value.arguments) == 2)
 
 
 def schema_type(text: str) -> Type:

@@ -7,12 +7,13 @@ something is wrong, and never before: this pass refuses nothing by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlglot import exp
 
 from headwater.algebra.sql.aggregates import is_aggregate
+from headwater.algebra.sql.calls import is_unit
 from headwater.algebra.sql.exploding import made_of
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.functions import Given, own_call
@@ -25,12 +26,12 @@ _CLAUSES = ("expressions", "where", "group", "having", "qualify", "order")
 
 
 @contextmanager
-def telling_all(node: exp.Select, t: Translator) -> Iterator[None]:
-    """A mistake inside is told together with the unknown names of the SELECT; `t` knows FROM."""
+def telling_all(node: exp.Select, translator: Callable[[], Translator]) -> Iterator[None]:
+    """A mistake inside is told with the unknown names of the SELECT; `translator` knows FROM."""
     try:
         yield
     except SqlError as error:
-        found = {(each.line, each.column): each for each in _unknown(node, t)}
+        found = {(each.line, each.column): each for each in _unknown(node, translator())}
         found |= {(each.line, each.column): each for each in error.problems}
         if len(found) == 1:
             raise
@@ -56,7 +57,8 @@ def _names(node: exp.Expr) -> Iterator[exp.Column | exp.Anonymous]:
         yield node
     if not isinstance(node, exp.Column):
         for part in node.iter_expressions():
-            yield from _names(part)
+            if not is_unit(part):
+                yield from _names(part)
 
 
 def _mistake(node: exp.Column | exp.Anonymous, t: Translator) -> SqlError | None:

@@ -31,8 +31,13 @@ def limited(
     """The query with its LIMIT; `translate` reads what names no column of it."""
     limit, offset = row_count(node, "limit", text), row_count(node, "offset", text) or 0
     keys = [
-        _key(part, reading, text, translate)
+        key
         for part in (node.args.get("order") or exp.Order()).expressions
+        for key in (
+            [(column, part) for column in _all_columns(reading, part, text)]
+            if is_all(part.this)
+            else [_key(part, reading, text, translate)]
+        )
     ]
     if limit is None and not offset:
         return reading
@@ -61,6 +66,18 @@ def limited(
         )
     first = First(top_of(plan), order, limit, offset)
     return replace(reading, plan=only(first, names), nothing=None)
+
+
+def is_all(node: exp.Expr | None) -> bool:
+    """Whether it is the word ALL: all rows for LIMIT, and all columns for ORDER BY."""
+    return isinstance(node, exp.Var) and node.name.upper() == "ALL"
+
+
+def _all_columns(reading: Reading, part: exp.Expr, text: SqlText) -> tuple[ColumnRef, ...]:
+    if any(name.lower() == "all" for name in reading.names):
+        hint = "Write the numbers of the columns: ORDER BY 1, 2."
+        raise text.error(part, "ORDER BY ALL may mean a column all, or all columns.", hint)
+    return refs(reading.schema)
 
 
 def _first_of_each(
@@ -110,7 +127,7 @@ def row_count(node: exp.Expr, part: str, text: SqlText) -> int | None:
     if clause is None:
         return None
     number = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.expression
-    if isinstance(number, exp.Column) and number.name.upper() == "ALL":
+    if is_all(number):
         return None
     options = clause.args.get("limit_options") or exp.LimitOptions()
     if options.args.get("with_ties"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headwater.algebra.expressions import ColumnRef, Expression
+from headwater.algebra.expressions import ColumnRef, Expression, Literal
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.names import OUTER, Scope
 from headwater.algebra.sql.ordering import limited
@@ -24,8 +24,11 @@ from headwater.algebra.sql.plans import (
 from headwater.algebra.sql.text import SqlText
 from headwater.algebra.tops import Less
 from headwater.algebra.typing_rules import cast, common_type
+from headwater.algebra.values import Type
 
-_SET_PARTS = frozenset({"this", "expression", "distinct", "with_", "order", "limit", "offset"})
+_SET_PARTS = frozenset(
+    {"this", "expression", "distinct", "by_name", "with_", "order", "limit", "offset"}
+)
 _SUBQUERY_PARTS = frozenset({"this", "alias", "with_", "order", "limit", "offset", "joins"})
 
 
@@ -175,9 +178,45 @@ def _set_operation(node: exp.SetOperation, around: Environment) -> Reading:
                 f"{word} inside a subquery names a column from outside.",
                 "Use only columns of its own tables there.",
             )
+    if node.args.get("by_name"):
+        left, right = (_by_name(side, left, right, node, around.text) for side in (left, right))
     a, b = _alike(left, right, node, word, around)
     plan = _combined(word, a, b, is_distinct=bool(node.args.get("distinct")))
     return Reading(plan, left.names, left.printed, left.items, given=left.given)
+
+
+def _by_name(
+    side: Reading, left: Reading, right: Reading, node: exp.Expr, text: SqlText
+) -> Reading:
+    """One side with the columns of both by their names, NULL where it has none."""
+    columns: dict[str, tuple[str, Type, tuple[str, int]]] = {}
+    own: dict[str, int] = {}
+    for each in (left, right):
+        seen: set[str] = set()
+        for at, name in enumerate(each.names):
+            if name.lower() in seen:
+                raise text.error(node, f"two columns are named {name}.", "Rename one of them.")
+            seen.add(name.lower())
+            columns.setdefault(name.lower(), (name, each.schema.types[at], each.items[at]))
+            if each is side:
+                own[name.lower()] = at
+    known = refs(side.schema)
+    outputs = [
+        known[own[name]] if name in own else Literal(None, kind)
+        for name, (_, kind, _) in columns.items()
+    ]
+    given = refs(side.plan.schema, side.given)
+    names = [*(str(at) for at in range(1, len(outputs) + 1)), *side.given]
+    types = (output.type for output in (*outputs, *given))
+    plan = project(side.plan, Schema.of(zip(names, types, strict=True)), (*outputs, *given))
+    printed = side.printed or ("",) * len(side.names)
+    return replace(
+        side,
+        plan=plan,
+        names=tuple(name for name, _, _ in columns.values()),
+        printed=tuple(printed[own[name]] if name in own else "" for name in columns),
+        items=tuple(item for _, _, item in columns.values()),
+    )
 
 
 def _combined(word: str, a: Plan, b: Plan, *, is_distinct: bool) -> Plan:

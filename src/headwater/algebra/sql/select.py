@@ -17,9 +17,10 @@ from headwater.algebra.sql.distinct_on import is_distinct, numbered
 from headwater.algebra.sql.exploding import made_of, with_made
 from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.grouping import Groups, read_groups
+from headwater.algebra.sql.lateral_aliases import unfold_aliases
 from headwater.algebra.sql.mistakes import telling_all
 from headwater.algebra.sql.names import OUTER, Scope, Visible
-from headwater.algebra.sql.ordering import limited
+from headwater.algebra.sql.ordering import is_all, limited
 from headwater.algebra.sql.plans import (
     Plan,
     distinct,
@@ -34,8 +35,9 @@ from headwater.algebra.sql.plans import (
 from headwater.algebra.sql.query import Environment, Reading
 from headwater.algebra.sql.refusals import misplaced_aggregate
 from headwater.algebra.sql.sources import FromReader
-from headwater.algebra.sql.subqueries import RowsInReach
+from headwater.algebra.sql.subqueries import TIME_WINDOW, RowsInReach, is_time_window
 from headwater.algebra.sql.text import RefusalError, SqlText
+from headwater.algebra.sql.time_windows import make_time_windows
 from headwater.algebra.sql.windowing import Windows
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT
@@ -74,9 +76,12 @@ def read_select(node: exp.Select, around: Environment) -> Reading:
     check_clauses(node, text)
     source = FromReader(text, around).read(node)
     rows = RowsInReach(text, around, source.plan, source.scope)
-    with telling_all(node, Translator(text, source.scope)):
+    unfold_aliases(node, rows.scope, text)
+    with telling_all(node, lambda: Translator(text, rows.scope)):
         if where := node.args.get("where"):
             rows.where(where.this)
+    make_time_windows(node, rows)
+    with telling_all(node, lambda: Translator(text, rows.scope)):
         if around.given is not None:
             rows.take_in(around.given)
         return _Select(node, text, around, rows).read()
@@ -395,7 +400,7 @@ class _Select:
         for node in nodes:
             is_number = isinstance(node, exp.Literal) and not node.is_string
             by_name = isinstance(node, exp.Column) and not node.args.get("table")
-            if is_number or (by_name and node.name.lower() in names):
+            if is_number or is_all(node) or (by_name and node.name.lower() in names):
                 continue
             meaning = self._with_aliases(translator).expression(node)
             same = [i for i in items if i.expression == meaning]
@@ -417,8 +422,12 @@ class _Select:
             raise text.error_at(place, "an item of the select list is empty.", "Check its commas.")
         for each, (written, place) in zip(node.expressions, items, strict=True):
             if (columns := self._starred(each)) is not None:
+                replaced = self._replaced(each, columns)
                 for c in columns:
-                    yield Item(c.name, c.column, place, c.column.name, c.printed)
+                    if (other := replaced.get(c.name.lower())) is not None:
+                        yield Item(other.alias, translator.expression(other.this), place, written)
+                    else:
+                        yield Item(c.name, c.column, place, c.column.name, c.printed)
                 continue
             inner = each.this if isinstance(each, exp.Alias | exp.Aliases) else each
             if id(inner) in self.made:
@@ -431,6 +440,8 @@ class _Select:
                 name, printed = (fields[-1], "") if fields else (column.name, column.printed)
             elif isinstance(inner, exp.Dot):
                 name = inner.name
+            elif is_time_window(inner):
+                name = TIME_WINDOW
             yield Item(each.alias or name, expression, place, written, printed)
 
     def _starred(self, node: exp.Expr) -> tuple[Visible, ...] | None:
@@ -438,7 +449,7 @@ class _Select:
         star = node.this if isinstance(node, exp.Column) else node
         if not isinstance(star, exp.Star):
             return None
-        if any(value for part, value in star.args.items() if part != "except_"):
+        if any(value for part, value in star.args.items() if part not in ("except_", "replace")):
             raise self.text.error(node, f"{node.sql('spark')} is not supported.", "List columns.")
         try:
             if star is node:
@@ -449,6 +460,19 @@ class _Select:
             return self._without(columns, star)
         except RefusalError as error:
             raise self.text.error(node, str(error), error.hint) from None
+
+    def _replaced(self, node: exp.Expr, columns: Sequence[Visible]) -> dict[str, exp.Alias]:
+        """What `* REPLACE` puts in the place of columns, by their names in small letters."""
+        star = node.this if isinstance(node, exp.Column) else node
+        found: dict[str, exp.Alias] = {}
+        for each in star.args.get("replace") or ():
+            if not isinstance(each, exp.Alias) or each.alias.lower() in found:
+                raise self.text.error(each, "REPLACE names each column once, behind AS.")
+            if each.alias.lower() not in {column.name.lower() for column in columns}:
+                message = f"REPLACE names {each.alias}, which * does not have."
+                raise self.text.error(each, message, "Write it as an item of its own.")
+            found[each.alias.lower()] = each
+        return found
 
     def _without(self, columns: tuple[Visible, ...], star: exp.Star) -> tuple[Visible, ...]:
         scope = Scope((), columns)

@@ -16,6 +16,7 @@ from headwater.algebra.sql.expressions import Translator
 from headwater.algebra.sql.functions import own_call
 from headwater.algebra.sql.names import OUTER, Scope, Table, Visible, find_relation
 from headwater.algebra.sql.own_rows import rows_of
+from headwater.algebra.sql.pivots import pivoted
 from headwater.algebra.sql.plans import (
     Plan,
     extended,
@@ -37,8 +38,10 @@ from headwater.algebra.views import Occurrence
 from headwater.errors import SqlError
 
 _ONLY = "Write the name of a table or a subquery."
-_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
-_SUBQUERY_PARTS = frozenset({"this", "alias", "with_", "order", "limit", "offset", "joins"})
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "joins", "pivots"})
+_SUBQUERY_PARTS = frozenset(
+    {"this", "alias", "with_", "order", "limit", "offset", "joins", "pivots"}
+)
 _JOIN_PARTS = frozenset({"this", "on", "using", "kind", "side", "method"})
 
 
@@ -210,6 +213,10 @@ class FromReader:
             item = self._constant(node)
         else:
             _refuse(node, self.text)
+        for pivot in node.args.get("pivots") or ():
+            alias = pivot.alias or f"pivot_{len(self.aliases) + 1}"
+            reading = pivoted(pivot, item.plan, item.scope, self.text)
+            item = self._derived(reading, alias, pivot)
         for clause in node.args.get("joins") or ():
             self._check_join(clause)
             item = self._joined(item, self._item(clause.this), clause)
@@ -217,14 +224,22 @@ class FromReader:
 
     def _nested(self, node: exp.Subquery) -> Source:
         """Joins in parentheses."""
-        if node.args.get("alias"):
-            raise self.text.error(node, "joins in parentheses with an alias are not supported.")
-        return self._item(node.this)
+        found, alias = self._item(node.this), node.args.get("alias")
+        if alias is None:
+            return found
+        self._check_alias(node.alias, node)
+        columns = tuple(replace(column, alias=node.alias) for column in found.scope.visible)
+        unusable = tuple(each for table in found.scope.tables for each in table.unusable)
+        return Source(
+            found.plan, Scope.of(self._called(Table(node.alias, columns, "", unusable), alias))
+        )
 
     def _query(self, node: exp.Subquery) -> Source:
         self._check_parts(node, _SUBQUERY_PARTS)
         alias = node.alias or f"subquery_{len(self.aliases) + 1}"
-        return self._derived(read_query(node, self.around.apart()), alias, node)
+        parts = {n: part for n, part in node.args.items() if n not in ("pivots", "joins")}
+        plain = exp.Subquery(**parts)  # what else it has is read where it stands in FROM
+        return self._derived(read_query(plain, self.around.apart()), alias, node)
 
     def _rows_of(self, node: exp.Table) -> Source:
         """The rows that a function of one's own gives."""

@@ -37,6 +37,7 @@ from headwater.algebra.sql.plans import (
     select,
     union_all,
 )
+from headwater.algebra.sql.quantified import as_member, compared, is_quantified
 from headwater.algebra.sql.query import Environment, Reading, read_beside, read_query
 from headwater.algebra.sql.text import RefusalError, SqlText
 from headwater.algebra.typing_rules import call
@@ -48,10 +49,21 @@ def is_subquery(node: Any) -> bool:
     """Whether a node is decided by a subquery, for each row by itself."""
     if isinstance(node, exp.In):
         return bool(node.args.get("query"))
-    if isinstance(node, exp.EQ):
-        return isinstance(node.expression, exp.Any)
+    if is_quantified(node):
+        return True
     is_query = isinstance(node, exp.Subquery | exp.Select | exp.SetOperation)
     return is_query or is_exists(node)
+
+
+_BY_MORE = "this subquery is tied to the query around it by more than equalities."
+_BY_EQUALITIES = "Compare its columns with those outside by = only, or write it as a join."
+TIME_WINDOW = "window"
+"""The column that calls of WINDOW stand for."""
+
+
+def is_time_window(node: Any) -> bool:
+    """Whether it is a call of WINDOW, which is no function of values (`time_windows`)."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() == TIME_WINDOW
 
 
 def is_exists(node: Any) -> bool:
@@ -77,6 +89,9 @@ class RowsInReach:
         self.groups: Mapping[str, ColumnRef] | None = None
         """Where the rows are groups: which columns of their rows they still have."""
         self.on_group: Callable[[Any], Expression | None] = lambda node: None
+        self.inner: Reading
+        """The last subquery that `inner_rows` read."""
+        self.time_window: ColumnRef | None = None
         self._added = 0
 
     def translator(self) -> Translator:
@@ -92,9 +107,11 @@ class RowsInReach:
         if is_exists(node):
             return self._mark(node.this, ())
         if isinstance(node, exp.In) and node.args.get("query"):
-            return self._member(node)
-        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
-            return self._member(exp.In(this=node.this, query=node.expression.this))
+            return self.member(node)
+        if is_time_window(node):
+            return self.time_window
+        if is_quantified(node):
+            return compared(self, node)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             return self._value(node)
         return None
@@ -121,12 +138,15 @@ class RowsInReach:
             anti ^= isinstance(node, exp.Not)
             node = node.this
         if is_exists(node):
-            inner, conjuncts = self._inner(node.this)
+            inner, conjuncts = self.inner_rows(node.this)
             self.plan = matched(self.plan, inner, conjuncts, anti=anti)
             return True
+        if (member := as_member(node)) is not None:
+            node, is_opposite = member
+            anti ^= is_opposite
         if not (isinstance(node, exp.In) and node.args.get("query")):
             return False
-        inner, conjuncts = self._inner(node.args["query"])
+        inner, conjuncts = self.inner_rows(node.args["query"])
         equal, nulls = self._comparison(node, inner)
         self.plan = matched(self.plan, inner, [*conjuncts, *equal], anti=anti)
         for unknown in nulls if anti else ():
@@ -138,10 +158,10 @@ class RowsInReach:
         tested = node.this.unnest()
         nodes = tested.expressions if isinstance(tested, exp.Tuple) else [tested]
         columns = refs(inner.schema)[: len(nodes)]
-        if len(columns) < len(nodes) or (self._width != len(nodes)):
+        if len(columns) < len(nodes) or (len(self.inner.names) != len(nodes)):
             raise self.text.error(
                 node,
-                f"IN compares {len(nodes)} with {self._width} columns.",
+                f"IN compares {len(nodes)} with {len(self.inner.names)} columns.",
                 "Select as many columns as are compared.",
             )
         values = [self.translator().expression(part) for part in nodes]
@@ -156,17 +176,17 @@ class RowsInReach:
 
     # Columns
 
-    def _name(self) -> str:
+    def new_name(self) -> str:
         self._added += 1
         return f"#{self.mark} {self._added}"
 
     def _mark(self, query: exp.Expr, more: Sequence[Expression]) -> Expression:
         """A column that tells whether a subquery has rows for a row."""
-        inner, conjuncts = self._inner(query)
+        inner, conjuncts = self.inner_rows(query)
         return self._marked(inner, [*conjuncts, *more])
 
     def _marked(self, inner: Plan, conjuncts: Sequence[Expression]) -> ColumnRef:
-        name = self._name()
+        name = self.new_name()
         sides = [
             extended(
                 matched(self.plan, inner, conjuncts, anti=not found), {name: Literal(found, BOOL)}
@@ -176,8 +196,8 @@ class RowsInReach:
         self.plan = union_all(sides)
         return ColumnRef(name, BOOL)
 
-    def _member(self, node: exp.In) -> Expression:
-        inner, conjuncts = self._inner(node.args["query"])
+    def member(self, node: exp.In) -> Expression:
+        inner, conjuncts = self.inner_rows(node.args["query"])
         equal, nulls = self._comparison(node, inner)
         found = self._marked(inner, [*conjuncts, *equal])
         unknown = [self._marked(inner, [*conjuncts, null]) for null in nulls]
@@ -190,12 +210,7 @@ class RowsInReach:
         try:
             reading = read_query(node, self.around.inside(self.scope))
             if reading.correlated and not self._is_by_equalities(reading):
-                raise self.text.error(
-                    node,
-                    "a subquery that stands for one value is tied to the query around it by more "
-                    "than equalities.",
-                    "Compare its columns with those outside by = only, or write it as a join.",
-                )
+                raise self.text.error(node, _BY_MORE, _BY_EQUALITIES)
         except SqlError as error:
             return self._value_beside(node, error)
         if len(reading.names) != 1:
@@ -208,7 +223,7 @@ class RowsInReach:
         if not conjuncts:
             if reading.nothing is None:
                 single = aggregate("single", *refs(plan.schema))
-                plan = grouped(plan, (), {self._name(): single}, always=True)
+                plan = grouped(plan, (), {self.new_name(): single}, always=True)
             self.plan = join(self.plan, plan)
             return refs(plan.schema)[0]
         return self._correlated_value(plan, conjuncts, reading, node)
@@ -225,11 +240,11 @@ class RowsInReach:
         reading = self._beside(node, refusal)
         if len(reading.names) != 1:
             raise refusal
-        keys = {self._name(): name for name in reading.given}
+        keys = {self.new_name(): name for name in reading.given}
         own = [self._own(name) for name in reading.given]
-        plan = renamed(only(reading.plan, (*reading.given, "1")), (*keys, self._name()))
+        plan = renamed(only(reading.plan, (*reading.given, "1")), (*keys, self.new_name()))
         single = aggregate("single", refs(plan.schema)[-1])
-        value = ColumnRef(self._name(), single.type)
+        value = ColumnRef(self.new_name(), single.type)
         values = grouped(plan, tuple(keys), {value.name: single})
         return self._looked_up(values, value, own, Literal(None, value.type))
 
@@ -246,12 +261,12 @@ class RowsInReach:
         pairs = [equal_sides(conjunct, here, there) for conjunct in conjuncts]
         sides = [pair for pair in pairs if pair is not None]
         present = [call("not", call("is null", b)) for _, b, safe in sides if not safe]
-        keys = {self._name(): b for _, b, _ in sides}
+        keys = {self.new_name(): b for _, b, _ in sides}
         value = refs(plan.schema)[0]
         plan = only(extended(select(plan, present), keys), (*keys, value.name))
         if reading.nothing is None:
             single = aggregate("single", value)
-            value = ColumnRef(self._name(), single.type)
+            value = ColumnRef(self.new_name(), single.type)
             plan = grouped(plan, tuple(keys), {value.name: single})
         nothing = reading.nothing[0] if reading.nothing else Literal(None, value.type)
         return self._looked_up(plan, value, [a for a, _, _ in sides], nothing)
@@ -259,22 +274,36 @@ class RowsInReach:
     def _looked_up(
         self, values: Plan, value: ColumnRef, key: Sequence[Expression], nothing: Expression
     ) -> ColumnRef:
-        """The rows with the value of their key, or else with what there is for no rows."""
-        own, keys = self.plan, [name for name in values.schema.names if name != value.name]
-        equal = [call("<=>", a, b) for a, b in zip(key, refs(values.schema, keys), strict=True)]
-        found = only(join(own, values, equal), (*own.schema.names, value.name))
-        missing = restricted(own, only(values, keys), key, keys, anti=True)
-        padded = project(missing, found.schema, (*refs(own.schema), nothing))
-        self.plan = union_all([found, padded])
+        self.look_up(values, [value], key, [nothing])
         return value
+
+    def look_up(
+        self,
+        values: Plan,
+        columns: Sequence[ColumnRef],
+        key: Sequence[Expression],
+        nothing: Sequence[Expression],
+    ) -> None:
+        """Give the rows the values of their key, or else what there is for no rows."""
+        own, added = self.plan, [ref.name for ref in columns]
+        keys = [name for name in values.schema.names if name not in added]
+        equal = [call("<=>", a, b) for a, b in zip(key, refs(values.schema, keys), strict=True)]
+        found = only(join(own, values, equal), (*own.schema.names, *added))
+        missing = restricted(own, only(values, keys), key, keys, anti=True)
+        padded = project(missing, found.schema, (*refs(own.schema), *nothing))
+        self.plan = union_all([found, padded])
 
     # Reading them
 
-    def _inner(self, query: exp.Expr) -> tuple[Plan, list[Expression]]:
+    def inner_rows(
+        self, query: exp.Expr, *, by_equalities: bool = False
+    ) -> tuple[Plan, list[Expression]]:
         """The rows of a subquery, and the conditions that tie them to a row of this query."""
         self._unlimit(query)
         try:
             reading = read_query(query, self.around.inside(self.scope))
+            if by_equalities and reading.correlated and not self._is_by_equalities(reading):
+                raise self.text.error(query, _BY_MORE, _BY_EQUALITIES)
         except SqlError as error:
             reading = self._beside(query, error)
         if reading.correlated and reading.nothing is not None:
@@ -286,7 +315,7 @@ class RowsInReach:
                 "Compare a subquery that stands for one value, or add GROUP BY.",
             )
             reading = self._beside(query, refusal)
-        self._width = len(reading.names)
+        self.inner = reading
         return self._renamed(reading)
 
     def _unlimit(self, query: exp.Expr) -> None:

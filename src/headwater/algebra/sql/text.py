@@ -16,15 +16,20 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.parser import binary_range_parser
 
 from headwater.algebra.functions.late import LATE_BY_NAME, SPOKEN_APART
 from headwater.algebra.functions.table import BY_NAME
-from headwater.algebra.sql.forms import FORMS
+from headwater.algebra.sql.forms import FORMS, POINTS
 from headwater.errors import SqlError
 
-CALLED = frozenset({*BY_NAME, *FORMS, *LATE_BY_NAME, *SPOKEN_APART, "DATE_PART", "DATEPART"}) - {
-    "ARRAY"
-}
+_OF_UNITS = (
+    "DATE_PART DATEPART TIMESTAMPDIFF DATEDIFF DATE_DIFF TIMEDIFF TIMESTAMPADD DATEADD DATE_ADD "
+    "DATE_BIN TIME_BUCKET"
+)
+CALLED = frozenset(
+    {*BY_NAME, *FORMS, *POINTS, *LATE_BY_NAME, *SPOKEN_APART, *_OF_UNITS.split()}
+) - {"ARRAY"}
 """Names of functions that are read as calls, whatever sqlglot knows of them. It would take `[0]`
 behind a call of that other one for its argument."""
 MISREAD = frozenset({"PERCENTILE", "MAX_BY", "MIN_BY"})
@@ -75,6 +80,12 @@ class StandardSpark(Spark):
         # for the same in all dialects.
         FUNCTIONS = _without(CALLED | MISREAD, Spark.Parser.FUNCTIONS)
         FUNCTION_PARSERS = _without((CALLED - SPECIAL) | MISREAD, Spark.Parser.FUNCTION_PARSERS)
+        # `x ~ 'a.b'` and `TABLE orders` are PostgreSQL's; Spark has the latter, too.
+        RANGE_PARSERS = {  # noqa: RUF012
+            **Spark.Parser.RANGE_PARSERS,
+            TokenType.TILDE: binary_range_parser(exp.RegexpLike),
+        }
+        SUPPORTS_TABLE_QUERY = True
         NO_PAREN_FUNCTION_PARSERS = _without(
             frozenset({"TRANSFORM"}), Spark.Parser.NO_PAREN_FUNCTION_PARSERS
         )
@@ -87,6 +98,14 @@ class StandardSpark(Spark):
         JSON_OPERATORS = {  # noqa: RUF012
             token: _json_reader(kind) for token, kind in _JSON_TOKENS.items()
         }
+
+        def parse(self, raw_tokens: list[Token], sql: str) -> Any:
+            """WINDOW before a parenthesis is a function, and begins no clause."""
+            for token, following in pairwise(raw_tokens):
+                is_call = following.token_type is TokenType.L_PAREN
+                if token.token_type is TokenType.WINDOW and is_call:
+                    token.token_type = TokenType.VAR
+            return super().parse(raw_tokens, sql)
 
         def _parse_lambda(self, alias: bool = False) -> Any:
             """An argument; `x -> ...` is a function only where a function is taken."""
@@ -154,6 +173,9 @@ TEXT_HINT = "Text stands in single quotes."
 _WRITE_TEXT = "Write text in single quotes, and a quote in it twice: 'it''s'."
 _VISIBLE = re.compile(r"[^\n]")
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_BEFORE_QUERY = frozenset(
+    ["(", ")", "AS", "RETURN", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT", "NAME"]
+)
 _SET_WORDS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
 _CLOSED = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _PREFIX = re.compile(r"(?<![\w.])([EeNnBb]|[Uu]&)$")
@@ -316,7 +338,7 @@ class SqlText:
 
         A SELECT goes up to the parenthesis or the set operator that ends it.
         """
-        starts = [at for at, t in enumerate(self.tokens) if t.token_type is TokenType.SELECT]
+        starts = [at for at in range(len(self.tokens)) if self._starts_query(at)]
         selects = list(_selects_in_order(tree))
         if len(starts) != len(selects):
             place = self.last_keyword("FROM", "TABLE")
@@ -324,6 +346,14 @@ class SqlText:
         return {
             id(select): self._part(start) for select, start in zip(selects, starts, strict=True)
         }
+
+    def _starts_query(self, at: int) -> bool:
+        """Whether a SELECT starts here, or the TABLE that stands for one, and is no name."""
+        token = self.tokens[at]
+        if token.token_type is not TokenType.TABLE or at + 1 == len(self.tokens):
+            return token.token_type is TokenType.SELECT
+        is_behind = at == 0 or self.tokens[at - 1].text.upper() in _BEFORE_QUERY
+        return is_behind and self.tokens[at + 1].token_type in StandardSpark.Parser.ID_VAR_TOKENS
 
     def _part(self, first: int) -> SqlText:
         depth, start, end = 0, self.tokens[first].start, len(self.sql)
@@ -349,7 +379,9 @@ class SqlText:
 
     def select_items(self, end: int) -> list[tuple[str, int]]:
         """The items of the select list, which goes up to `end`: their texts and places."""
-        start = self.keyword("SELECT")
+        start = self.keyword("SELECT", "TABLE")
+        if self.sql[start : start + 5].upper() == "TABLE":  # which stands for SELECT * FROM
+            return [("*", start)]
         items: list[tuple[int, list[Token]]] = [(start, [])]
         commas = {token.start for token, word in self.words() if word == ","}
         for token in self.tokens:
@@ -430,6 +462,8 @@ class SqlText:
         for token in behind:
             depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
             if depth == 0 and token.token_type is not TokenType.L_PAREN:
+                break
+            if depth == 1 and token.token_type is TokenType.ORDER_BY:
                 break
             count += depth == 1 and token.token_type is TokenType.COMMA
             count = count or int(depth > 0)

@@ -272,6 +272,21 @@ def approximations(sql: str) -> tuple[str, ...]:
     )
 
 
+def shown_as_json(sql: str) -> tuple[str, ...]:
+    """The functions of a query whose values of any type are shown as JSON texts, each once."""
+    functions, text = script(sql)
+    trees = [text.parse(), *(function.tree for function in functions.values())]
+    calls = [call for tree in trees for call in tree.find_all(exp.Anonymous)]
+    names = [
+        call.name.upper()
+        for call in calls
+        if not (
+            isinstance(call.parent, exp.Anonymous) and "VARIANT_GET" in call.parent.name.upper()
+        )
+    ]
+    return tuple(name for name in ("PARSE_JSON", "TRY_PARSE_JSON") if name in names)
+
+
 def _check_statement(text: SqlText) -> None:
     """Refuse, before parsing, what is no single query."""
     tokens = text.tokens
@@ -284,7 +299,7 @@ def _check_statement(text: SqlText) -> None:
                 )
     if not tokens:
         raise text.error_at(0, "there is no query.", "Write a SELECT.")
-    if tokens[0].text.upper() not in ("SELECT", "WITH", "("):
+    if tokens[0].text.upper() not in ("SELECT", "WITH", "TABLE", "("):
         found = tokens[0].text.upper()
         raise text.error_at(tokens[0].start, f"{found} ... is not a SELECT.", "Write a SELECT.")
     text.check_words()

@@ -15,10 +15,9 @@ from headwater.algebra.aggregates import FUNCTIONS, Aggregate
 from headwater.algebra.expressions import ColumnRef, Expression, Literal, columns_of
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
-from headwater.algebra.sql.aggregates import is_aggregate, read_aggregate
-from headwater.algebra.sql.calls import combined
+from headwater.algebra.sql.aggregates import is_aggregate, read_aggregate, without_filter
 from headwater.algebra.sql.expressions import Translator
-from headwater.algebra.sql.intervals import is_interval, moved, size_of
+from headwater.algebra.sql.intervals import combined, is_interval, moved, size_of
 from headwater.algebra.sql.plans import Plan, extended, only, top_of
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.tops import Windowed
@@ -177,7 +176,7 @@ class Windows:
                 "LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE have it.",
             )
         own = _RANKS.keys() | _NEIGHBOURS.keys() | _VALUES.keys()
-        if is_aggregate(node) and type(node) not in own and not isinstance(node, exp.WithinGroup):
+        if is_aggregate(node) and type(node) not in own:
             return self._aggregate(read_aggregate(node, t))
         if type(node) in _RANKS:
             name, kind = _RANKS[type(node)]
@@ -208,11 +207,13 @@ class Windows:
         )
 
     def _aggregate(self, found: Aggregate) -> tuple[str, tuple[Expression, ...], Any, int, bool]:
-        if found.distinct or found.condition is not None or found.order:
+        is_plain = "percentile" in found.function and not any(o.descending for o in found.order)
+        if found.distinct or (found.order and not is_plain):
             raise RefusalError(
-                "DISTINCT, FILTER and an order of its own in a window function are not supported.",
-                "Leave them out.",
+                "DISTINCT and an order of its own in a window function are not supported.",
+                "Aggregate in a subquery, and join it by what the window is partitioned by.",
             )
+        found = without_filter(found)
         assert found.function in FUNCTIONS
         return found.function, found.arguments, found.type, 0, False
 

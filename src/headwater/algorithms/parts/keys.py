@@ -60,8 +60,9 @@ def require_keys(view: View, algorithm: str) -> None:
     """UnsupportedViewError unless the view shows the key of every relation."""
     if len(view.joins) > 1:
         raise UnsupportedViewError(
-            f"{algorithm} deletes rows by key, and a row of a UNION ALL does not tell which of its "
-            "parts it belongs to.",
+            f"{algorithm} deletes rows by key, and a row of this view does not tell which of its "
+            f"{len(view.joins)} parts it belongs to: a UNION ALL has several, and so has an outer "
+            "join or an EXISTS.",
             "Choose an algorithm that needs no keys, such as sweep, or make each part a view.",
         )
     missing = [

@@ -24,7 +24,6 @@ _MOST_GROUPED = 1000
 def freshness(
     scale: Sequence[float] | None,
     batch: Sequence[int] | None,
-    bulk: Sequence[float] | None,
     tail: int,
     grouped: bool,
     plot: Path | None,
@@ -33,8 +32,7 @@ def freshness(
     """Measure and show; see `headwater bench freshness --help`."""
     scales = scale or [0.1, 1.0]
     sizes = batch or [1, 100, 10_000]
-    shares = [1.0, 10.0] if bulk is None else bulk
-    found = [_measure(s, sizes, [p for p in shares if p > 0], tail, grouped) for s in scales]
+    found = [_measure(s, sizes, tail, grouped) for s in scales]
     if as_json:
         for result in found:
             print_json(result)
@@ -49,11 +47,11 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _measure(
-    scale: float, sizes: Sequence[int], shares: Sequence[float], tail: int, grouped: bool
-) -> Any:
+def _measure(scale: float, sizes: Sequence[int], tail: int, grouped: bool) -> Any:
     world = World(scale, _say)
     try:
+        for view in SELECTS:  # before anything changes: all of them count from here
+            world.set_up(view)
         result: dict[str, Any] = {"scale": scale}
         with world.running("auto") as running:
             _say("measuring batches")
@@ -66,11 +64,6 @@ def _measure(
             result["grouped"] = _grouped(world, [size for size in sizes if size <= _MOST_GROUPED])
         _say("recomputing")
         result["recompute"] = _recompute(world)
-        result["bulk"] = []
-        for engine in ("auto", "spark") if shares else ():
-            with world.running(engine) as running:
-                _say(f"measuring bulk deltas, engine {engine}")
-                result["bulk"] += [_bulk(running, engine, share) for share in shares]
         result["crossover"] = _crossover(result)
         return result
     finally:
@@ -111,20 +104,6 @@ def _described(timing: Timing) -> dict[str, Any]:
         "rows": round(timing.rows, 1),
         "questions": round(timing.questions, 2),
         "steps_ms": {step: round(ms, 2) for step, ms in timing.steps.items()},
-    }
-
-
-def _bulk(running: Running, engine: str, share: float) -> dict[str, Any]:
-    """New orders with their lines, so many per cent of all; the first, smaller one warms up."""
-    changes = running.world.changes
-    orders = int(1_500_000 * running.world.scale * share / 100)
-    running.time_batch(changes.batch(max(1, orders // 100), orders_only=True))
-    batch = changes.batch(orders, orders_only=True)
-    return {
-        "engine": engine,
-        "per_cent": share,
-        "lines": len(batch.new_lines),
-        "seconds": round(running.time_batch(batch), 3),
     }
 
 
@@ -221,22 +200,6 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
                         f"{read['newest_s']:.3f}",
                         f"{read['ratio']:.2f}",
                     ]
-                ],
-            )
-        if result.get("bulk"):
-            again = result["recompute"]["spark_s"]
-            print_table(
-                f"Bulk deltas at scale {result['scale']:g}",
-                ["engine", "per cent", "lines", "seconds", "recompute / delta"],
-                [
-                    [
-                        b["engine"],
-                        f"{b['per_cent']:g}",
-                        f"{b['lines']:,}",
-                        f"{b['seconds']:.2f}",
-                        f"{again / b['seconds']:.2f}",
-                    ]
-                    for b in result["bulk"]
                 ],
             )
     _print_growth(found)

@@ -8,8 +8,8 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -26,6 +26,7 @@ from headwater.bench.freshness.workload import (
 )
 from headwater.errors import HeadwaterError
 from headwater.frames.session import spark_session
+from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.runner import Runner
 from headwater.project.project import Project
 
@@ -36,6 +37,8 @@ VIEW = "v1"
 _LIMIT_S = 900.0
 _LOOK_S = 0.01
 _PAUSE_S = 0.02
+_SUPERVISE_S = 0.25
+"""As often as a runner looks after its views."""
 STEPS = ("delivery", "probe", "join", "change log", "commit")
 
 
@@ -67,8 +70,14 @@ class Timing:
 class World:
     """The servers of one scale, a project over them, and a runner."""
 
-    def __init__(self, scale: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        scale: float,
+        say: Callable[[str], None],
+        views: Mapping[str, str] = SELECTS,
+    ) -> None:
         self.scale = scale
+        self._views = views
         self.say = say
         self.folder = Path(tempfile.mkdtemp(prefix="headwater-bench-"))
         say(f"scale {scale:g}: generating and loading three PostgreSQL servers")
@@ -79,17 +88,23 @@ class World:
         self.steps: dict[str, list[float]] = defaultdict(list)
         self.committed = threading.Event()
         """Set whenever the view has been committed."""
-        for view in SELECTS:  # before anything changes: all of them count from here
-            self._write_view(view)
-            for source in self.project("auto", view).sources.values():
-                source.setup()
 
-    def _write_view(self, view: str) -> None:
-        select = SELECTS[view].format(**{table: f"{table}db.{table}" for table in TABLES})
+    def set_up(self, view: str, clauses: str = "") -> None:
+        """Make the project of a view; what is committed from now on counts for it."""
+        select = self._views[view].format(**{table: f"{table}db.{table}" for table in TABLES})
         (self.folder / view / "views").mkdir(parents=True)
         (self.folder / view / "views" / f"{view}.sql").write_text(
-            f"CREATE MATERIALIZED VIEW {view} AS {select}"
+            f"CREATE MATERIALIZED VIEW {view} {clauses} AS {select}"
         )
+        for source in self.project("auto", view).sources.values():
+            source.setup()
+        self.changes.committed = dict.fromkeys(TABLES, 0)
+
+    def take_down(self, view: str) -> None:
+        """Remove what a project has at the servers, and its warehouse."""
+        for source in self.project("auto", view).sources.values():
+            source.teardown()
+        shutil.rmtree(self.folder / view, ignore_errors=True)
 
     def project(self, engine: str, view: str = VIEW) -> Project:
         """One view in a warehouse of its own."""
@@ -166,11 +181,22 @@ class Running:
         self.view = view
 
     @property
-    def is_loaded(self) -> bool:
+    def _status(self) -> KeptView:
         status = self.runner.views[self.view]
         if status.state == "stopped":
             raise HeadwaterError(status.message)
+        return status
+
+    @property
+    def is_loaded(self) -> bool:
+        status = self._status
         return status.maintainer is not None and status.maintainer.vector is not None
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether the view was recomputed for what was committed last."""
+        kinds = (commit.kind for commit in self.runner.warehouse.view(self.view).commits())
+        return next(kind for kind in kinds if kind in ("change", "load")) == "load"
 
     def wait(self, condition: Callable[[], bool], pause_s: float = 0.05) -> None:
         deadline = time.monotonic() + _LIMIT_S
@@ -185,21 +211,36 @@ class Running:
 
     def is_visible(self) -> bool:
         """Whether everything that was committed at the sources is committed in the view."""
-        maintainer = self.runner.views[self.view].maintainer
-        assert maintainer is not None
+        maintainer = self._status.maintainer
+        if maintainer is None or not (vector := maintainer.visible):
+            return False  # it is being recomputed
         committed = self.world.changes.committed
-        vector = maintainer.visible
         return all(vector[f"{table}db"].number >= committed[table] for table in TABLES)
+
+    def weigh_batch(self, batch: Batch) -> tuple[float, float]:
+        """From the return of the last commit to visible, and what of processors that took."""
+        servers = self.world.servers.processes
+        self.world.changes.commit(batch)
+        returned, before = time.monotonic(), processor_s(servers)
+        self._wait_visible(returned)
+        return time.monotonic() - returned, processor_s(servers) - before
 
     def time_batch(self, batch: Batch) -> float:
         """From the return of the last commit to visible; nobody looks before the view commits."""
         returned = self.world.changes.commit(batch)
+        self._wait_visible(returned)
+        return time.monotonic() - returned
+
+    def _wait_visible(self, returned: float) -> None:
+        look = returned + _SUPERVISE_S
         while not self.is_visible():
             self.world.committed.wait(_LOOK_S)
             self.world.committed.clear()
+            if time.monotonic() > look:
+                self.runner.supervise()
+                look = time.monotonic() + _SUPERVISE_S
             if time.monotonic() > returned + _LIMIT_S:
                 raise HeadwaterError(f"Nothing came within {_LIMIT_S:.0f} s.")
-        return time.monotonic() - returned
 
     def measure(self, size: int, warm_up: int, repeat: int) -> Timing:
         changes = self.world.changes
@@ -269,21 +310,59 @@ def _scan_times(frame: Callable[[], Any], repeat: int, column: str) -> list[floa
 
 
 def memory_mb() -> dict[str, float]:
-    """What this process and the virtual machine below it hold now."""
-    found = {"python": _resident_mb(os.getpid()), "jvm": 0.0}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-            name = (path.parent / "comm").read_text().strip()
-        except OSError:
-            continue
-        if int(fields[1]) == os.getpid() and name == "java":
-            found["jvm"] += _resident_mb(int(path.parent.name))
+    """What this process, the virtual machine below it, and the workers of Spark's tasks below that
+    hold now, and each held at most (`peak`)."""
+    parents = _parents()
+    jvms = {pid for pid, parent in parents.items() if parent == os.getpid() and _is_java(pid)}
+    kinds = {"python": {os.getpid()}, "jvm": jvms, "workers": _below(jvms, parents)}
+    found: dict[str, float] = {}
+    for kind, pids in kinds.items():
+        found[kind] = sum(_held_mb(pid, "VmRSS") for pid in pids)
+        found[f"{kind}_peak"] = sum(_held_mb(pid, "VmHWM") for pid in pids)
     return found
 
 
-def _resident_mb(process: int) -> float:
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
+def processor_s(servers: Iterable[int]) -> float:
+    """The time that this process, those below it, and servers with theirs have had of processors:
+    on a machine that others use too it tells more than the time that has passed."""
+    parents = _parents()
+    roots = {os.getpid(), *servers}
+    ticks = 0
+    for pid in roots | _below(roots, parents):
+        with suppress(OSError):  # it has just ended
+            ticks += sum(map(int, _fields(pid)[11:15]))  # of those that have ended below it, too
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _parents() -> dict[int, int]:
+    found: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            pid = int(path.parent.name)
+            found[pid] = int(_fields(pid)[1])
+    return found
+
+
+def _fields(process: int) -> list[str]:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+
+
+def _below(roots: Set[int], parents: Mapping[int, int]) -> set[int]:
+    found: set[int] = set()
+    while more := {p for p, parent in parents.items() if parent in roots | found} - found:
+        found |= more
+    return found
+
+
+def _is_java(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/comm").read_text().strip() == "java"
+    return False
+
+
+def _held_mb(process: int, what: str) -> float:
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith(f"{what}:"):
+                return int(line.split()[1]) / 1024
     return 0.0

@@ -93,6 +93,10 @@ class Servers:
     def dsn(self, table: str) -> str:
         return self.servers[table].dsn()
 
+    @property
+    def processes(self) -> list[int]:
+        return [server.process for server in self.servers.values()]
+
     def stop(self) -> None:
         for server in self.servers.values():
             server.stop()
