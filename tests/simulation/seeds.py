@@ -47,11 +47,11 @@ SEEDS = {
     "a log begun anew forgets first": 16,
     "gaps passed": 0,
     "tables of members not made up": 8,
-    "tail not looked up": 209,
+    "tail not looked up": 44,
     "base not looked up": 4,
     "halves of transactions committed": 94,
     "parts taken by themselves": 10,
-    "answers overtake held parts": 73,
+    "answers overtake held parts": 362,
     "parts forgotten at a crash": 10,
     "loads that divide": 43,
     "parts reflected one by one": 65,
@@ -63,7 +63,9 @@ SEEDS = {
 
 
 def shows(fault: str, seed: int) -> bool:
-    """Whether something is wrong with a deployment of a Headwater with this fault."""
+    """Whether something is wrong with a deployment of a Headwater with this fault alone."""
+    if play(Settings.of(seed))[1] is not None:
+        return False
     with pytest.MonkeyPatch.context() as patch:
         FAULTS[fault](patch)
         return play(Settings.of(seed))[1] is not None

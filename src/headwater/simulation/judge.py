@@ -155,7 +155,7 @@ class Judge:
         """Judge how far a view says that it has come without a change."""
         latest = self.warehouse.view(name).latest()
         shown = self._shown[name]
-        if latest.number == shown.number:
+        if latest.number == shown.number and not latest.is_early:
             numbers = {source: at.number for source, at in latest.vector.items()}
             demand(
                 shown.contents == self._stored_at(name, numbers),

@@ -123,8 +123,13 @@ def _foldable(view: ViewTable) -> ViewState:
     state = view.at()
     if (state.top is None and not state.of_group) or not state.commit.is_early:
         return state
-    whole = (commit for commit in view.commits() if not commit.is_early)
-    return replace(state, commit=next(whole, state.commit))
+    return _last_whole(view, state) or state
+
+
+def _last_whole(view: ViewTable, state: ViewState) -> ViewState | None:
+    """The newest state in which no transaction was taken in before an earlier one."""
+    whole = next((commit for commit in view.commits() if not commit.is_early), None)
+    return None if whole is None else replace(state, commit=whole)
 
 
 def _fold_into_plain(
@@ -140,6 +145,10 @@ def _fold_into_plain(
         folded = _in_memory(view, state)
     else:
         folded = _on_spark(view, state, spark())
+    if folded is None and state.commit.is_early:
+        # An algorithm that commits early may delete what it has not inserted yet.
+        whole = _last_whole(view, state)
+        return whole and _fold_into_plain(view, whole, spark, runner)
     if folded is None:
         return Unfolded(
             f"The plain table of {view.name} stays at version {state.base.number}: at version "
