@@ -82,3 +82,22 @@ def test_an_algorithm_that_deletes_by_key_keeps_keys_that_are_not_shown(
         data = dict(generate(seed, shape).data) | {"view": view, "keep_keys": True}
         found = explore(simulate(scenario_from_json(data), name))
         assert found.level >= promised, f"seed {seed}: {found.counterexample}"
+
+
+IN_PARTS = {name: VIEWS[name] for name in ("left join", "full join", "not exists", "union")} | {
+    "union all": "SELECT A1 FROM r1 UNION ALL SELECT B2 FROM r1, r2 WHERE B1 = A2",
+    "self-union": "SELECT A1 FROM r1 WHERE B1 > 0 UNION ALL SELECT B1 FROM r1",
+}
+
+
+@pytest.mark.parametrize("view", IN_PARTS.values(), ids=IN_PARTS.keys())
+@pytest.mark.parametrize("name", ["strobe", "t-strobe", "g-strobe", "eca-key", "eca-local"])
+def test_keys_are_kept_for_each_part(name: str, view: str) -> None:
+    kind = "single-source" if Need.ONE_SOURCE in ALGORITHMS[name].needs else "multi-source"
+    promised = parse_level(ALGORITHMS[name].promises[kind])
+    for seed in SEEDS:
+        sources = 1 + (kind == "multi-source")
+        shape = Shape(kind, relations=2, sources=sources, transactions=3, keys=True)
+        data = dict(generate(seed, shape).data) | {"view": view, "keep_keys": True}
+        found = explore(simulate(scenario_from_json(data), name))
+        assert found.level >= promised, f"seed {seed}: {found.counterexample}"

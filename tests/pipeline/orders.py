@@ -40,6 +40,13 @@ BEYOND_JOINS = {
     "JOIN shop.orders o ON o.customer = c.id",
 }
 """Rows that would be condensed, and a column that tells of errors, by an algorithm with keys."""
+IN_PARTS = {
+    "outer_by_key": "SELECT c.name, o.amount FROM crm.customers c "
+    "LEFT JOIN shop.orders o ON o.customer = c.id",
+    "sum_by_key": "SELECT c.name, o.amount FROM crm.customers c JOIN shop.orders o "
+    "ON o.customer = c.id UNION ALL SELECT c.name, c.credit FROM crm.customers c",
+}
+"""Several parts, by an algorithm with keys."""
 WITH_COPIES = {
     "customers_copied": ("sweep", "crm.customers", SELECTS[BOTH]),
     "lines_copied": ("t-strobe", "lines", SELECTS[BOTH]),
@@ -73,6 +80,9 @@ def views() -> dict[str, tuple[str, Sequence[str]]]:
     for view, select in BEYOND_JOINS.items():
         header = f"CREATE MATERIALIZED VIEW {view} WITH COMPLETE USING c-t-strobe KEEP KEYS"
         found[view] = (f"{header} AS {select}", BOTH)
+    for view, select in IN_PARTS.items():
+        header = f"CREATE MATERIALIZED VIEW {view} WITH STRONG USING t-strobe KEEP KEYS"
+        found[view] = (f"{header} AS {select}", BOTH)
     for view, (name, copied, select) in WITH_COPIES.items():
         sources = BOTH if "crm." in select else ONE
         level = str(kept(name, sources)).upper()
@@ -83,7 +93,7 @@ def views() -> dict[str, tuple[str, Sequence[str]]]:
 
 
 VIEWS = views()
-PLAIN = VIEWS.keys() - BEYOND_JOINS.keys() - WITH_COPIES.keys()
+PLAIN = VIEWS.keys() - BEYOND_JOINS.keys() - IN_PARTS.keys() - WITH_COPIES.keys()
 """A view by each algorithm, over one source and over both, with nothing else to it."""
 
 

@@ -19,13 +19,14 @@ from functools import cached_property
 
 from headwater.algebra.compact import Compact, compacted
 from headwater.algebra.copies import CopyParts, copy_parts
-from headwater.algebra.expressions import Call, ColumnRef, Expression, can_fail, columns_of
+from headwater.algebra.expressions import Call, ColumnRef, Expression, Literal, can_fail, columns_of
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.left_to_spark import left_to_spark
 from headwater.algebra.relevance import condition_on
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Column, Relation, Schema
 from headwater.algebra.tops import (
+    PART,
     Part,
     Project,
     Select,
@@ -33,8 +34,9 @@ from headwater.algebra.tops import (
     UnionAll,
     evaluate_top,
     inputs_of,
+    with_inputs,
 )
-from headwater.algebra.values import TEXT
+from headwater.algebra.values import INT, TEXT
 from headwater.errors import ExpressionError
 
 FAILING = Rows.of(Schema.of([("error", TEXT)]), [("an error",)])
@@ -107,6 +109,44 @@ class Join:
             if not shown:
                 return None
             found.append(shown[0])
+        return tuple(found)
+
+    @cached_property
+    def number(self) -> int | None:
+        """Which part of its view it is; None where nothing tells parts apart."""
+        at = self.schema.positions.get(PART)
+        match self.outputs[at] if at is not None else None:
+            case Literal(value=int(number)):
+                return number
+        return None
+
+    def key_positions(self, relation: str) -> tuple[int, ...] | None:
+        """Where it shows the key of a relation, or None if it does not.
+
+        Only of one that occurs once: otherwise one key value does not identify the rows that were
+        derived from a base row.
+        """
+        places = [at for at, o in enumerate(self.occurrences) if o.relation.name == relation]
+        if len(places) != 1 or not self.occurrences[places[0]].relation.key:
+            return None
+        return self.output_positions(places[0], self.occurrences[places[0]].relation.key)
+
+    @cached_property
+    def keyless(self) -> tuple[Relation, ...]:
+        """The relations whose key it does not show, each once."""
+        found = dict.fromkeys(occurrence.relation for occurrence in self.occurrences)
+        return tuple(r for r in found if self.key_positions(r.name) is None)
+
+    @property
+    def missing_keys(self) -> tuple[ColumnRef, ...]:
+        """The key columns that it does not show, of those that it makes equal the first."""
+        found: list[ColumnRef] = []
+        for at, occurrence in enumerate(self.occurrences):
+            for column in occurrence.relation.schema.only(occurrence.relation.key).columns:
+                ref = ColumnRef(f"{occurrence.alias}.{column.name}", column.type)
+                is_found = any(self.same_column(other.name, ref.name) for other in found)
+                if not is_found and self.output_positions(at, (column.name,)) is None:
+                    found.append(ref)
         return tuple(found)
 
     def identifies(self, positions: Iterable[int]) -> bool:
@@ -358,29 +398,48 @@ class View:
         return replace(self, joins=joins)
 
     def with_keys(self) -> View:
-        """The view with the key columns that it lacks behind its own columns.
+        """The view with the key columns that its parts lack behind its own columns, and with what
+        tells parts apart where there are several. They are stored and not shown."""
+        view = self._with_parts()
+        hidden: dict[str, Column] = {}
+        placed = []
+        for join in view.joins:
+            own: dict[str, Expression] = {}
+            for ref in join.missing_keys:
+                name = unused_name(ref.name.replace(".", "_"), view.schema)
+                while name.lower() in own or hidden.get(name.lower(), ref).type != ref.type:
+                    name = unused_name(f"_{name}", view.schema)
+                own[name.lower()] = ref
+                hidden.setdefault(name.lower(), Column(name, ref.type))
+            placed.append(own)
+        if not hidden:
+            return view
+        schema = Schema((*view.schema.columns, *hidden.values()))
+        joins = tuple(
+            replace(
+                join,
+                outputs=(
+                    *join.outputs,
+                    *(own.get(n, Literal(None, c.type)) for n, c in hidden.items()),
+                ),
+                schema=schema,
+            )
+            for join, own in zip(view.joins, placed, strict=True)
+        )
+        top = None if view.members else view.top or Part(view.schema.names, view.schema)
+        return replace(view, joins=joins, schema=schema, top=top, kept="keys")
 
-        They are stored and not shown. A view of several joins stays as it is: no key tells there
-        which base row a row was derived from.
-        """
-        if len(self.joins) != 1:
+    def _with_parts(self) -> View:
+        """The view with a column that tells its parts apart, if there are several."""
+        if len(self.joins) == 1 or PART in self.schema.positions:
             return self
-        (join,) = self.joins
-        for at, occurrence in enumerate(join.occurrences):
-            for name in occurrence.relation.key:
-                if join.output_positions(at, (name,)) is None:
-                    (kind,) = occurrence.relation.schema.only((name,)).types
-                    hidden = Column(unused_name(f"{occurrence.alias}_{name}", join.schema), kind)
-                    output = ColumnRef(f"{occurrence.alias}.{name}", kind)
-                    join = replace(
-                        join,
-                        outputs=(*join.outputs, output),
-                        schema=Schema((*join.schema.columns, hidden)),
-                    )
-        if join.schema == self.schema:
-            return self
-        top = self.top or Part(self.schema.names, self.schema)
-        return replace(self, joins=(join,), schema=join.schema, top=top, kept="keys")
+        schema = Schema((Column(PART, INT), *self.schema.columns))
+        joins = tuple(
+            replace(join, outputs=(Literal(number, INT), *join.outputs), schema=schema)
+            for number, join in enumerate(self.joins, 1)
+        )
+        top = _over_parts(self.top or Part(self.schema.names, self.schema), len(joins))
+        return replace(self, joins=joins, schema=schema, top=top, kept="keys")
 
     def with_rows(self) -> View:
         """The view with its rows stored, where only what they add up to would be."""
@@ -415,31 +474,28 @@ class View:
         """Columns that identify every row, as few as can be told: from the keys of all relations,
         if all are shown, without those that follow from others.
         """
-        positions: dict[int, None] = {}
-        for relation in self.relations:
-            shown = self.key_positions(relation.name)
-            if shown is None:
-                return ()
-            positions.update(dict.fromkeys(shown))
+        if len(self.joins) != 1 or not self.shows_keys:
+            return ()
         (join,) = self.joins
+        found = (join.key_positions(relation.name) or () for relation in self.relations)
+        positions = dict.fromkeys(at for shown in found for at in shown)
         for at in list(positions):
             if join.identifies(other for other in positions if other != at):
                 del positions[at]
         return tuple(self.schema.names[at] for at in positions)
 
-    def key_positions(self, relation: str) -> tuple[int, ...] | None:
-        """Where the view shows the key of a relation, or None if it does not.
+    @property
+    def shows_keys(self) -> bool:
+        """Whether a row tells which base rows it was derived from, in every part."""
+        told = len(self.joins) == 1 or all(join.number is not None for join in self.joins)
+        return told and not any(join.keyless for join in self.joins)
 
-        Only for a view of one join in which the relation occurs once: elsewhere one key
-        value does not identify the rows that were derived from a base row.
-        """
-        if len(self.joins) != 1:
-            return None
-        (join,) = self.joins
-        places = [at for at, o in enumerate(join.occurrences) if o.relation.name == relation]
-        if len(places) != 1 or not join.occurrences[places[0]].relation.key:
-            return None
-        return join.output_positions(places[0], join.occurrences[places[0]].relation.key)
+
+def _over_parts(top: Top, number: int) -> Top:
+    """A top over rows of which nothing tells the parts, as one over so many parts."""
+    if isinstance(top, Part):
+        return UnionAll(tuple(replace(top, number=at) for at in range(1, number + 1)))
+    return with_inputs(top, [_over_parts(below, number) for below in inputs_of(top)])
 
 
 def unused_name(name: str, schema: Schema) -> str:

@@ -58,8 +58,8 @@ class Conventional(Manager[State]):
         state = replace(state, updates=state.updates + 1)
         effects: list[Effect] = []
         delta = update.delta
-        if deletion := self._key_delete(update):
-            effects.append(Apply((deletion,)))
+        if deletions := self._key_deletes(update):
+            effects.append(Apply(deletions))
             delta = delta.positive()
         query = substitute(query_of(self.view), {update.relation: delta})
         if not query:
@@ -70,11 +70,11 @@ class Conventional(Manager[State]):
         under_way = (*state.under_way, (evaluation, transaction))
         return replace(state, under_way=under_way), [*effects, ask]
 
-    def _key_delete(self, update: Update) -> KeyDelete | None:
+    def _key_deletes(self, update: Update) -> tuple[KeyDelete, ...]:
         deleted = update.delta.negative()
         if not deleted or len(self.view.sources) == 1:
-            return None
-        return key_delete(self.view, update.relation, deleted)
+            return ()
+        return key_delete(self.view, update.relation, deleted) or ()
 
     def take_answer(self, state: State, answer: AnswerArrived) -> tuple[State, tuple[Effect, ...]]:
         number = answer.label.split("^")[0]

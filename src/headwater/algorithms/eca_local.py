@@ -133,17 +133,17 @@ class EcaLocal(Manager[State]):
 
     def _delete(self, state: State, relation: str, delta: Rows) -> tuple[State, Rows]:
         """Take the deletions in by key, if the view shows it; what is left of the change."""
-        deletion = key_delete(self.view, relation, delta.negative()) if delta.negative() else None
-        if deletion is None:
+        found = key_delete(self.view, relation, delta.negative()) if delta.negative() else None
+        if found is None:
             return state, delta
         parts = tuple(
-            replace(part, pending=(*part.pending, deletion))
+            replace(part, pending=(*part.pending, *found))
             if _is_bound(part.term, relation)
             else part
             for part in state.parts
         )
-        collect = apply_actions(state.collect, (deletion,))
-        deletions = (*state.deletions, deletion)
+        collect = apply_actions(state.collect, found)
+        deletions = (*state.deletions, *found)
         return replace(state, parts=parts, collect=collect, deletions=deletions), delta.positive()
 
     def _told_by_view(self, state: State, left: Mapping[str, Rows]) -> Rows | None:

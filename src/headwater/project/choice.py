@@ -241,8 +241,7 @@ def as_stored(
 def _with_rows(view: View, chosen: Algorithm | None, is_free: bool, keep_keys: bool) -> View:
     if is_free:
         wider = view.with_keys() if keep_keys else view
-        shows = all(wider.key_positions(r.name) is not None for r in wider.relations)
-        return wider.with_rows() if keep_keys and shows else view
+        return wider.with_rows() if keep_keys and wider.shows_keys else view
     if chosen is None or Need.BY_KEY not in chosen.needs:
         return view
     if keep_keys and Need.KEYS in chosen.needs:

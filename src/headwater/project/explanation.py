@@ -42,7 +42,6 @@ from headwater.project.project import known_owner
 from headwater.project.stored_parts import (
     StoredCopy,
     StoredPart,
-    part_number,
     stored_copies,
     stored_parts,
     told_of_pairs,
@@ -308,8 +307,7 @@ def steps(view: View) -> Iterator[tuple[int, str]]:
     """How a top makes what is shown, from the last step down, with depths."""
     assert view.top is not None
     stored: dict[int | None, Mapping[str, Expression]] = {
-        part_number(join): dict(zip(join.schema.names, join.outputs, strict=True))
-        for join in view.joins
+        join.number: dict(zip(join.schema.names, join.outputs, strict=True)) for join in view.joins
     }
     _, lines = _lines(view.top, stored)
     yield 0, f"{view.name}({', '.join(view.top.schema.names)})"

@@ -63,7 +63,7 @@ def stored_parts(view: View) -> tuple[StoredPart, ...]:
     if (view.top is None and not view.members) or view.error_column is not None:
         return ()
     by = (keying(view.top) if view.top is not None else None) or {}
-    return tuple(_part(join, by.get(part_number(join), ()), view.compact) for join in view.joins)
+    return tuple(_part(join, by.get(join.number, ()), view.compact) for join in view.joins)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def told_of_pairs(view: View) -> tuple[str, ...]:
     """
     if view.top is None:
         return ()
-    joins = {part_number(join): join for join in view.joins}
+    joins = {join.number: join for join in view.joins}
     told: dict[str, None] = {}
     for selection, part in filter(None, map(_above_part, nodes_of(view.top))):
         join = joins.get(part.number)
@@ -186,7 +186,7 @@ def _tied(join: Join) -> list[frozenset[int]]:
 
 def _part(join: Join, key: tuple[str, ...], compact: Compact | None) -> StoredPart:
     named = dict(zip(join.schema.names, join.outputs, strict=True))
-    summed = compact.parts.get(part_number(join)) if compact is not None else None
+    summed = compact.parts.get(join.number) if compact is not None else None
     if summed is not None:
         keys = tuple(_words(substituted(one, named)) for one in summed.keys)
         sums = tuple(_sum(slot, named) for slot in summed.slots)
@@ -218,15 +218,6 @@ def _sum(slot: Slot, named: Mapping[str, Expression]) -> str:
 
 def _words(output: Expression) -> str:
     return show_expression(output)
-
-
-def part_number(join: Join) -> int | None:
-    """Which part a join is; None where there is only one."""
-    at = join.schema.positions.get(PART)
-    match join.outputs[at] if at is not None else None:
-        case Literal(value=int(number)):
-            return number
-    return None
 
 
 def _is_filling(name: str, output: Expression) -> bool:

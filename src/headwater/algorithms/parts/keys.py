@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.terms import Query, query_of, substitute
+from headwater.algebra.tops import PART
 from headwater.algebra.views import View
 from headwater.algorithms.parts.source_evaluate import Evaluation
 from headwater.errors import UnsupportedViewError
@@ -28,24 +29,31 @@ class Unanswered:
     """The deletions received since it was sent."""
 
 
-def key_delete(view: View, relation: str, deleted: Rows) -> KeyDelete | None:
-    """What deletes the given base rows from the view, or None if it does not show their key."""
-    positions = view.key_positions(relation)
-    base = view.relation(relation)
-    if positions is None or base is None:
-        return None
-    columns = tuple(view.schema.names[at] for at in positions)
-    return KeyDelete(columns, tuple(base.key_of(row) for row in deleted))
+def key_delete(view: View, relation: str, deleted: Rows) -> tuple[KeyDelete, ...] | None:
+    """What deletes the given base rows from the view, part by part, or None if some part does not
+    show their key."""
+    found = []
+    for join in view.joins:
+        if all(o.relation.name != relation for o in join.occurrences):
+            continue
+        positions, base = join.key_positions(relation), view.relation(relation)
+        if positions is None or base is None or (len(view.joins) > 1 and join.number is None):
+            return None
+        part = () if join.number is None else (join.number,)
+        columns = tuple(view.schema.names[at] for at in positions)
+        keys = tuple((*part, *base.key_of(row)) for row in deleted)
+        found.append(KeyDelete((PART, *columns) if part else columns, keys))
+    return tuple(found)
 
 
 def key_deletes(view: View, deltas: Mapping[str, Rows]) -> tuple[KeyDelete, ...]:
     """The deletions of a transaction, by key; those of relations without a key left out."""
     found = (
-        key_delete(view, relation, delta.negative())
+        key_delete(view, relation, delta.negative()) or ()
         for relation, delta in deltas.items()
         if delta.negative()
     )
-    return tuple(deletion for deletion in found if deletion is not None)
+    return tuple(deletion for deletions in found for deletion in deletions)
 
 
 def insertions(view: View, deltas: Mapping[str, Rows]) -> Query:
@@ -57,34 +65,30 @@ def insertions(view: View, deltas: Mapping[str, Rows]) -> Query:
 
 
 def require_keys(view: View, algorithm: str) -> None:
-    """UnsupportedViewError unless the view shows the key of every relation."""
-    if len(view.joins) > 1:
-        raise UnsupportedViewError(
-            f"{algorithm} deletes rows by key, and a row of this view does not tell which of its "
-            f"{len(view.joins)} parts it belongs to: a UNION ALL has several, and so has an outer "
-            "join or an EXISTS.",
-            "Choose an algorithm that needs no keys, such as sweep, or make each part a view.",
-        )
+    """UnsupportedViewError unless each part shows the key of every relation, and tells itself."""
+    if view.shows_keys:
+        return
+    several = len(view.joins) > 1
     missing = [
         f"{relation.short_name} ({', '.join(relation.key) or 'has no key'})"
-        for relation in view.relations
-        if view.key_positions(relation.name) is None
+        + (f" in part {number}" if several else "")
+        for number, join in enumerate(view.joins, 1)
+        for relation in join.keyless
     ]
-    if missing:
-        raise UnsupportedViewError(
-            f"{algorithm} needs the key of every relation in the view; missing: "
-            f"{', '.join(missing)}.",
-            f"{_way_out(view)} Or choose an algorithm that needs no keys, such as sweep.",
-        )
+    told = f"missing: {', '.join(missing)}" if missing else "no column tells its parts apart"
+    of = f"each of the {len(view.joins)} parts of the view" if several else "the view"
+    raise UnsupportedViewError(
+        f"{algorithm} needs the key of every relation in {of}; {told}.",
+        f"{_way_out(view)} Or choose an algorithm that needs no keys, such as sweep.",
+    )
 
 
 def _way_out(view: View) -> str:
-    wider = view.with_keys()
-    if all(wider.key_positions(relation.name) is not None for relation in view.relations):
+    if view.with_keys().shows_keys:
+        also = ", or select them as well" if len(view.joins) == 1 else ""
         return (
-            'Say KEEP KEYS (in a scenario "keep_keys": true) to have them kept out of sight, or '
-            "select them as well."
+            f'Say KEEP KEYS (in a scenario "keep_keys": true) to have them kept out of sight{also}.'
         )
     if all(relation.key for relation in view.relations):
-        return "No key can be kept for a relation that occurs twice, or in several SELECTs."
+        return "No key can be kept for a relation that occurs twice in one SELECT."
     return "KEEP KEYS cannot help a relation that has no key: give it one."
