@@ -133,6 +133,10 @@ class EngineError(HeadwaterError):
     """An engine under Headwater (Spark, the warehouse) failed."""
 
 
+class StateLostError(EngineError):
+    """What Spark kept is gone with an executor; going on from the last commit helps."""
+
+
 class StoppedError(HeadwaterError):
     """Somebody stopped a command before it was done."""
 

@@ -8,7 +8,8 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT
-from headwater.errors import ExpressionError
+from headwater.errors import ExpressionError, StateLostError
+from headwater.frames.failures import SPARK_ERRORS, explained
 from headwater.frames.frame import Frame
 from headwater.frames.session import MEANING, named, spark_session
 
@@ -50,3 +51,14 @@ def test_a_failing_expression_prints_nothing(
     with pytest.raises(ExpressionError):
         bool(frame.project(SCHEMA, [call("%", ColumnRef("n", INT), ColumnRef("n", INT))]))
     assert capfd.readouterr() == ("", "")
+
+
+def test_rows_that_are_gone_with_an_executor_are_told_apart_from_other_failures(
+    spark: SparkSession,
+) -> None:
+    rows = spark.range(3).localCheckpoint()
+    rows._jdf.queryExecution().logical().rdd().unpersist(True)
+    with pytest.raises(SPARK_ERRORS) as raised:
+        rows.collect()
+    assert isinstance(explained(raised.value, ()), StateLostError)
+    assert not isinstance(explained(ValueError("no memory"), ()), StateLostError)

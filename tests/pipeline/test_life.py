@@ -16,6 +16,7 @@ from headwater.errors import (
     LostConnectionError,
     RefusedError,
     SourceError,
+    StateLostError,
     one_of,
 )
 from headwater.pipeline.life import (
@@ -132,6 +133,10 @@ def test_a_lost_connection_and_a_table_that_another_has_opened_are_tried_again()
     replaced = FencedError("Another has opened it.")
     assert ending("v", LOST, has_table=True, by_itself=False) == Interrupted(LOST)
     assert ending("v", replaced, has_table=True, by_itself=False) == Interrupted(replaced)
+
+
+def test_a_view_whose_rows_are_gone_with_an_executor_goes_on_from_its_last_commit() -> None:
+    assert ending("v", StateLostError("gone"), has_table=True, by_itself=False) == Halted()
 
 
 def test_a_view_whose_role_is_refused_waits_until_it_has_its_rights_back() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import HeadwaterError, LostConnectionError, SourceError
+from headwater.errors import HeadwaterError, LostConnectionError, SourceError, StateLostError
 from headwater.pipeline.loading import (
     Hold,
     Loading,
@@ -50,7 +50,8 @@ def test_a_source_of_which_no_snapshot_fits_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [LostConnectionError("It is down."), LostSnapshotError("It is gone.")]
+    "failure",
+    [LostConnectionError("It is down."), StateLostError("gone"), LostSnapshotError("It is gone.")],
 )
 def test_a_load_starts_over_where_that_may_help_and_not_for_ever(failure: HeadwaterError) -> None:
     loading = held("x")

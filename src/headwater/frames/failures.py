@@ -27,7 +27,7 @@ from headwater.algebra.expressions import (
     show_expression,
 )
 from headwater.algebra.rows import Rows
-from headwater.errors import EngineError, ExpressionError, HeadwaterError
+from headwater.errors import EngineError, ExpressionError, HeadwaterError, StateLostError
 
 _SAMPLE = 100_000
 """So many rows are looked at to name the one that fails."""
@@ -78,6 +78,8 @@ _JAVA = re.compile(
 _CODES = re.compile(r"^(?:\w+\.[\w.]+: )?(?:\[[A-Z_.]+\] )?| SQLSTATE: \w+.*", re.DOTALL)
 _TRACEBACK = "Traceback (most recent call last)"
 _OF_PYTHON = re.compile(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
+_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""All else that goes with an executor Spark computes again by itself."""
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
 
@@ -101,6 +103,8 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
     """The error to raise in the place of Spark's."""
     if (told_of := told_error(error)) is not None:
         return told_of
+    if (lost := state_lost(error)) is not None:
+        return lost
     words = _words(error)
     if words is None and any(is_late(each.expression) for each in fragile):
         words = cause_of(error) if _JAVA.search(cause_of(error)) else None
@@ -126,6 +130,15 @@ def told_error(error: Exception) -> ExpressionError | None:
         message, hint = json.loads(said[-1])
         return ExpressionError(message, hint)
     return None
+
+
+def state_lost(error: Exception) -> StateLostError | None:
+    """What is to be said if a job has failed because rows that Spark kept are gone."""
+    if _LOST not in str(error):
+        return None
+    return StateLostError(
+        "Rows that Spark kept are gone with an executor.", "It is begun again from the last commit."
+    )
 
 
 def _words(error: Exception) -> str | None:

@@ -24,6 +24,7 @@ from headwater.errors import (
     InputError,
     LostConnectionError,
     RefusedError,
+    StateLostError,
 )
 from headwater.frames.engine import Engine
 from headwater.frames.trial import ConstantError
@@ -302,7 +303,9 @@ class KeptViews:
             return
         if view.life.is_loading:
             self._tell(view, Halted())  # its load was cancelled
-        elif not isinstance(failure, LostConnectionError | RefusedError | OutgrownError):
+        elif not isinstance(
+            failure, LostConnectionError | RefusedError | OutgrownError | StateLostError
+        ):
             self._tell(view, Failed(failure))
 
     # Lives

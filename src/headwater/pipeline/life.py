@@ -24,6 +24,7 @@ from headwater.errors import (
     NodeLostError,
     RefusedError,
     SourceError,
+    StateLostError,
 )
 from headwater.project.gaps import GapError
 
@@ -359,8 +360,8 @@ def ending(
 
 def _ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
     match failure:
-        case NodeLostError():
-            return Halted()  # a new life begins as soon as the node is back
+        case NodeLostError() | StateLostError():
+            return Halted()  # a new life begins at once, or as soon as the node is back
         case LostConnectionError() | RefusedError():
             return Interrupted(failure)
         case FencedError() if has_table:

@@ -34,7 +34,7 @@ from headwater.errors import (
     TooManyRowsError,
 )
 from headwater.frames import small
-from headwater.frames.failures import SPARK_ERRORS, in_words, told_error
+from headwater.frames.failures import SPARK_ERRORS, in_words, state_lost, told_error
 from headwater.frames.frame import Frame
 from headwater.frames.session import Spark, named
 from headwater.frames.trial import check_constants
@@ -374,6 +374,8 @@ def failure_of(view: str, error: Exception, shown: Rows | None = None) -> Headwa
     text = str(error)
     if (told := told_error(error)) is not None:
         return told
+    if (lost := state_lost(error)) is not None:
+        return lost
     if "snapshot" in text and "does not exist" in text:
         return LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
     raised = _RAISED.search(text)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from headwater.errors import HeadwaterError, LostConnectionError, SourceError
+from headwater.errors import HeadwaterError, LostConnectionError, SourceError, StateLostError
 from headwater.sources.contract import Position
 from headwater.warehouse.vectors import Reached, VersionVector
 
@@ -155,5 +155,5 @@ class Loading:
         """Whether the load begins anew after a failure, which has cost it its places."""
         self._begin()
         self._tries += 1
-        worth = isinstance(failure, LostConnectionError | LostSnapshotError)
+        worth = isinstance(failure, LostConnectionError | LostSnapshotError | StateLostError)
         return worth and self._tries < _TRIES

@@ -29,6 +29,7 @@ from headwater.algebra.values import width
 from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
+from headwater.frames.failures import SPARK_ERRORS, explained
 from headwater.frames.frame import Frame
 from headwater.pipeline.burden import Burden
 from headwater.pipeline.copied import Consult
@@ -276,6 +277,8 @@ class Maintainer:
                 yield
         except HeadwaterError as error:
             self._end(error)
+        except SPARK_ERRORS as error:  # of a commit, or of a look at what is stored
+            self._end(explained(error, ()))
         except OSError as error:
             self._end(
                 EngineError(
