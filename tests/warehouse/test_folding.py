@@ -1,6 +1,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from headwater.warehouse.commits import LogLine, ViewCommit
 from headwater.warehouse.delta_log import DeltaLog, entry_of
 from headwater.warehouse.folding import Unfolded
 from headwater.warehouse.netting import local_frame
+from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.warehouse.views import SCHEMA, load, rows, vector
@@ -106,6 +108,28 @@ def test_a_count_below_zero_waits_for_its_other_half(view: ViewTable, spark: Spa
     writer.commit(rows({(7, "late"): 1, (2, "b"): 1}), vector(2))
     assert view.fold(spark, "f") is not None
     assert plain_rows(view) == rows({(1, "a"): 2, (3, None): 1})
+
+
+def _whole(number: int) -> VersionVector:
+    return {source: replace(reached, also=()) for source, reached in vector(number).items()}
+
+
+def test_what_is_taken_away_early_is_no_fault_and_what_came_before_is_folded(
+    view: ViewTable, spark: SparkSession
+) -> None:
+    writer = view.writer("r")
+    writer.commit(rows({(4, "d"): 1}), _whole(1))
+    whole = view.rows()
+    writer.commit(rows({(7, "late"): -1}), vector(1))
+    assert isinstance(view.fold(spark, "f"), ViewCommit)
+    assert plain_rows(view) == whole
+    waiting = view.fold(spark, "f")
+    assert isinstance(waiting, Unfolded)
+    assert not waiting.is_unsound
+    writer.commit(rows({(8, "lost"): -1}), _whole(3))
+    waiting = view.fold(spark, "f")
+    assert isinstance(waiting, Unfolded)
+    assert waiting.is_unsound
 
 
 def test_a_tail_of_thousands_of_rows_that_takes_one_away_is_folded(

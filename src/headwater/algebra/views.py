@@ -431,7 +431,7 @@ class View:
 
     def _with_parts(self) -> View:
         """The view with a column that tells its parts apart, if there are several."""
-        if len(self.joins) == 1 or PART in self.schema.positions:
+        if len(self.joins) == 1 or PART in map(str.lower, self.schema.names):
             return self
         schema = Schema((Column(PART, INT), *self.schema.columns))
         joins = tuple(
@@ -487,8 +487,13 @@ class View:
     @property
     def shows_keys(self) -> bool:
         """Whether a row tells which base rows it was derived from, in every part."""
-        told = len(self.joins) == 1 or all(join.number is not None for join in self.joins)
-        return told and not any(join.keyless for join in self.joins)
+        return self.tells_parts and not any(join.keyless for join in self.joins)
+
+    @property
+    def tells_parts(self) -> bool:
+        """Whether a row tells which part it belongs to."""
+        numbers = {join.number for join in self.joins}
+        return len(self.joins) == 1 or (len(numbers) == len(self.joins) and None not in numbers)
 
 
 def _over_parts(top: Top, number: int) -> Top:

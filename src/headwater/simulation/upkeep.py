@@ -75,8 +75,8 @@ class Upkeep:
         if table.tail().rows:
             done = table.fold(no_spark, self._process.claim.runner)
             took_s = self._world.disk.now - began
-            unfolded = done if isinstance(done, Unfolded) else None
-            demand(unfolded is None, f"{activity.name} cannot be folded: {unfolded}")
+            unsound = isinstance(done, Unfolded) and done.is_unsound
+            demand(not unsound, f"{activity.name} cannot be folded: {done}")
         self._world.judge.look_at_plain(activity.name)
         self._policy.folded(activity, took_s, True, self._world.disk.now)
 

@@ -145,15 +145,17 @@ def _fold_into_plain(
         folded = _in_memory(view, state)
     else:
         folded = _on_spark(view, state, spark())
-    if folded is None and state.commit.is_early:
-        # An algorithm that commits early may delete what it has not inserted yet.
-        whole = _last_whole(view, state)
-        return whole and _fold_into_plain(view, whole, spark, runner)
     if folded is None:
+        # An algorithm that commits early may delete what it has not inserted yet.
+        is_early = state.commit.is_early
+        whole = _last_whole(view, state) if is_early else None
+        if whole is not None and whole.number > state.base.number:
+            return _fold_into_plain(view, whole, spark, runner)
         return Unfolded(
             f"The plain table of {view.name} stays at version {state.base.number}: at version "
             f"{state.number} some rows have a count below zero. They should be made up for soon; "
-            f"if not, 'headwater reload {view.name}' helps."
+            f"if not, 'headwater reload {view.name}' helps.",
+            is_unsound=not is_early,
         )
     old, new = folded.plain
     version = state.plain.version + 1

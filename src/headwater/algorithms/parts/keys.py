@@ -37,7 +37,7 @@ def key_delete(view: View, relation: str, deleted: Rows) -> tuple[KeyDelete, ...
         if all(o.relation.name != relation for o in join.occurrences):
             continue
         positions, base = join.key_positions(relation), view.relation(relation)
-        if positions is None or base is None or (len(view.joins) > 1 and join.number is None):
+        if positions is None or base is None or not view.tells_parts:
             return None
         part = () if join.number is None else (join.number,)
         columns = tuple(view.schema.names[at] for at in positions)
