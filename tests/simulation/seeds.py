@@ -57,7 +57,7 @@ SEEDS = {
     "parts reflected one by one": 65,
     "copies at the last commit": 36,
     "copies with what is committed twice": 496,
-    "another order after a crash": 2294,
+    "another order after a crash": 4509,
     "loads that go back": 1403,
 }
 
