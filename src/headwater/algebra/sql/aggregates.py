@@ -11,7 +11,7 @@ from sqlglot import exp
 from headwater.algebra.aggregates import FUNCTIONS, Aggregate, Sorting, aggregate
 from headwater.algebra.expressions import Call, Expression, Literal
 from headwater.algebra.shapes import OF_PAIRS
-from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.expressions import Translator, check_values
 from headwater.algebra.sql.refusals import needs_over, without_over
 from headwater.algebra.sql.text import RefusalError
 from headwater.algebra.typing_rules import call, folded
@@ -91,6 +91,10 @@ _DISTINCT = frozenset(
         "approx_percentile",
     }
 )
+
+
+_BY_ORDER = {"min": 0, "max": 0, "min_by": 1, "max_by": 1}
+"""Those that look at the order of an argument, and which that is."""
 
 
 def is_aggregate(node: Any) -> bool:
@@ -210,6 +214,8 @@ def _typed(
         return aggregate("count(*)", condition=condition)
     _check_accuracy(node.args.get("accuracy"))
     arguments = [t.expression(part) for part in nodes]
+    if name in _BY_ORDER:
+        check_values(t, name.upper(), nodes[_BY_ORDER[name]])
     if name == "string_agg":
         separator = node.args.get("separator")
         arguments.append(t.expression(separator) if separator else Literal("", TEXT))
@@ -251,6 +257,7 @@ def _check_accuracy(node: exp.Expr | None) -> None:
 
 
 def _sorting(part: exp.Ordered, t: Translator) -> Sorting:
+    check_values(t, "ORDER BY", part.this)
     nulls_last = not part.args.get("nulls_first")
     return Sorting(t.expression(part.this), bool(part.args.get("desc")), nulls_last)
 

@@ -96,6 +96,8 @@ class Translator:
         if handler is None or any(node.args[part] for part in node.args.keys() - _UNDERSTOOD):
             raise refused(self.text, node)
         try:
+            if isinstance(node, exp.Anonymous) and (looks_at := _LOOKING.get(node.name.upper())):
+                check_values(self, node.name.upper(), *node.expressions, looks_at=looks_at)
             meaning = handler(self, node)
             return call("not", meaning) if node.args.get("negate") else meaning
         except RefusalError as error:
@@ -252,7 +254,22 @@ def _of_values(name: str) -> Callable[[Translator, exp.Binary], Expression]:
     return handler
 
 
-def check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
+def _any(printed: str) -> bool:
+    return True
+
+
+def _range(printed: str) -> bool:
+    return printed.endswith("range")
+
+
+_LOOKING = {"GREATEST": _any, "LEAST": _any, "LOWER": _range, "UPPER": _range}
+"""Functions that would take texts for what they are at their source, of some types: the lower end
+of a range is not its text in lower case."""
+
+
+def check_values(
+    t: Translator, operator: str, *nodes: exp.Expr, looks_at: Callable[[str], bool] = _any
+) -> None:
     """RefusalError if an operator would take texts for what they are at their source."""
     for node in nodes:
         column = node.unnest()
@@ -268,7 +285,7 @@ def check_values(t: Translator, operator: str, *nodes: exp.Expr) -> None:
                 visible, fields = t.visible(column)
             except UnknownNameError:
                 continue  # a name of the select list, or of nothing: whoever reads it says so
-            if visible.printed and not fields:
+            if visible.printed and not fields and looks_at(visible.printed):
                 raise other_value(visible.name, visible.printed, operator)
 
 

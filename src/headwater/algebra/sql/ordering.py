@@ -11,6 +11,7 @@ from sqlglot import exp
 from headwater.algebra.expressions import ColumnRef, Expression, Literal
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
+from headwater.algebra.sql.expressions import other_value
 from headwater.algebra.sql.plans import Plan, extended, only, refs, select, top_of
 from headwater.algebra.sql.text import SqlText, means
 from headwater.algebra.tops import First, Windowed
@@ -41,6 +42,8 @@ def limited(
     ]
     if limit is None and not offset:
         return reading
+    for key, part in keys:
+        _check_order(key, part, reading, text)
     if reading.correlated:
         raise text.error(
             node,
@@ -66,6 +69,15 @@ def limited(
         )
     first = First(top_of(plan), order, limit, offset)
     return replace(reading, plan=only(first, names), nothing=None)
+
+
+def _check_order(key: Expression, part: exp.Ordered, reading: Reading, text: SqlText) -> None:
+    """UnsupportedViewError if texts would be sorted for what they are at their source."""
+    columns = refs(reading.schema)
+    for column, name, printed in zip(columns, reading.names, reading.printed, strict=False):
+        if printed and column == key:
+            error = other_value(name, printed, "ORDER BY")
+            raise text.error(part.this, str(error), error.hint)
 
 
 def is_all(node: exp.Expr | None) -> bool:

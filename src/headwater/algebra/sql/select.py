@@ -15,7 +15,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import aggregates_in, is_aggregate
 from headwater.algebra.sql.distinct_on import is_distinct, numbered
 from headwater.algebra.sql.exploding import made_of, with_made
-from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.expressions import Translator, check_values
 from headwater.algebra.sql.grouping import Groups, read_groups
 from headwater.algebra.sql.lateral_aliases import unfold_aliases
 from headwater.algebra.sql.mistakes import telling_all
@@ -403,6 +403,8 @@ class _Select:
             if is_number or is_all(node) or (by_name and node.name.lower() in names):
                 continue
             meaning = self._with_aliases(translator).expression(node)
+            if self._is_limited():
+                self._check_order(node, translator)
             same = [i for i in items if i.expression == meaning]
             if is_distinct(self.node) and not same:
                 raise self.text.error(
@@ -410,6 +412,12 @@ class _Select:
                 )
             found.append((node, meaning))
         return found
+
+    def _check_order(self, node: exp.Expr, translator: Translator) -> None:
+        try:
+            check_values(translator, "ORDER BY", node)
+        except RefusalError as error:
+            raise self.text.error(node, str(error), error.hint) from None
 
     # The select list
 

@@ -16,7 +16,7 @@ from headwater.algebra.expressions import ColumnRef, Expression, Literal, column
 from headwater.algebra.order import Order
 from headwater.algebra.schema import Schema
 from headwater.algebra.sql.aggregates import is_aggregate, read_aggregate, without_filter
-from headwater.algebra.sql.expressions import Translator
+from headwater.algebra.sql.expressions import Translator, check_values
 from headwater.algebra.sql.intervals import combined, is_interval, moved, size_of
 from headwater.algebra.sql.plans import Plan, extended, only, top_of
 from headwater.algebra.sql.text import RefusalError
@@ -100,13 +100,15 @@ class Windows:
         partition = tuple(
             dict.fromkeys(self._input(t.expression(p)) for p in parts.get("partition_by") or ())
         )
+        sorted_by = parts["order"].expressions if parts.get("order") else ()
+        check_values(t, "ORDER BY", *(part.this for part in sorted_by))
         order = tuple(
             Order(
                 self._input(t.expression(part.this)),
                 bool(part.args.get("desc")),
                 not part.args.get("nulls_first"),
             )
-            for part in (parts["order"].expressions if parts.get("order") else ())
+            for part in sorted_by
         )
         frame = _frame(parts.get("spec"), ordered=bool(order))
         if frame.by_range:
