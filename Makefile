@@ -1,7 +1,7 @@
 # Headwater's development commands. `make` alone lists them.
 #
 # Everything is installed into .venv and built into build/; nothing outside this folder changes, except
-# that the system's Java is installed where there is none and we are root. What is about to be installed is
+# that the system's Java, and a MariaDB server for the tests, are installed where there is none and we are root. What is about to be installed is
 # said first; `make NO_SYSTEM=1 ...` never does it.
 # Two stamp files keep the set-up quick when nothing has changed: one for the locked tools and
 # libraries, one for the wheel that is built from the working tree.
@@ -21,11 +21,14 @@ export SOURCE_DATE_EPOCH ?= 1580601600
 DEPS  := $(VENV)/.deps-installed
 WHEEL := $(VENV)/.wheel-installed
 
-# The object store that `make object-store` builds.
+# The object stores that `make object-store` has.
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
+AZURITE := 3.35.0
 
-# Test processes that run side by side.
-JOBS ?= 2
+# Test processes that run side by side: one more than most machines that test have cores, since many
+# tests wait. Who is done takes over from the others.
+JOBS ?= 3
+SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 
 # What the wheel is made of. Folders are listed too, so that a removed file is noticed.
 SOURCES := $(shell find src -name __pycache__ -prune -o -print 2>/dev/null) \
@@ -46,8 +49,8 @@ help: ## list the commands
 # ------------------------------------------------------------------------------------- commands
 
 .PHONY: test
-test: lint ## set up, run all the checks, then the tests against the installed wheel
-	$(BIN)/pytest -n $(JOBS)
+test: lint mariadb ## set up, run all the checks, then the tests against the installed wheel
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 .PHONY: lint
 lint: setup ## check style, format, types and who imports whom
@@ -66,17 +69,26 @@ demo: setup ## set up, then views over live databases, and a proof (about a minu
 	$(BIN)/headwater demo
 
 .PHONY: stress
-stress: setup ## run all the tests and the long randomized ones, with many more examples
-	HEADWATER_STRESS=1 $(BIN)/pytest -n $(JOBS) -m "stress or not stress"
+stress: setup mariadb ## run all the tests and the long randomized ones, with many more examples
+	HEADWATER_STRESS=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "stress or not stress"
 
 .PHONY: object-store
-object-store: ## build a real object store for the tests that want one (MinIO, from its Go module)
+object-store: ## have real object stores for the tests: MinIO from its Go module, Azurite from npm
 	@command -v go >/dev/null || { echo "make object-store needs Go 1.24 or newer."; exit 1; }
 	GOBIN=$(CURDIR)/build/object-store/bin go install -ldflags="-s -w" github.com/minio/minio@$(MINIO)
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix build/object-store azurite@$(AZURITE); \
+	  else echo "Azurite, for Azure, was left out: it needs npm."; fi
+
+.PHONY: yarn
+yarn: ## have a small YARN for the stress tests, from Maven: Hadoop's own
+	@command -v mvn >/dev/null || { echo "make yarn needs Maven."; exit 1; }
+	mkdir -p build/yarn
+	mvn -q -B -f tests/clusters/yarn_cluster/pom.xml dependency:build-classpath -Dmdep.outputFile=$(CURDIR)/build/yarn/classpath
+	javac -d build/yarn -cp "$$(cat build/yarn/classpath)" tests/clusters/yarn_cluster/MiniYarn.java
 
 .PHONY: bench
 bench: setup ## run every measurement
-	@for name in explore parallel messages eca rings backlog channels; do $(BIN)/headwater bench $$name; done
+	@for name in explore parallel messages eca rings backlog channels reading; do $(BIN)/headwater bench $$name; done
 
 .PHONY: docs
 docs: setup ## renew the generated tables and pictures of the documentation
@@ -162,6 +174,22 @@ install-java = { \
   fi; \
   echo "Headwater needs Java $(JAVA_VERSION) or newer for Spark: install one (on Debian and Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it, and run make again." >&2; \
   exit 1; }
+
+# Tests of MariaDB need its server. Where it is missing and we may, the system's is installed, which
+# starts no service; else those tests are skipped, and say so. In continuous integration they run.
+.PHONY: mariadb
+mariadb:
+	@PATH="$$PATH:/usr/sbin"; command -v mariadbd >/dev/null || $(install-mariadb)
+
+install-mariadb = { \
+  if [ -z "$(NO_SYSTEM)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    mkdir -p build; \
+    echo "MariaDB's server was not found; about to run, as root: apt-get install mariadb-server-core, for the tests (make NO_SYSTEM=1 ... never does)."; \
+    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends mariadb-server-core; } \
+      >build/mariadb.log 2>&1 && exit 0; \
+    tail -n 5 build/mariadb.log >&2; \
+  fi; \
+  echo "The tests of MariaDB are skipped: they need its server (on Debian and Ubuntu: apt install mariadb-server-core)." >&2; }
 
 # $(call make-venv,FOLDER): make a virtual environment, unless a working one is there, with the
 # first Python >= 3.11 found. A candidate is run, not just looked up, because a name on the PATH

@@ -5,6 +5,7 @@ A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import Counter
@@ -41,10 +42,11 @@ from headwater.lab.spectrum import (
 )
 from headwater.pipeline.life import TABLE, LifeEvent, LifeState, Refused, Step
 from headwater.project.choice import resolve, usable
-from headwater.project.setting_values import parse_duration
+from headwater.project.setting_values import parse_duration, parse_every
 from headwater.project.settings import SECTIONS, RunSettings
 from headwater.project.view_files import LEVELS
 from headwater.sources.kinds import KINDS
+from headwater.sources.mariadb.meanings import TABLE as MARIADB_TYPES
 from headwater.sources.postgres.meanings import KNOWN, Known
 from headwater.sources.sqlite.meanings import KNOWN as SQLITE_KNOWN
 from headwater.sources.sqlite.meanings import meaning_of
@@ -177,7 +179,8 @@ def _kept(found: Judged | None) -> list[str]:
         return ["-", "-"]
     shown = f"{found.promised} / {found.level}"
     is_kept = found.level >= found.promised
-    return [shown if is_kept else f"**{shown}, broken**", str(found.versions)]
+    versions = str(found.versions) if found.versions else "the end"
+    return [shown if is_kept else f"**{shown}, broken**", versions]
 
 
 def _promised_and_measured(cell: Cell) -> str:
@@ -244,15 +247,14 @@ def settings(model: type[BaseModel]) -> str:
 
 
 def _type_name(info: FieldInfo) -> str:
-    if any(
-        isinstance(part, BeforeValidator) and part.func is parse_duration for part in info.metadata
-    ):
-        return "duration"
+    for part in info.metadata:
+        if isinstance(part, BeforeValidator) and part.func in _READ:
+            return _READ[part.func]
     kind = info.annotation
-    if get_origin(kind) is Literal:
-        return " or ".join(f'`"{choice}"`' for choice in get_args(kind))
     if type(None) in get_args(kind):
         kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return " or ".join(f'`"{choice}"`' for choice in get_args(kind))
     return _TYPES[get_args(kind)[0] if get_origin(kind) is Annotated else kind]
 
 
@@ -262,19 +264,25 @@ def _default(info: FieldInfo) -> str:
     if info.default is None or info.default in ({}, []):
         return "none"
     value = info.default
+    if isinstance(value, list | bool):
+        return f"`{json.dumps(value)}`"
     return f'`"{value}"`' if isinstance(value, str | Path) else f"`{value}`"
 
 
+_READ: dict[Any, str] = {parse_duration: "duration", parse_every: 'duration or `"commit"`'}
 _TYPES: dict[Any, str] = {
+    bool: "true or false",
     str: "text",
     int: "whole number",
     int | str: "whole number or text",
     Path: "path",
     Path | str: "path or address",
     SecretStr: "text",
+    float: "number",
     list[str]: "list of texts",
     dict[str, str]: "table of texts",
     dict[str, list[str]]: "table of lists of texts",
+    dict[str, dict[str, str]]: "table of tables of texts",
 }
 
 
@@ -455,6 +463,11 @@ def sqlite_types() -> str:
     )
 
 
+def mariadb_types() -> str:
+    """What the types of MariaDB and MySQL are here, and how equality differs."""
+    return table(["MariaDB, MySQL", "here", "equality"], MARIADB_TYPES)
+
+
 def _sqlite_here(names: Sequence[str]) -> str:
     meaning = meaning_of(names[0])
     if meaning.is_printed:
@@ -541,6 +554,7 @@ QUICK: dict[str, Callable[[], str]] = {
     "others": others,
     "others-refused": others_refused,
     "sqlite-types": sqlite_types,
+    "mariadb-types": mariadb_types,
     **{
         f"settings-{name}": partial(settings, model)
         for name, model in {**SECTIONS, **KINDS}.items()
@@ -568,9 +582,11 @@ def renewed(text: str, parts: dict[str, Callable[[], str]]) -> str:
 
 
 def main() -> None:
+    """Renew everything, or only the parts that are named."""
+    wanted = {name: ALL[name] for name in sys.argv[1:]} or ALL
     for page in sorted(DOCS.glob("*.md")):
         text = page.read_text(encoding="utf-8")
-        page.write_text(renewed(text, ALL), encoding="utf-8")
+        page.write_text(renewed(text, wanted), encoding="utf-8")
         sys.stdout.write(f"{page.name}\n")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headwater.version import VERSION
+
 __all__ = ["Project", "register"]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from headwater.pipeline.open_project import OpenProject as Project

@@ -134,7 +134,15 @@ class EngineError(HeadwaterError):
 
 
 class StateLostError(EngineError):
-    """What Spark kept is gone with an executor; going on from the last commit helps."""
+    """What Spark had under way is gone with executors; going on from the last commit helps."""
+
+
+class NoExecutorError(EngineError):
+    """Spark's cluster cannot be reached, or has nothing to give; trying again later may help."""
+
+
+class StoreLostError(HeadwaterError):
+    """The warehouse's object store does not answer right now; trying again later may help."""
 
 
 class StoppedError(HeadwaterError):

@@ -91,7 +91,9 @@ IN_PARTS = {name: VIEWS[name] for name in ("left join", "full join", "not exists
 
 
 @pytest.mark.parametrize("view", IN_PARTS.values(), ids=IN_PARTS.keys())
-@pytest.mark.parametrize("name", ["strobe", "t-strobe", "g-strobe", "eca-key", "eca-local"])
+@pytest.mark.parametrize(
+    "name", ["strobe", "t-strobe", "g-strobe", "c-strobe", "c-t-strobe", "eca-key", "eca-local"]
+)
 def test_keys_are_kept_for_each_part(name: str, view: str) -> None:
     kind = "single-source" if Need.ONE_SOURCE in ALGORITHMS[name].needs else "multi-source"
     promised = parse_level(ALGORITHMS[name].promises[kind])

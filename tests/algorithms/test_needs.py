@@ -24,7 +24,7 @@ OF_ACTIONS: dict[type[Action], Need] = {
     KeyDelete: Need.BY_KEY,
     Replace: Need.REPLACE,
 }
-NOT_SEEN_IN_RUNS = {Need.ONE_SOURCE, Need.KEYS, Need.SILENCE}
+NOT_SEEN_IN_RUNS = {Need.ONE_SOURCE, Need.KEYS, Need.SILENCE, Need.SPANS}
 """What promises depend on; without it an algorithm runs all the same, or refuses the view."""
 OTHER_SETTINGS = {
     "every": ["3"],

@@ -8,8 +8,9 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT
+from headwater.algorithms.parts.expected import ASSUMED, Assumed
 from headwater.algorithms.parts.view_change import Partial, partials_of
-from headwater.algorithms.posse import Costs, Posse
+from headwater.algorithms.posse import Posse
 from headwater.lab.generate import chain
 from headwater.lab.run import run
 from headwater.lab.simulate import simulate
@@ -52,15 +53,15 @@ def test_default_does_not_fetch_whole_relations() -> None:
 
 
 def test_default_fetches_whole_relations_when_they_are_small_and_round_trips_dear() -> None:
-    small = Posse(costs=Costs(round_trip=1000, whole_relation=10))
+    small = Posse(expected=Assumed(trip=1000, many=10))
     assert small.choose(partials(1)) == "concurrent"
 
 
 def test_cost_of_full_concurrency_on_a_chain_says_that_relations_are_fetched_whole() -> None:
     (partial,) = partials()
     posse = Posse()
-    assert posse.estimate(partial, "concurrent") >= posse.costs.whole_relation
-    assert posse.estimate(partial, "adjacent") < posse.costs.whole_relation
+    assert posse.estimate(partial, "concurrent") >= ASSUMED.many
+    assert posse.estimate(partial, "adjacent") < ASSUMED.many
 
 
 def test_insertion_and_deletion_with_one_join_value_still_reach_their_partners() -> None:

@@ -15,12 +15,13 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, Term, negated, query_of, substitute
 from headwater.algebra.values import INT
 from headwater.algebra.views import View
+from headwater.algorithms.parts.expected import ASSUMED
 from headwater.algorithms.parts.source_evaluate import (
     Evaluation,
+    Least,
     NextSource,
     begin,
     incorporate,
-    least,
 )
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
@@ -78,9 +79,11 @@ def answered(ask: Ask, state: Mapping[str, Rows]) -> AnswerArrived:
     return AnswerArrived(ask.source, ask.label, results)
 
 
-def drive(case: Case, next_source: NextSource | None = None) -> tuple[Rows, list[Ask]]:
+def drive(
+    case: Case, next_source: NextSource | None = None, fetches: bool = False
+) -> tuple[Rows, list[Ask]]:
     """The result and the questions asked on the way."""
-    evaluation, ask = begin("Q1", case.query, case.view.schema, next_source)
+    evaluation, ask = begin("Q1", case.query, case.view.schema, next_source, fetches)
     asked: list[Ask] = []
     while ask is not None:
         assert len(asked) < 50, "it goes on for ever"
@@ -115,7 +118,33 @@ def test_the_answers_put_together_are_the_query(seed: int) -> None:
 @given(SEEDS)
 def test_the_order_least_gives_the_same_result(seed: int) -> None:
     case = random_case(seed)
-    assert drive(case, least)[0] == evaluate(case.query, case.state, case.view.schema)
+    assert drive(case, Least(ASSUMED))[0] == evaluate(case.query, case.state, case.view.schema)
+
+
+@given(SEEDS)
+def test_partners_that_come_alone_give_the_same_result(seed: int) -> None:
+    case = random_case(seed)
+    found, asked = drive(case, fetches=True)
+    assert found == evaluate(case.query, case.state, case.view.schema)
+    assert len(asked) <= len(drive(case)[1])
+
+
+def test_what_is_known_does_not_come_back_with_each_partner() -> None:
+    schemas = [Schema.of([(f"{c}{n}", INT) for c in "ABC"]) for n in range(3)]
+    one, two, three = (Relation(f"r{n}", "xyz"[n], schema) for n, schema in enumerate(schemas))
+    sql = "SELECT B0, C0, A1, A2 FROM r0, r1, r2 WHERE B1 = A0 AND B2 = A1"
+    view = parse_view(sql, [one, two, three])
+    state = {
+        "r0": Rows.empty(one.schema),
+        "r1": Rows.of(two.schema, [(n, 1, 0) for n in range(9)]),
+        "r2": Rows.of(three.schema, [(n, n, 0) for n in range(9)]),
+    }
+    query = substitute(query_of(view), {"r0": Rows.of(one.schema, [(1, 77, 88)])})
+    case = Case(view, query, state)
+    for fetches, names in ((False, ["r0.B0", "r0.C0", "r1.A1"]), (True, ["r1.A1", "r1.B1"])):
+        result, (first, _) = drive(case, fetches=fetches)
+        assert len(result) == 9
+        assert list(first.queries[0][0].join.schema.names) == names
 
 
 @given(SEEDS)

@@ -35,7 +35,8 @@ OPTIONS = [
     {"local": "on"},
     {"batch": "2"},
     {"batch": "3"},
-    {"order": "least", "local": "on", "batch": "2"},
+    {"fetch": "on"},
+    {"order": "least", "local": "on", "fetch": "on", "batch": "2"},
 ]
 
 

@@ -18,7 +18,6 @@ from tests.scenarios import counters
 
 SEEDS = range(24) if os.environ.get("HEADWATER_STRESS") == "1" else range(6)
 BY_KEY = {name for name, algorithm in ALGORITHMS.items() if Need.KEYS in algorithm.needs}
-ONE_JOIN = {"c-strobe", "c-t-strobe"}
 TRIED = sorted(ALGORITHMS.keys() - BY_KEY - {"rings", "rings-star"})
 """The others are tried in test_rings.py."""
 
@@ -35,7 +34,7 @@ def test_sum_of_joins_is_maintained_as_promised_over_all_schedules(name: str, ki
         assert found.level >= promised, f"seed {seed}: {found.counterexample}"
 
 
-@pytest.mark.parametrize("name", sorted(BY_KEY - ONE_JOIN))
+@pytest.mark.parametrize("name", sorted(BY_KEY))
 @pytest.mark.parametrize("kind", ["single-source", "multi-source", "source-local", "global"])
 def test_sum_of_joins_is_maintained_by_key_part_by_part(name: str, kind: str) -> None:
     promised = parse_level(ALGORITHMS[name].promises[kind])
@@ -48,11 +47,14 @@ def test_sum_of_joins_is_maintained_by_key_part_by_part(name: str, kind: str) ->
         assert found.level >= promised, f"seed {seed}: {found.counterexample}"
 
 
-@pytest.mark.parametrize("name", sorted(ONE_JOIN))
-def test_c_strobe_refuses_a_sum_and_says_what_would_do(name: str) -> None:
-    scenario = generate(0, Shape("multi-source", keys=True, terms=2))
-    with pytest.raises(UnsupportedViewError, match="maintains views of one join"):
-        simulate(scenario, name)
+@pytest.mark.parametrize("every", [1, 2])
+def test_steps_of_all_parts_are_one_step_of_the_view(every: int) -> None:
+    """Also where several updates are one step, whichever part is known first."""
+    for seed in SEEDS:
+        shape = Shape("source-local", 3, sources=2, transactions=4, keys=True, terms=3)
+        scenario = scenario_from_json(dict(generate(seed, shape).data) | {"keep_keys": True})
+        found = explore(simulate(scenario, "c-t-strobe", {"every": str(every)}))
+        assert found.level >= (Level.COMPLETE if every == 1 else Level.STRONG), found.counterexample
 
 
 def test_without_kept_keys_nothing_tells_the_parts_apart() -> None:

@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 
 from headwater.bench.channels import DATABASES, as_json, measure
+from tests.sources.mariadb_harness import needs_mariadb
 
 
-@pytest.mark.parametrize("kind", DATABASES)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=needs_mariadb if k == "mariadb" else ()) for k in DATABASES],
+)
 def test_every_figure_of_a_kind_is_measured(kind: str) -> None:
     figures = as_json(measure(kind, rows=200, rounds=10))
     assert figures.pop("kind") == kind

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from headwater.cli import main as entry
 
 PROGRAM = "import sys; sys.argv[0] = 'headwater'; from headwater.cli.main import main; main()"
+_TELLING = "atexit.register(lambda: print('loaded:', *sys.modules))"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,17 @@ def headwater(*arguments: str, stdin: str = "") -> Result:
         check=False,
     )
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def loaded_by(*command: str) -> set[str]:
+    """The modules that a command has imported when it is done."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import atexit, sys; {_TELLING}; {PROGRAM}", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return set(done.stdout.partition("loaded:")[2].split())
 
 
 def quick(*arguments: str, stdin: str = "") -> Result:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,9 @@ import pytest
 from headwater import __version__
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import PROPERTIES, Level
+from headwater.cli.main import COMMANDS
 from headwater.lab.library import example_names
-from tests.cli.commands import headwater, quick
+from tests.cli.commands import headwater, loaded_by, quick
 from tests.scenarios import counters, edited
 from tests.traces import trace_from_json
 
@@ -64,11 +63,28 @@ def test_the_version_is_printed() -> None:
 
 
 def test_the_lab_never_loads_spark() -> None:
-    probe = "import sys, headwater.cli.main; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    loaded = {
+        name.partition(".")[0] for name in loaded_by("lab", "explore", "eca-2", "-a", "sweep")
+    }
     assert "headwater" in loaded
     assert not loaded & {"pyspark", "py4j", "deltalake", "pyarrow", "pandas", "numpy", "sqlite3"}
+
+
+def test_what_there_is_is_told_without_loading_it() -> None:
+    loaded = loaded_by("--help")
+    assert "headwater.cli.main" in loaded
+    assert not loaded & {"headwater.cli.maintenance", "headwater.algebra.rows", "sqlglot"}
+
+
+def test_a_command_loads_no_other_group_of_commands() -> None:
+    loaded = loaded_by("status", "--help")
+    assert "headwater.cli.maintenance" in loaded
+    assert not loaded & {"headwater.cli.lab", "headwater.cli.share", "headwater.bench.commands"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_that_is_told_can_be_called(name: str) -> None:
+    assert COMMANDS[name].load(name).get_short_help_str()
 
 
 def test_an_error_in_a_process_of_its_own_is_one_line() -> None:

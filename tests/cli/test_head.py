@@ -5,9 +5,9 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.pipeline import api
+from headwater.pipeline import sessions
 from headwater.warehouse.scanning import LeftToSparkError
-from tests.cli.commands import quick
+from tests.cli.commands import loaded_by, quick
 from tests.pipeline.small import AMOUNTS, Small
 
 LATE = "CREATE MATERIALIZED VIEW sounds AS SELECT amount, SOUNDEX(note) AS s FROM shop.orders"
@@ -16,12 +16,16 @@ TOTALS = (
     "SELECT state, SUM(amount) AS total FROM shop.orders GROUP BY state"
 )
 
+FOLDED = "CREATE MATERIALIZED VIEW folded AS SELECT name FROM crm.customers"
+
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Small:
     """Loaded, and changed since; the tests only read it."""
     folder = tmp_path_factory.mktemp("head")
-    made = Small(folder / "project", {"amounts": AMOUNTS, "totals": TOTALS, "sounds": LATE})
+    made = Small(
+        folder / "project", {"amounts": AMOUNTS, "totals": TOTALS, "sounds": LATE, "folded": FOLDED}
+    )
     made.run(spark)
     made.write("shop", "UPDATE orders SET amount = 16 WHERE id = 1")
     made.run(spark)
@@ -31,7 +35,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Smal
 @pytest.fixture(autouse=True)
 def no_spark(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """From then on nobody may start Spark."""
-    monkeypatch.setattr(api, "spark_session", None)
+    monkeypatch.setattr(sessions, "spark_session", None)
 
 
 def test_head_shows_the_newest_state(small: Small) -> None:
@@ -40,6 +44,13 @@ def test_head_shows_the_newest_state(small: Small) -> None:
     assert "2 rows; version 4, committed " in out
     lines = quick("head", "amounts", "--json", *small.arguments).out.splitlines()
     assert list(map(json.loads, lines)) == [{"id": 1, "amount": 16}, {"id": 2, "amount": 20}]
+
+
+@pytest.mark.parametrize("command", [("status",), ("head", "folded")])
+def test_what_needs_no_spark_does_not_load_it(small: Small, command: tuple[str, ...]) -> None:
+    loaded = loaded_by(*command, *small.arguments)
+    assert "headwater.warehouse.warehouse" in loaded
+    assert "pyspark" not in loaded
 
 
 def test_head_shows_a_top_and_an_old_version(small: Small) -> None:

@@ -14,8 +14,8 @@ import pytest
 from headwater.embedded.postgres import PostgresServer
 from headwater.errors import HeadwaterError, SourceError
 from headwater.pipeline import life
-from headwater.pipeline.api import session_of
 from headwater.pipeline.runner import Runner
+from headwater.pipeline.sessions import session_of
 from headwater.project.project import Project
 from tests.cli.commands import Result, quick
 from tests.pipeline.small import supervised, wait_until

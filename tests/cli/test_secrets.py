@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from headwater.embedded.postgres import PostgresServer
 from headwater.errors import HeadwaterError
-from headwater.frames.expressions import spark_schema
-from headwater.pipeline.bulk_read import Readers, Tally, data_source
+from headwater.frames.spark_types import spark_schema
+from headwater.pipeline.bulk_read import Readers, Tally, reading_parts
 from headwater.project.project import Project
 from tests.cli.commands import quick
 
@@ -94,10 +94,9 @@ def test_what_executors_are_sent_has_no_secret(project: Path, spark: SparkSessio
     readers = Readers.put(project / "_headwater" / "scratch", [reader])
     assert readers.path.stat().st_mode & 0o777 == 0o600
     schema = spark_schema(relation.schema)
-    sent = data_source("sent", schema, relation.name, readers, Tally(project / "tally"))
+    sent = reading_parts(relation.name, readers, Tally(project / "tally"))
     assert WORD.encode() not in pickled(sent)
-    spark.dataSource.register(sent)
-    assert spark.read.format("sent").load().collect() == [(1, "x")]
+    assert spark.range(1).mapInArrow(sent, schema).collect() == [(1, "x")]
     load.close()
     source.teardown()
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -60,6 +61,30 @@ def test_a_new_node_takes_everything_and_follows(genes: Path) -> None:
     assert "2 rows of V1 at (Genes 4, Variants 7); the first 1 are shown" in shown
 
 
+def test_a_plan_is_a_tree_with_rules_and_costs_and_advance_follows_it(genes: Path) -> None:
+    here = str(genes / "N9")
+    quick("share", "exchange", str(genes / "N2"), "-c", here, "--node", "N9")
+    SharingNode.open(here).hold("V1", {"Genes": 3, "Variants": 7})
+    (found,) = lines("plan", "V1", "-c", here)
+    assert (found["first"], found["last"]) == (
+        {"Genes": 3, "Variants": 7},
+        {"Genes": 4, "Variants": 7},
+    )
+    tree = cast("dict[str, Any]", found["plan"])
+    (join,) = tree["below"]
+    assert (join["rule"], [part["place"] for part in join["below"]]) == ("A2", ["local"] * 2)
+    assert tree["seconds"] >= join["seconds"] >= sum(part["seconds"] for part in join["below"])
+    picture = genes / "plan.svg"
+    shown = quick("share", "plan", "V1", "-c", here, "--plot", str(picture)).out
+    assert "└─ A2: joined with Variants (1 row, " in shown
+    assert "booster of Variants 7 for Genes 3 to 4, view V1" in " ".join(shown.split())
+    assert "A2" in picture.read_text()
+    (done,) = lines("advance", "V1", "-c", here)
+    assert done["boosters"] == [join["below"][1]["address"]]
+    assert "nothing to plan" in quick("share", "plan", "V1", "-c", here).out
+    assert lines("plan", "V1", "-c", here)[0]["plan"] is None
+
+
 def test_a_policy_is_set_from_the_command_line(genes: Path) -> None:
     for text, policy in (("hybrid:5", Hybrid(5)), ("periodic:60", Periodic(60.0))):
         quick("share", "exchange", str(genes / "N2"), "-c", str(genes / "N1"), "--policy", text)
@@ -89,7 +114,6 @@ def test_bad_objects_are_skipped_if_that_is_wanted(genes: Path) -> None:
         (["exchange", "N2", "-c", "N1", "--policy", "often"], "There is no policy 'often'"),
         (["exchange", "N2", "-c", "N1", "--policy", "eager:3"], "--policy eager:3: cannot be read"),
         (["exchange", "N2", "-c", "N8"], "There is no node in N8 yet. Name it with --node"),
-        (["exchange", "s3://bucket", "-c", "N1"], "object stores are not supported"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(

@@ -99,7 +99,10 @@ def test_setup_for_machines(project: Path) -> None:
     [
         ("[sources.crm\n", "is not valid TOML"),
         ("[sources.other]\nkind = 'sqlite'\n", "there is no source 'crm'"),
-        ("[sources.crm]\nkind = 'oracle'\n", "The kinds are: sqlite, postgres."),
+        (
+            "[sources.crm]\nkind = 'oracle'\n",
+            "The kinds are: sqlite, postgres, mariadb, mysql, files, delta.",
+        ),
         ("[sources.crm]\nkind = 'sqlite'\n", "sources.crm.path: is missing."),
         (SQLITE + "colour = 'red'\n", "sources.crm.colour: there is no such setting."),
         ("[sources]\ncrm = 3\n", "must be a table"),

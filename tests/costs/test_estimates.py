@@ -215,3 +215,30 @@ def test_views_of_all_shapes_can_be_estimated(seed: int, shape: Shape) -> None:
         found = estimate(name, Statistics(), view)
         assert found.messages > 0
         assert found.time_s > 0
+
+
+# Copies
+
+
+@pytest.mark.parametrize("name", ["sweep", "nested-sweep", "posse", "pvm-cc", "t-strobe"])
+def test_what_copies_answer_is_no_message_and_moves_nothing(name: str) -> None:
+    view = CHAIN.with_copies(CHAIN.joined)
+    found = estimate(name, only("inserts"), view)
+    assert (found.messages, found.bytes) == (0, 0)
+    assert found.time_s < estimate(name, only("inserts")).time_s
+
+
+def test_copies_of_some_relations_save_the_questions_about_these() -> None:
+    every = estimate("sweep", only("updates"))
+    some = estimate("sweep", only("updates"), CHAIN.with_copies(["s2.r2"]))
+    assert every.messages == 4
+    assert some.messages == pytest.approx(8 / 3)  # r2 asks twice still
+    assert some.bytes < every.bytes
+
+
+def test_one_source_is_asked_as_a_whole_unless_all_that_a_question_reads_is_copied() -> None:
+    one = [replace(relation, source="s", name=f"s.{relation.short_name}") for relation in TABLES]
+    sql = CHAIN.sql.replace("s1.", "s.").replace("s2.", "s.").replace("s3.", "s.")
+    view = parse_view(sql, one).with_copies(["s.r1", "s.r2"])
+    assert estimate("eca", Statistics(), view).messages == pytest.approx(4 / 3)
+    assert estimate("sweep", Statistics(), view).messages == pytest.approx(4 / 3)

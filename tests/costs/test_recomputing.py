@@ -60,6 +60,21 @@ def test_a_row_with_more_partners_costs_more() -> None:
     assert found().row_s["shop.orders"] > 2 * found().row_s["stock.lines"]
 
 
+def test_a_row_costs_more_where_spark_works_on_it() -> None:
+    """So less is taken in; and what was measured of a pace is of the same expectation."""
+    lines, limit = {"stock.lines": 100_000.0}, 2_000_000
+    always = crossover(VIEW, "sweep", {}, KNOWN, "v", "when cheaper", 0)
+    large = crossover(VIEW, "sweep", {}, KNOWN, "v", "when cheaper", limit)
+    assert always is not None
+    assert large is not None
+    assert always.maintaining_s(lines) > 2 * large.maintaining_s(lines)
+    assert expected_s(VIEW, "sweep", {}, KNOWN, lines, 0) == always.maintaining_s(lines)
+    assert always.rows_of("stock.lines") < found().rows_of("stock.lines") / 2
+    assert large.rows_of("stock.lines") == limit < found().rows_of("stock.lines")
+    assert large.is_passed({"stock.lines": limit + 1.0})
+    assert not large.is_passed({"stock.lines": limit - 1.0})
+
+
 def test_what_waits_of_all_relations_counts_together() -> None:
     half = {name: 0.51 * found().rows_of(name) for name in SIZES}
     assert found().is_passed(half)
@@ -71,15 +86,28 @@ def test_what_waits_of_all_relations_counts_together() -> None:
     [
         ({"v": Loaded(20.0, 5_000_000.0)}, {"v": 1.0}),
         ({"v": Loaded(10.0, 5_000_000.0)}, {"v": 0.5}),
-        ({"v": Loaded(10.0, 2_500_000.0)}, {"v": 1.0}),
     ],
-    ids=["loads are slower", "batches are quicker", "there is twice as much to be loaded now"],
+    ids=["loads are slower", "batches are quicker"],
 )
 def test_it_moves_with_what_was_measured(
     loads: Mapping[str, Loaded], paces: Mapping[str, float]
 ) -> None:
     other = found(replace(KNOWN, loads=loads, paces=paces))
     assert other.rows_of("stock.lines") == pytest.approx(2 * found().rows_of("stock.lines"))
+
+
+def load_s(loaded: Loaded) -> float:
+    return found(replace(KNOWN, loads={"v": loaded})).load_s
+
+
+def test_a_load_takes_longer_where_there_is_more_now_in_proportion_where_there_was_much() -> None:
+    assert load_s(Loaded(10.0, 5_000_000.0)) == 10.0
+    assert 17.0 < load_s(Loaded(10.0, 2_500_000.0)) < 20.0
+
+
+def test_a_load_of_a_few_rows_tells_little_of_one_of_many() -> None:
+    """It took what any load takes, and not a tenth of a second for each row."""
+    assert 11.0 < load_s(Loaded(1.5, 15.0)) < 30.0
 
 
 def test_what_is_only_assumed_has_to_be_clearer() -> None:

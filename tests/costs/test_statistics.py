@@ -65,13 +65,20 @@ def test_other_contents_are_refused(damage: dict[str, object]) -> None:
 def test_the_first_count_takes_the_place_of_what_was_assumed() -> None:
     first = with_changes(RelationStatistics(), Counted(10.0, {"deletes": 20}))
     assert (first.inserts, first.deletes, first.updates) == (0.0, 2.0, 0.0)
-    source = with_questions(SourceStatistics(), Counted(10.0, {}, 40, 8, 0.02))
+    source = with_questions(SourceStatistics(), Counted(10.0, {}, 40, 8, 30, 0.02))
     assert (source.transactions, source.together, source.question_s) == (4.0, 5.0, 0.02)
 
 
 def test_later_counts_weigh_by_their_time_and_old_ones_fade() -> None:
     assert averaged(1.0, 3.0, observed_s=10.0, elapsed_s=10.0) == 2.0
     assert averaged(1.0, 3.0, observed_s=100 * MEMORY_S, elapsed_s=MEMORY_S) == 2.0
+
+
+def test_a_few_slow_questions_are_not_taken_for_typical_because_time_has_passed() -> None:
+    known = with_questions(SourceStatistics(), Counted(10.0, {}, 100, 100, 99, 0.001))
+    later = with_questions(known, Counted(100.0, {}, 100, 100, 1, 0.1))
+    assert later.question_s == pytest.approx(0.002, rel=0.01)
+    assert later.questions == 100
 
 
 def test_a_quiet_source_is_watched_too() -> None:

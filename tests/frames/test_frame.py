@@ -18,9 +18,9 @@ from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
 from headwater.errors import EngineError, ExpressionError
 from headwater.frames import frame as frame_module
-from headwater.frames import held, matching
+from headwater.frames import held
 from headwater.frames.frame import Frame
-from headwater.frames.session import named
+from headwater.frames.naming import named
 from tests.frames.lifting import unsettled
 
 SCHEMA = Schema.of([("k", INT), ("t", TEXT)])
@@ -54,6 +54,26 @@ def test_joins_of_rows_and_frames_are_frames_and_run_on_spark(spark: SparkSessio
     assert Rows.rows_joined == joined_before
     ROWS.join(PARTNERS, [(K, OTHER_K)])
     assert Rows.rows_joined == joined_before + len(expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_once"),
+    [(["k", "t", "o.t"], True), (["o.t", "o.k", "t"], True), (["k", "t"], False)],
+)
+def test_rows_are_added_up_again_only_where_a_column_is_gone_that_no_other_tells(
+    spark: SparkSession, names: list[str], is_once: bool
+) -> None:
+    """What a join has found equal tells one column by the other."""
+    more = PARTNERS + Rows(OTHER, {(1, "y"): 1})
+    joined = unsettled(spark, ROWS)._merged().join(unsettled(spark, more)._merged(), [(K, OTHER_K)])
+    schema = joined.schema.only(names)
+    outputs = [ColumnRef(column.name, column.type) for column in schema.columns]
+    found = joined.project(schema, outputs)
+    assert found._held.merged == is_once
+    assert found == ROWS.join(more, [(K, OTHER_K)]).project(schema, outputs)
+    again = found.settled().project(schema.only(names[:1]), outputs[:1])
+    assert again.is_settled, "what is at hand takes no job"
+    assert again == found.collected().project(schema.only(names[:1]), outputs[:1])
 
 
 def test_a_frame_and_its_rows_are_one_value(spark: SparkSession) -> None:
@@ -129,8 +149,7 @@ def test_a_settled_frame_reads_its_source_no_more(
 def test_rows_that_are_made_of_many_are_computed_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (held, matching):
-        monkeypatch.setattr(module, "SMALL", 2)
+    monkeypatch.setattr(held, "SMALL", 2)
     computed = spark.sparkContext.accumulator(0)
 
     def count(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -178,7 +197,7 @@ def test_evaluating_a_view_runs_no_job_before_its_result_is_read(spark: SparkSes
     view = parse_view("SELECT r.t, s.t AS u FROM r JOIN s ON r.k = s.k", relations, name="v")
     state = {"r": unsettled(spark, ROWS), "s": unsettled(spark, ROWS)}
     expected = evaluate(query_of(view), {"r": ROWS, "s": ROWS}, view.schema)
-    with named(spark, "evaluating"):
+    with named("evaluating"):
         result = evaluate(query_of(view), state, view.schema)
         assert jobs_of(spark, "evaluating") == 0
         assert result == expected

@@ -17,9 +17,10 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.tops import Project, evaluate_top
 from headwater.algebra.values import INT, TEXT, Row, parse_type
 from headwater.errors import ExpressionError
-from headwater.frames.expressions import spark_schema, spark_type, to_column
+from headwater.frames.expressions import to_column
 from headwater.frames.frame import Frame
 from headwater.frames.late import plain_column
+from headwater.frames.spark_types import spark_schema, spark_type
 from tests.frames.lifting import unsettled
 
 ROWS = Relation("r", "x", Schema.of([("a", parse_type("int"))]))

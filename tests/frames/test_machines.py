@@ -9,6 +9,7 @@ from headwater.algebra.rows import Rows
 from headwater.algorithms.registry import algorithm, make_manager
 from headwater.frames.engine import Engine
 from headwater.frames.frame import Frame
+from headwater.frames.naming import named, tell
 from headwater.lab.library import example
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import seeded
@@ -82,3 +83,23 @@ def test_a_view_manager_on_frames_ends_with_the_same_view(
     assert isinstance(view, Frame)
     assert view == played.view
     assert Rows.rows_joined == joined_before
+
+
+@pytest.mark.parametrize("name", ["sweep", "pvm"])
+def test_a_question_takes_one_job_of_spark_at_most(spark: SparkSession, name: str) -> None:
+    """What an answer is joined with, what is taken out of it and whether anything is left."""
+    chosen = example("pvm-22")
+    played = play(chosen, name, seed=3)
+    engine = Engine(lambda: spark, "spark")
+    manager = make_manager(algorithm(name), chosen.view, {})
+    state, answers, group = manager.start(), 0, f"a unit by {name}"
+    for event in played.events:
+        answers += isinstance(event, AnswerArrived)
+        with named(group):
+            tell(spark)
+            state, effects = manager.handle(state, lifted(engine, event))
+            for effect in effects:
+                if isinstance(effect, Apply):
+                    bool(apply_actions(Rows.empty(chosen.view.schema), effect.actions))
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
+    assert 0 < len(jobs) <= answers

@@ -18,7 +18,7 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import parse_type
-from headwater.frames.expressions import spark_schema
+from headwater.frames.spark_types import spark_schema
 
 UNITS = (
     "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER",

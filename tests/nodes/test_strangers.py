@@ -6,19 +6,17 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import serialization
 
 from headwater import __version__
-from headwater.errors import HeadwaterError, InputError
-from headwater.nodes import link
+from headwater.algebra.schema import Relation
+from headwater.errors import HeadwaterError, InputError, RefusedError
+from headwater.nodes import beside, link, listening
 from headwater.nodes.beside import NodeProcess
 from headwater.nodes.settings import of_node
 from headwater.pipeline.runner import Runner
@@ -26,8 +24,9 @@ from headwater.project.project import open_source
 from headwater.project.settings import FILE, nodes_settings, read_document
 from headwater.storage.location import Location
 from tests.cli.commands import quick
+from tests.nodes.certificates import certificates
 from tests.nodes.processes import free_port, with_nodes
-from tests.pipeline.small import Small, supervised, wait_until
+from tests.pipeline.small import LIMIT_S, Small, supervised, wait_until
 from tests.warehouse.test_small import no_spark
 
 SELECT = "SELECT o.amount, c.name FROM shop.orders o JOIN crm.customers c ON c.id = o.id"
@@ -102,6 +101,10 @@ def is_running(runner: Runner, view: str = "v") -> bool:
     return runner.views[view].state == "running"
 
 
+def relations_of(shop: Shop) -> list[Relation]:
+    return [r for s in shop.project.sources.values() for r in s.relations().values()]
+
+
 def refused(runner: Runner) -> str:
     return str(runner.describe()["nodes"]["refused"])
 
@@ -131,10 +134,20 @@ def test_garbage_is_refused_and_the_view_goes_on(tmp_path: Path, bytes_: bytes, 
 def test_who_says_nothing_is_left_after_a_while(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     with runner_of(shop) as runner, node(tmp_path):
-        silent = [socket.create_connection(("127.0.0.1", shop.port)) for _ in range(40)]
         wait_until(lambda: is_running(runner))
-        silent.append(socket.create_connection(("127.0.0.1", shop.port)))
-        wait_until(lambda: "did not introduce itself in time" in refused(runner))
+        with socket.create_connection(("127.0.0.1", shop.port)):
+            wait_until(lambda: "did not introduce itself in time" in refused(runner))
+
+
+def test_many_who_say_nothing_do_not_keep_a_node_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "INTRODUCTION_S", 2 * LIMIT_S)  # nobody leaves by itself
+    shop = Shop(tmp_path)
+    with runner_of(shop) as runner:
+        silent = [socket.create_connection(("127.0.0.1", shop.port)) for _ in range(80)]
+        with node(tmp_path):
+            wait_until(lambda: is_running(runner))
         for each in silent:
             each.close()
 
@@ -202,9 +215,59 @@ def test_a_node_beside_another_database_is_refused(tmp_path: Path) -> None:
     key = shop.folder / "warehouse" / "_headwater" / "nodes.key"
     with runner_of(shop) as runner:
         shutil.copy(key, there / "warehouse" / "_headwater")
-        with node(there):
+        with node(there) as wrong:
             wait_until(lambda: "beside another database" in runner.views["v"].message)
-            assert runner.views["v"].state == "stopped"
+            wait_until(lambda: wrong.has_said("beside another database"))
+            assert runner.views["v"].state == "waiting"
+            with node(shop.folder):  # the other one leaves it the place
+                wait_until(lambda: is_running(runner))
+
+
+def test_a_node_knows_tables_as_they_are_when_a_view_begins(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    with runner_of(shop) as runner, node(tmp_path):
+        wait_until(lambda: is_running(runner))
+        shop.update(11)
+        wait_until(lambda: shop.amounts == {11})
+        columns = "(id INTEGER PRIMARY KEY, name INTEGER)"
+        insertion = "INSERT INTO customers VALUES (1, 7)"
+        shop.write("crm", "DROP TABLE customers", f"CREATE TABLE customers {columns}", insertion)
+        wait_until(lambda: runner.views["v"].is_stopped)
+        assert quick("repair", "crm", *shop.arguments).code == 0
+        shop.update(12)
+        wait_until(
+            lambda: shop.rows("v") == {(12, 7)} or runner.views["v"].is_stopped,
+        )
+        assert shop.rows("v") == {(12, 7)}, runner.views["v"].message
+
+
+def test_a_view_that_a_table_does_not_fit_asks_no_node(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    view = shop.project.definition("v", relations_of(shop)).view
+    source = shop.project.sources["crm"]
+    read = beside._Read(source.narrowed({"customers": frozenset({"id", "name"})}))
+    read.check(view)
+    shop.write("crm", "ALTER TABLE customers RENAME COLUMN name TO called")
+    read.check(view)  # as it was described first; the connection finds out
+    with pytest.raises(RefusedError, match="table customers is not as view v knows it"):
+        beside._Read(source).check(view)
+
+
+def test_a_node_whose_connection_fails_at_the_last_moment_may_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError("no more files")]
+
+    def made(*parts: Any) -> link.Link:
+        if failures:
+            raise failures.pop()
+        return link.Link(*parts)
+
+    monkeypatch.setattr(listening, "Link", made)
+    shop = Shop(tmp_path)
+    with runner_of(shop) as runner, node(tmp_path):
+        wait_until(lambda: is_running(runner))
+    assert not failures
 
 
 def test_a_view_that_is_loaded_anew_begins_at_its_nodes_again(tmp_path: Path) -> None:
@@ -319,41 +382,6 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 # TLS
 
 
-def certificates(folder: Path, name: str = "") -> str:
-    """A certificate for this machine, signed by an authority of its own; the settings for it."""
-    now = datetime.now(UTC)
-    authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nodes")])
-
-    def built(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-        )
-
-    root = built(issuer, authority).add_extension(x509.BasicConstraints(True, 0), critical=True)
-    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-    root = root.add_extension(usage, critical=True)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(authority.public_key())
-    root = root.add_extension(identifier, critical=False)
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "node")])
-    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    leaf = built(subject, own).add_extension(names, critical=False)
-    leaf = leaf.add_extension(
-        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-    )
-    pem = serialization.Encoding.PEM
-    (folder / f"ca{name}.pem").write_bytes(root.sign(authority, hashes.SHA256()).public_bytes(pem))
-    (folder / f"cert{name}.pem").write_bytes(
-        leaf.sign(authority, hashes.SHA256()).public_bytes(pem)
-    )
-    (folder / f"key{name}.pem").write_bytes(
-        own.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return "certificate = 'cert.pem'\nkey = 'key.pem'\nauthorities = 'ca.pem'"
-
-
 def test_certificates_of_both_sides_are_enough(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "p", "certificate = 'cert.pem'\nkey = 'key.pem'\nauthorities = 'ca.pem'")
     certificates(shop.folder)
@@ -371,5 +399,25 @@ def test_certificates_of_both_sides_are_enough(tmp_path: Path) -> None:
         ):
             assert stranger.recv(4096) == b""
         wait_until(lambda: "TLS" in refused(runner), lambda: refused(runner))
+        settings = shop.folder / FILE
+        for name in ("cert", "key"):
+            settings.write_text(
+                settings.read_text().replace(f"'{name}.pem'", f"'{name}-strange.pem'")
+            )
+        with node(shop.folder) as strange:
+            wait_until(lambda: strange.has_said("does not take this node's certificate"))
         shop.update(16)
         wait_until(lambda: shop.amounts == {16})
+
+
+def test_a_key_that_needs_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, certificates(tmp_path))
+    key, pem = tmp_path / "key.pem", serialization.Encoding.PEM
+    found = serialization.load_pem_private_key(key.read_bytes(), None)
+    kept = serialization.BestAvailableEncryption(b"a password of some length")
+    key.write_bytes(found.private_bytes(pem, serialization.PrivateFormat.PKCS8, kept))
+    with node(tmp_path) as beside:
+        wait_until(lambda: beside.failure is not None)
+        assert "the key is encrypted" in str(beside.failure)
+    with pytest.raises(InputError, match="the key is encrypted"):
+        Runner(shop.project, no_spark)

@@ -1,7 +1,7 @@
-"""Object stores for tests: the small one, and a real one where it has been built.
+"""Object stores for tests: the small one, and real ones where they are to be had.
 
-`make object-store` builds MinIO from its Go module into `build/object-store`; without it, tests
-that need a real server are skipped, and say so.
+`make object-store` builds MinIO from its Go module into `build/object-store`, and installs Azurite
+there from its npm package where there is npm; without them the same tests run on the small one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from headwater.storage.clouds import CloudBucket
 from headwater.storage.location import Location
 from headwater.storage.objects import ObjectStorage
+from tests.objects import azurite
 from tests.objects.server import BUCKET, small_server
 
 MINIO = Path(__file__).parents[2] / "build" / "object-store" / "bin" / "minio"
@@ -26,10 +27,21 @@ KEY, SECRET = "headwater-tests", "not-a-secret-of-anybody"
 
 def servers() -> list[str]:
     """The kinds that can be had."""
-    return ["small", *(["minio"] if MINIO.exists() else [])]
+    azure = ["azurite"] if azurite.PROGRAM.exists() else []
+    return ["small", *azure, *(["minio"] if MINIO.exists() else [])]
+
+
+def is_azure(endpoint: str) -> bool:
+    return endpoint.endswith(azurite.ACCOUNT)
+
+
+def address(endpoint: str, folder: str = "warehouse") -> str:
+    return f"{'az' if is_azure(endpoint) else 's3'}://{BUCKET}/{folder}"
 
 
 def options(endpoint: str) -> dict[str, str]:
+    if is_azure(endpoint):
+        return azurite.options(endpoint)
     return {
         "aws_endpoint": endpoint,
         "aws_access_key_id": KEY,
@@ -40,7 +52,7 @@ def options(endpoint: str) -> dict[str, str]:
 
 
 def location(endpoint: str, folder: str = "warehouse") -> Location:
-    bucket = CloudBucket(f"s3://{BUCKET}/{folder}", options(endpoint))
+    bucket = CloudBucket(address(endpoint, folder), options(endpoint))
     return Location(Path("/"), ObjectStorage(bucket))
 
 
@@ -50,26 +62,34 @@ def endpoint_of(kind: str) -> Iterator[str]:
     if kind == "small":
         with small_server() as server:
             yield server.endpoint
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            yield from _minio(Path(folder))
-
-
-def _minio(folder: Path) -> Iterator[str]:
-    (folder / BUCKET).mkdir()  # a folder is a bucket there
+        return
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(MINIO), "server", str(folder), "--address", f"127.0.0.1:{port}"]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        if kind == "azurite":
+            with _started(azurite.command(folder, port), port):
+                azurite.make_container(port, BUCKET)
+                yield f"http://127.0.0.1:{port}/{azurite.ACCOUNT}"
+        else:
+            (folder / BUCKET).mkdir()  # a folder is a bucket there
+            command = [str(MINIO), "server", name, "--address", f"127.0.0.1:{port}"]
+            with _started(command, port):
+                yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def _started(command: list[str], port: int) -> Iterator[None]:
     env = {**os.environ, "MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet) as process:
         try:
             deadline = time.monotonic() + 120
             while not _answers(port):
-                assert process.poll() is None, "MinIO did not start"
-                assert time.monotonic() < deadline, "MinIO does not answer"
+                assert process.poll() is None, f"{command[0]} did not start"
+                assert time.monotonic() < deadline, f"{command[0]} does not answer"
                 time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
+            yield
         finally:
             process.kill()
 

@@ -20,8 +20,7 @@ from headwater.warehouse.segments import segment_path
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 from tests.objects.proxy import faulty_proxy
-from tests.objects.server import BUCKET
-from tests.objects.servers import endpoint_of, location, options, servers
+from tests.objects.servers import address, endpoint_of, location, options, servers
 from tests.warehouse.views import SCHEMA, definition, rows, vector
 
 
@@ -59,7 +58,7 @@ def load(root: Location, contents: Rows) -> ViewTable:
 def shown(endpoint: str) -> list[tuple[object, ...]]:
     """What another reader finds in the plain table."""
     told = {**options(endpoint), "aws_allow_http": "true"}
-    table = DeltaTable(f"s3://{BUCKET}/warehouse/orders", storage_options=told)
+    table = DeltaTable(f"{address(endpoint)}/orders", storage_options=told)
     found = table.to_pyarrow_table().to_pylist()
     return sorted((row["id"], row["name"]) for row in found)
 

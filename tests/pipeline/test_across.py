@@ -18,7 +18,7 @@ from headwater.protocol.transactions import Tag
 from headwater.warehouse.change_records import Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.warehouse import Warehouse
-from tests.pipeline.small import Small
+from tests.pipeline.small import Small, wait_until
 from tests.pipeline.world import wait_for
 from tests.warehouse.test_small import no_spark
 
@@ -77,6 +77,14 @@ def reload(runner: Runner, small: Small) -> None:
         assert asked.result()
 
 
+def wait_stopped(runner: Runner) -> None:
+    def is_stopped() -> bool:
+        runner.supervise()
+        return runner.views["both_"].is_stopped
+
+    wait_until(is_stopped)
+
+
 def versions(small: Small) -> Iterator[set[tuple[object, ...]]]:
     """What each version of the view over both has shown."""
     for commit in small.warehouse.view("both_").commits():
@@ -133,14 +141,18 @@ def test_a_view_that_stops_instead_goes_on_when_the_part_has_come(small: Small) 
     with running(small) as runner:
         small.write("shop", SHOP, tag("g"))
         stopped = runner.views["both_"]
-        while not stopped.is_stopped:
-            runner.supervise()
+        wait_stopped(runner)
         assert "there is transaction 1 of shop" in stopped.message
         assert 'late = "release"' in stopped.message
+        assert "headwater reload both_" in stopped.message
+        reload(runner, small)  # too early
+        wait_stopped(runner)
+        assert "there is transaction 1 of shop" in stopped.message
         assert small.rows("both_") == BEFORE
         small.write("crm", CRM, tag("g"))
         reload(runner, small)
         wait_for(runner, shows(small, "both_", AFTER))
+    assert all(rows in (BEFORE, AFTER) for rows in versions(small))
 
 
 def test_a_load_and_a_new_view_show_no_half_while_a_part_is_held(small: Small) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT, Row
-from headwater.costs.statistics import RelationStatistics, SourceStatistics, Statistics
+from headwater.costs.statistics import (
+    Prices,
+    RelationStatistics,
+    SourceStatistics,
+    Spent,
+    Statistics,
+)
 from headwater.frames.columns import Columns
-from headwater.pipeline.maintain import about_bytes
+from headwater.frames.frame import Frame
+from headwater.pipeline.gathering import Gatherer
 from headwater.pipeline.observed import kinds_of
 from headwater.pipeline.runner import Runner
+from headwater.pipeline.tally import about_bytes
 from headwater.pipeline.verify import verify_view
 from headwater.project.inspection import inspect
 from headwater.project.measured import FILE, read_statistics, write_statistics
@@ -78,6 +88,26 @@ def test_a_run_leaves_statistics_behind(tmp_path: Path) -> None:
     assert found.sources["crm"].question_s != SourceStatistics().question_s
 
 
+def test_what_a_look_up_takes_is_known_though_no_algorithm_made_any(tmp_path: Path) -> None:
+    small = Small(tmp_path, {"owned": OWNED.format("")})
+    with supervised(Runner(small.project, no_spark)) as runner:
+        wait_until(lambda: runner.views["owned"].state == "running", lambda: runner.failures)
+        maintainer = runner.views["owned"].maintainer
+        assert maintainer is not None
+        gatherer = Gatherer(
+            small.warehouse, lambda: [maintainer], small.project.sources.__getitem__
+        )
+        gatherer.look()
+        for change in CHANGES[:2]:
+            small.write(*change)
+        targets = runner.targets()
+        wait_until(lambda: runner.reach(targets), lambda: runner.failures)
+        gatherer.finish([maintainer])
+        assert not maintainer.observed.look_ups_s
+    assert gatherer.statistics.prices.look_up_s != Prices().look_up_s
+    assert gatherer.statistics.prices.commit_s != Prices().commit_s
+
+
 def test_the_next_run_chooses_by_them_without_a_reload(tmp_path: Path) -> None:
     small = Small(tmp_path, {"owned": OWNED.format("")})
     assert maintained(small, *CHANGES[:2]) == "sweep"
@@ -88,6 +118,19 @@ def test_the_next_run_chooses_by_them_without_a_reload(tmp_path: Path) -> None:
     assert {c.algorithm for c in commits} == {"sweep", "t-strobe"}
     assert max(commit.number for commit in commits) > loaded
     assert small.rows("owned") == {(2, 10, "Bea", 10), (3, 10, "Bea", 10)}
+
+
+def test_what_a_view_has_cost_is_forgotten_when_it_is_loaded_anew(tmp_path: Path) -> None:
+    small = Small(tmp_path, {"owned": OWNED.format("")})
+    spent = {"owned": {"copies": Spent(0.0, 0.0, 0.001, 100)}}
+    maintained(small, *CHANGES[:1])
+    write_statistics(internal(small), replace(read_statistics(internal(small)), spent=spent))
+    maintained(small, *CHANGES[1:2])
+    assert read_statistics(internal(small)).spent == spent
+    small.warehouse.drop("owned")
+    small.view_file("owned").write_text(OWNED.format("").replace("o.amount FROM", "o.note FROM"))
+    maintained(small, *CHANGES[2:])
+    assert "copies" not in read_statistics(internal(small)).spent.get("owned", {})
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"format": 1}', b"\xff"])
@@ -130,3 +173,10 @@ def test_what_is_counted_of_large_changes_and_answers_looks_at_few_rows() -> Non
     large = Unread(schema, Columns.of_rows(rows).table)
     assert kinds_of(large) == {"inserts": 5000}
     assert about_bytes(large) == about_bytes(rows) > 5000
+
+
+def test_answers_that_spark_holds_have_bytes_too(spark: SparkSession) -> None:
+    schema = Schema.of([("id", INT), ("amount", INT)])
+    rows = Rows(schema, {(number, 5): 1 for number in range(100)})
+    assert about_bytes(Frame.of_rows(spark, rows)) == about_bytes(rows) == 1600
+    assert about_bytes(Rows.empty(schema)) == 0

@@ -1,17 +1,23 @@
 """Views over two PostgreSQL servers and a SQLite file, while all three go on changing."""
 
 import contextlib
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
 from headwater.algebra.rows import Rows
 from headwater.embedded.postgres import PostgresServer
+from headwater.frames import frame as frame_module
+from headwater.frames import held
 from headwater.pipeline.runner import Runner
+from headwater.sources.postgres import wrapper
+from headwater.sources.postgres.spreading import spread_out
 from tests.pipeline.world import BEYOND_A_JOIN, VIEWS, Oracle, Shop, start_writers, wait_for
 
 
@@ -92,6 +98,66 @@ def test_every_version_of_every_view_is_the_view_at_its_version_vector(
         oracle.check_reached_the_end(name)
         if name == "large_orders":
             oracle.check_complete(name, found)
+
+
+@pytest.mark.stress
+def test_changes_that_are_more_than_the_driver_is_to_hold_are_taken_in_by_spark(
+    tmp_path: Path,
+    servers: list[PostgresServer],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Workers ask PostgreSQL for what belongs to the rows that they hold."""
+    for module in (held, frame_module):
+        monkeypatch.setattr(module, "SMALL", 20)
+    spread: list[str] = []
+    monkeypatch.setattr(wrapper, "spread_out", _noting(spread, spread_out))
+    names = ("order_lines", "prices")
+    shop = Shop(tmp_path, servers, "spark", {name: VIEWS[name] for name in names})
+    with started(shop, spark) as runner:
+        wait_for(runner, lambda: have_committed(runner, 0))
+        for statements in _BULK:
+            for source, statement in statements.items():
+                _commit(shop, source, statement)
+            targets = runner.targets()
+            wait_for(runner, partial(runner.reach, targets))
+    oracle = Oracle(shop)
+    for name in names:
+        assert len(oracle.check_view(name)) >= len(_BULK)
+        oracle.check_reached_the_end(name)
+    assert {"orders", "lines"} <= set(spread)
+
+
+_BULK = (
+    {
+        "shop": "INSERT INTO orders SELECT 1000 + n, n % 7, n FROM generate_series(1, 60) AS s (n)",
+        "stock": "INSERT INTO lines SELECT 1000 + n % 60, n % 9, 2, 1.5 "
+        "FROM generate_series(1, 150) AS s (n)",
+    },
+    {
+        "crm": "UPDATE customers SET name = 'new ' || name",
+        "stock": "UPDATE lines SET qty = qty + 1 WHERE order_id >= 1000",
+        "shop": "DELETE FROM orders WHERE id >= 1030",
+    },
+)
+
+
+def _commit(shop: Shop, source: str, statement: str) -> None:
+    if source == "crm":
+        connection = sqlite3.connect(shop.file)
+        with contextlib.closing(connection), connection:
+            connection.execute(statement)
+    else:
+        with psycopg.connect(shop.dsns[source]) as session:
+            session.execute(statement.encode())
+
+
+def _noting(noted: list[str], spread: Callable[..., Rows]) -> Callable[..., Rows]:
+    def noted_and_spread(access: object, tables: Iterable[str], *rest: object) -> Rows:
+        noted.extend(tables)
+        return spread(access, tables, *rest)
+
+    return noted_and_spread
 
 
 def test_every_version_of_what_is_more_than_a_join_is_the_view_at_its_version_vector(

@@ -176,6 +176,15 @@ def test_an_answer_in_the_middle_of_what_goes_on_together_is_asked_for_again() -
     assert shown(world.take(world.read("x", "i"), world.read("y", "i"))) == ["x3+y3"]
 
 
+def test_what_is_missing_in_the_middle_is_named_and_not_what_waits_for_it() -> None:
+    world = World()
+    parts = [world.read("x", "g"), world.read("x", "missing"), world.read("x", "h")]
+    assert world.take(*parts, world.read("y", "h"), world.read("y", "g")) == []
+    assert world.joining.holding == ["missing"]
+    assert shown(world.later(WAIT_S)) == ["x1+x2+x3+y1+y2"]
+    assert world.joining.holding == []
+
+
 def test_a_gap_in_the_middle_goes_along() -> None:
     world = World()
     gap = Delivery("x", None, None, 2, broken=Broken({}, "", {}))
@@ -269,8 +278,10 @@ def _learn(parts: GlobalParts, source: str, number: int, name: str) -> None:
     parts.learn(source, number, [Committed(transaction, {}, number)], 0.0)
 
 
-def test_many_transactions_that_are_reported_as_one_are_joined_in_linear_time() -> None:
-    """A database that nobody read for long, whose transactions have lost their borders."""
+@pytest.mark.parametrize("when", ["is taken first", "is known before"])
+def test_many_transactions_that_are_reported_as_one_are_joined_in_linear_time(when: str) -> None:
+    """A database that nobody read for long, whose transactions have lost their borders. What it
+    waits for comes one by one, and it is looked in between whether something is due."""
     world, asked = World(), 0
     find = world.parts.find
 
@@ -281,8 +292,14 @@ def test_many_transactions_that_are_reported_as_one_are_joined_in_linear_time() 
 
     world.parts.find = counted  # type: ignore[method-assign]
     names = [f"g{number}" for number in range(300)]
-    assert world.take(world.read("y", *names)) == []
-    found = world.take(*[world.read("x", name) for name in names])
+    merged = world.read("y", *names)
+    if when == "is taken first":
+        assert world.take(merged) == []
+    others = [world.read("x", name) for name in names]
+    found = world.take(merged) if when == "is known before" else []
+    for other in others:
+        found += world.take(other)
+        found += world.later(0.001)
     assert [len(each.deliveries) for each in found] == [301]
     assert asked < 20 * len(names)
 

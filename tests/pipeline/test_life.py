@@ -1,6 +1,6 @@
 """A view's life: the whole table, and random walks through it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import get_args
 
@@ -14,12 +14,14 @@ from headwater.errors import (
     HeadwaterError,
     InputError,
     LostConnectionError,
+    NoExecutorError,
     RefusedError,
     SourceError,
     StateLostError,
     one_of,
 )
 from headwater.pipeline.life import (
+    FORGETS_S,
     RECOMPUTE_PAUSE_S,
     RETRY_S,
     TABLE,
@@ -34,6 +36,7 @@ from headwater.pipeline.life import (
     LifeState,
     LoadBegun,
     Loaded,
+    LostState,
     Opened,
     Outgrown,
     OutgrownError,
@@ -50,6 +53,8 @@ from headwater.pipeline.life import (
 from headwater.pipeline.requests import Request
 from headwater.project.gaps import GapError
 from headwater.sources.contract import Broken
+from headwater.storage.bucket import DeniedError, UnansweredError
+from headwater.warehouse.own_files import store_trouble
 
 FAILURE = HeadwaterError("It failed.")
 LOST = LostConnectionError("It is down.")
@@ -64,6 +69,7 @@ EVENTS: dict[type[LifeEvent], LifeEvent] = {
         RepairBegun(),
         Loaded("noon"),
         Interrupted(LOST),
+        LostState(FAILURE),
         Strayed("it was emptied."),
         Outgrown("much waits."),
         Failed(FAILURE),
@@ -132,11 +138,38 @@ def test_a_view_is_opened_if_it_has_a_table_that_is_to_stay(
 def test_a_lost_connection_and_a_table_that_another_has_opened_are_tried_again() -> None:
     replaced = FencedError("Another has opened it.")
     assert ending("v", LOST, has_table=True, by_itself=False) == Interrupted(LOST)
+    away = NoExecutorError("There is no worker.")
+    assert ending("v", away, has_table=False, by_itself=False) == Interrupted(away)
     assert ending("v", replaced, has_table=True, by_itself=False) == Interrupted(replaced)
 
 
+def test_a_view_waits_for_an_object_store_that_does_not_answer_and_not_for_one_that_refuses() -> (
+    None
+):
+    silent = store_trouble(UnansweredError(None, "no answer (SlowDown)", "s3://lake/x"))
+    assert ending("v", silent, has_table=True, by_itself=False) == Interrupted(silent)
+    denied = store_trouble(DeniedError(None, "the token has expired", "s3://lake/x"))
+    assert ending("v", denied, has_table=True, by_itself=False) == Failed(denied)
+
+
 def test_a_view_whose_rows_are_gone_with_an_executor_goes_on_from_its_last_commit() -> None:
-    assert ending("v", StateLostError("gone"), has_table=True, by_itself=False) == Halted()
+    lost = StateLostError("gone")
+    assert ending("v", lost, has_table=True, by_itself=False) == LostState(lost)
+
+
+def test_who_loses_executors_again_and_again_waits_longer_each_time() -> None:
+    lost, now = LostState(StateLostError("gone")), 1000.0
+    life, waited = Life(), []
+    for _ in range(9):
+        life, _ = Life.after(replace(life, state=LifeState.RUNNING), lost, now)
+        waited.append(life.retry_at - now)
+        assert (life.shown, life.failure) == ("waiting", lost.failure)
+        assert life.is_given_up == (len(waited) > 7)
+        now = life.retry_at
+        life, _ = life.after(Opened(), now)
+    assert waited == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+    life, _ = life.after(lost, now + FORGETS_S)
+    assert life.retry_at == now + FORGETS_S
 
 
 def test_a_view_whose_role_is_refused_waits_until_it_has_its_rights_back() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterError, LostConnectionError, SourceError
-from headwater.pipeline.load import failure_of
+from headwater.pipeline.load_failures import failure_of
 
 
 def failure_in_a_task(spark: SparkSession, error: HeadwaterError) -> HeadwaterError:

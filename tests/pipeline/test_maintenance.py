@@ -86,10 +86,11 @@ def test_views_over_several_sources_keep_the_level_of_their_algorithm(
         assert not falls_short(seed, WITH_KEYS[shape], [level], name, wanted)
 
 
-def test_partners_are_looked_up_in_the_view_with_what_is_still_to_be_committed() -> None:
+@pytest.mark.parametrize("fetch", ["off", "on"])
+def test_partners_are_looked_up_in_the_view_with_what_is_still_to_be_committed(fetch: str) -> None:
     shape = Shape("source-local", 3, 3, transactions=8, keys=True, by_key=True)
     for seed in SEEDS:
-        local = {"local": "on"}
+        local = {"local": "on", "fetch": fetch}
         assert not falls_short(seed, shape, [Level.STRONG], "t-strobe", parameters=local)
 
 

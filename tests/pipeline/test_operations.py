@@ -437,7 +437,7 @@ def test_a_view_goes_on_beside_a_runner_when_its_columns_have_other_types(
         with psycopg.connect(shop.dsns["stock"], autocommit=True) as stock:
             stock.execute("INSERT INTO lines (order_id, item, qty, price) VALUES (1, 56, '2', '9')")
         running.wait_until(lambda: 56 in {row[0] for row in shop.warehouse.view("by_item").rows()})
-        assert running.state("by_item") == "running"
+        running.wait_until(lambda: running.state("by_item") == "running")
     assert verify_view(shop.project, "by_item", spark).holds
 
 

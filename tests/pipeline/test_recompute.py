@@ -86,6 +86,25 @@ def test_a_view_is_not_recomputed_where_its_file_or_its_level_or_the_cost_says_s
     assert kinds(small) == ["load", "change"]
 
 
+def test_a_view_that_waits_for_a_part_is_not_recomputed_for_what_waits_behind_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    small = Small(tmp_path, view("RECOMPUTE FROM 5 ROWS"))
+    tag = "INSERT INTO _headwater_global (id, parts) VALUES ('g', 2)"
+    with running(small, spark) as runner:
+        wait_until(lambda: runner.views["bought"].state == "running")
+        maintained = runner.views["bought"].maintainer
+        assert maintained is not None
+        small.write("shop", many(10, 1), tag)
+        wait_until(lambda: list(maintained.holding) == ["g"])
+        small.write("shop", many(20, 9))
+        wait_until(lambda: maintained.burden.waiting({}) == {"shop.orders": 10})
+        small.write("crm", "INSERT INTO customers VALUES (2, 'Bo')", tag)
+        wait_until(lambda: small.rows("bought") == expected(10, 1) | expected(20, 9))
+        assert runner.views["bought"].maintainer is maintained
+    assert "load" not in kinds(small)[1:]
+
+
 def test_a_backlog_of_small_transactions_is_recomputed_as_a_whole(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.pipeline.turns import Clock, Turn
+from headwater.pipeline import turns
+from headwater.pipeline.turns import Clock, Pace, Turn
 from headwater.sources.workers import Workers
 
 LIMIT_S = 60.0
@@ -66,3 +67,31 @@ def test_who_is_never_to_be_woken_is_not(pool: tuple[Workers, Clock]) -> None:
     done = threading.Event()
     Turn(done.set, *pool).wake(float("inf"))
     assert not done.wait(0.05)
+
+
+@pytest.mark.parametrize(("worked_s", "after_s"), [(0.0, 10.0), (3.0, 150.0)])
+def test_what_stood_still_is_done_again_soon_and_what_worked_much_later(
+    monkeypatch: pytest.MonkeyPatch, worked_s: float, after_s: float
+) -> None:
+    class Time:
+        now = worked = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+        def thread_time(self) -> float:
+            return self.worked
+
+    clock, done = Time(), []
+
+    def stand_still() -> None:
+        clock.now += 3600.0
+        clock.worked += worked_s
+        done.append(clock.now)
+
+    monkeypatch.setattr(turns, "time", clock)
+    pace = Pace(stand_still)
+    for later_s in (0.0, after_s - 1.0, 1.0):
+        clock.now += later_s
+        pace.keep()
+    assert done == [3600.0, 3600.0 + after_s + 3600.0]

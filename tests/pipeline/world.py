@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise, product
 from pathlib import Path
 from random import Random
@@ -27,11 +28,13 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
 from headwater.embedded.postgres import PostgresServer
 from headwater.pipeline.runner import Runner
+from headwater.testing.workload import UndoneError
 from headwater.warehouse.change_records import Change
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.warehouse import Warehouse
+from tests.sources.mariadb_harness import MariadbHarness
 
 VIEWS = {
     # over all three sources
@@ -97,10 +100,14 @@ class Shop:
         engine: str = "auto",
         views: Mapping[str, str] = VIEWS,
         by_triggers: Sequence[str] = (),
+        mariadb: MariadbHarness | None = None,
     ) -> None:
+        """With a `mariadb` the stock is in it, and there is one PostgreSQL server only."""
         self.folder = folder
         self.file = folder / "crm.db"
-        self.dsns = dict(zip(("shop", "stock"), [s.dsn() for s in servers], strict=True))
+        self.mariadb = mariadb
+        found = [s.dsn() for s in servers] + ([mariadb.dsn] if mariadb is not None else [])
+        self.dsns = dict(zip(("shop", "stock"), found, strict=True))
         self._create()
         (folder / "headwater.toml").write_text(_settings(self.dsns, engine, by_triggers))
         (folder / "views").mkdir()
@@ -126,6 +133,9 @@ class Shop:
             for n in range(ORDERS):
                 shop.execute("INSERT INTO orders VALUES (%s, %s, 60)", (n, n % CUSTOMERS))
             shop.execute("CREATE INDEX ON orders (customer)")
+        if self.mariadb is not None:
+            self._create_in_mariadb(self.mariadb)
+            return
         with psycopg.connect(self.dsns["stock"], autocommit=True) as stock:
             stock.execute("DROP TABLE IF EXISTS lines, items")
             stock.execute(ITEMS.encode())
@@ -133,6 +143,16 @@ class Shop:
             for n in range(2 * ORDERS):
                 stock.execute("INSERT INTO lines VALUES (%s, %s, 2, 1.5)", (n % ORDERS, n % 7))
             stock.execute("CREATE INDEX ON lines (order_id)")
+
+    @staticmethod
+    def _create_in_mariadb(stock: MariadbHarness) -> None:
+        rows = ", ".join(f"({n % ORDERS}, {n % 7}, 2, 1.5)" for n in range(2 * ORDERS))
+        stock.execute(
+            ITEMS,
+            in_mariadb(TABLES["stock"]),
+            f"INSERT INTO `lines` VALUES {rows}",
+            "CREATE INDEX by_order ON `lines` (order_id)",
+        )
 
     def publish_every(self, duration: str) -> None:
         """Change how often plain tables are renewed, from the next start on."""
@@ -165,14 +185,24 @@ class Shop:
                 return connection.execute(query).fetchall()
             finally:
                 connection.close()
+        if source == "stock" and self.mariadb is not None:
+            return self.mariadb.contents_of("", in_mariadb(query))
         with psycopg.connect(self.dsns[source]) as postgres:
             return postgres.execute(query.encode()).fetchall()
+
+
+def in_mariadb(statement: str) -> str:
+    """The name of a table is a word of the language there."""
+    return re.sub(r"\blines\b", "`lines`", statement)
 
 
 def _settings(dsns: Mapping[str, str], engine: str, by_triggers: Sequence[str]) -> str:
     changes = {
         name: f'changes = "{"triggers" if name in by_triggers else "replication"}"' for name in dsns
     }
+    kind = dsns["stock"].partition("://")[0]
+    if kind == "mariadb":
+        changes["stock"] = ""
     return f"""
         [warehouse]
         path = "warehouse"
@@ -190,7 +220,7 @@ def _settings(dsns: Mapping[str, str], engine: str, by_triggers: Sequence[str]) 
         relations = ["orders"]
         {changes["shop"]}
         [sources.stock]
-        kind = "postgres"
+        kind = "{"mariadb" if kind == "mariadb" else "postgres"}"
         dsn = "{dsns["stock"]}"
         relations = ["lines", "items"]
         {changes["stock"]}
@@ -198,13 +228,22 @@ def _settings(dsns: Mapping[str, str], engine: str, by_triggers: Sequence[str]) 
 
 
 def wait_for(runner: Runner, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
+    """Wait as long as views go on, however slowly."""
+    deadline, before = time.monotonic() + LIMIT_S, _gone_on(runner)
     while not condition():
         runner.supervise()
         for status in runner.views.values():
             assert status.state != "stopped", status.message
-        assert time.monotonic() < deadline
+        if time.monotonic() > deadline:
+            now = _gone_on(runner)
+            assert now != before, now
+            deadline, before = time.monotonic() + LIMIT_S, now
         time.sleep(0.05)
+
+
+def _gone_on(runner: Runner) -> dict[str, object]:
+    """How many commits each view has made."""
+    return {name: view.get("commits") for name, view in runner.describe()["views"].items()}
 
 
 # Writers
@@ -230,6 +269,8 @@ class Writer(threading.Thread):
         try:
             if self.source == "crm":
                 self._write_sqlite()
+            elif self.source == "stock" and self.shop.mariadb is not None:
+                self._write_mariadb(self.shop.mariadb)
             else:
                 self._write_postgres()
         except BaseException as error:
@@ -274,6 +315,15 @@ class Writer(threading.Thread):
                     for _ in range(self.random.randint(1, 3)):
                         statement, values = self._order() if self.source == "shop" else self._line()
                         connection.execute(statement.encode(), values)
+
+    def _write_mariadb(self, stock: MariadbHarness) -> None:
+        writer = stock.writer()
+        while self._goes_on():
+            with suppress(UndoneError), writer.transaction():
+                for _ in range(self.random.randint(1, 3)):
+                    statement, values = self._line()
+                    writer.execute(statement.replace("%s", "?"), values)
+        writer.close()
 
     def _order(self) -> tuple[str, tuple[Any, ...]]:
         number = self.random.randrange(ORDERS)

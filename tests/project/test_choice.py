@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from headwater.algebra.views import View
 from headwater.algorithms.pvm import Pvm
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
-from headwater.costs.statistics import RelationStatistics, SourceStatistics, Statistics
+from headwater.costs.statistics import RelationStatistics, SourceStatistics, Spent, Statistics
 from headwater.errors import InputError
 from headwater.project.choice import (
     Choice,
@@ -103,8 +104,8 @@ def test_what_can_be_used() -> None:
             "eca",
             {},
             "eca needs that all relations of the view are at one source; they are at x, y. "
-            f"For convergent the view can use: recompute, {', '.join(BY_KEY)}, sweep, "
-            "nested-sweep, posse, pvm, pvm-cc, copies, rings, rings-star.",
+            "For convergent the view can use: recompute, sweep, nested-sweep, posse, pvm, pvm-cc, "
+            f"copies, rings, rings-star; with KEEP KEYS also: {', '.join(BY_KEY)}.",
         ),
         (Level.STRONG, "strobe", {}, "strobe is convergent, and strong was asked for."),
         (Level.COMPLETE, "c-strobe", {}, "c-strobe is convergent, and complete was asked for."),
@@ -114,7 +115,8 @@ def test_what_can_be_used() -> None:
             "nested-sweep",
             {},
             "nested-sweep is strong, and complete was asked for. "
-            "For complete the view can use: c-t-strobe, sweep, posse, pvm-cc, copies.",
+            "For complete the view can use: sweep, posse, pvm-cc, copies; with KEEP KEYS also: "
+            "c-t-strobe.",
         ),
         (
             Level.COMPLETE,
@@ -141,6 +143,13 @@ def test_what_can_be_used() -> None:
             {"p": "3"},
             "sweep has no parameter p. Its parameters: batch, order.",
         ),
+        (
+            Level.STRONG,
+            "t-strobe",
+            {"parts": "held"},
+            "with parts = held t-strobe runs in the lab only: it needs that each part of a global "
+            "transaction tells which sources it spans. Leave parts out.",
+        ),
         (Level.STRONG, "sweep", {"batch": "0"}, "batch = 0: '0' is not a whole number from 1 on."),
         (
             Level.CONVERGENT,
@@ -148,7 +157,7 @@ def test_what_can_be_used() -> None:
             {},
             "conventional keeps no level unless nothing happens at the sources while a question "
             "is under way. "
-            f"The view can use: recompute, {', '.join(BY_KEY)}, sweep, nested-sweep, ",
+            "For convergent the view can use: recompute, sweep, nested-sweep, ",
         ),
     ],
 )
@@ -182,13 +191,41 @@ def test_pvm_is_for_joins_without_copies() -> None:
         choose(sums, Level.CONVERGENT, "pvm")
 
 
-def test_what_is_offered_instead_can_maintain_the_view() -> None:
-    padded = parse_view("SELECT r.a, s.b FROM x.r LEFT JOIN y.s ON r.b = s.a", RELATIONS)
-    with pytest.raises(InputError, match=r"For convergent the view can use: (.*)\.") as caught:
-        choose(padded, Level.CONVERGENT, "pvm")
-    offered = str(caught.value).partition("can use: ")[2].rstrip(".").split(", ")
-    for name in offered:
-        choose(as_stored(padded, name, keep_keys=True), Level.CONVERGENT, name)
+SEVERAL = "SELECT a FROM x.r UNION ALL SELECT a FROM y.s"
+PADDED = "SELECT r.a, s.b FROM x.r LEFT JOIN y.s ON r.b = s.a"
+TWICE = "SELECT o.a, p.b FROM x.r o JOIN x.r p ON o.b = p.a"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["swep", "conventional", "eca", "pvm", "recompute", "c-t-strobe"])
+@pytest.mark.parametrize("sql", [JOIN.sql, SEVERAL, PADDED, TWICE])
+@pytest.mark.parametrize("keep_keys", [False, True])
+def test_what_is_offered_instead_can_maintain_the_view(
+    level: Level, name: str, sql: str, keep_keys: bool
+) -> None:
+    plain = parse_view(sql, RELATIONS)
+    view = as_stored(plain, name, keep_keys)
+    try:
+        choose(view, level, name, keep_keys=keep_keys)
+    except InputError as error:
+        if "can use: " not in str(error):
+            return
+        offered = str(error).partition("can use: ")[2].partition(".")[0]
+    else:
+        return
+    now, _, with_keys = offered.partition("; with KEEP KEYS also: ")
+    assert "sweep" in now.split(", ")
+    for other in now.split(", "):
+        choose(as_stored(plain, other, keep_keys), level, other, keep_keys=keep_keys)
+    for other in filter(None, with_keys.split(", ")):
+        choose(as_stored(plain, other, True), level, other, keep_keys=True)
+        with pytest.raises(InputError):
+            choose(as_stored(plain, other, False), level, other)
+
+
+def test_algorithms_for_one_source_cannot_be_used_over_two_whatever_the_level() -> None:
+    assert "eca" not in usable(Level.NONE, JOIN.sources)
+    assert "eca" in usable(Level.NONE, ONE.sources)
 
 
 @pytest.mark.parametrize("parameters", [{"batch": "2"}, {"handle": "nested-sweep"}])
@@ -319,3 +356,34 @@ def test_what_the_pipeline_comes_to_provide_decides_what_can_be_used(
     monkeypatch.setattr("headwater.project.choice.PROVIDES", frozenset({Need.EARLY}))
     can_use = usable(Level.CONVERGENT, ONE.sources)
     assert can_use == ["eca", "lca", "sweep", "nested-sweep", "posse", "pvm", "pvm-cc"]
+
+
+def test_what_runs_so_far_is_told_where_the_next_start_takes_another() -> None:
+    statistics = measured(KEYED, "deletes", question_s=0.02)
+    choice = choose(KEYED, Level.STRONG, statistics=statistics, running="sweep")
+    assert "its last commit was by sweep, and the next start takes t-strobe" in choice.reason
+    for running in ("t-strobe", None):
+        again = choose(KEYED, Level.STRONG, statistics=statistics, running=running)
+        assert "last commit" not in again.reason
+
+
+def test_who_waited_in_vain_for_silence_is_out_at_the_next_start() -> None:
+    """Rates are averages over an hour: they do not know yet that the sources got busy."""
+    statistics = measured(KEYED, "deletes", question_s=0.02)
+    assert choose(KEYED, Level.STRONG, statistics=statistics).algorithm == "t-strobe"
+    for seconds, chosen in ((0.5, True), (6.0, False)):
+        spent = {KEYED.name: {"t-strobe": Spent(1.0, 10.0, seconds, 500)}}
+        known = replace(statistics, spent=spent)
+        choice = choose(KEYED, Level.STRONG, statistics=known, running="t-strobe")
+        assert (choice.algorithm == "t-strobe") == chosen
+    out = {c.algorithm: c.out for c in costs(KEYED, Level.STRONG, statistics=known)}
+    assert out["t-strobe"] == "showed changes after 6.0 s when it ran last, for want of pauses"
+    # What else needs pauses would wait for the same.
+    late = "showed changes after 6.0 s when t-strobe ran last, for want of pauses"
+    assert out["g-strobe"] == late
+
+
+def test_who_does_not_wait_is_never_out_for_being_late() -> None:
+    spent = {KEYED.name: {"sweep": Spent(1.0, 10.0, 60.0, 500)}}
+    known = replace(measured(KEYED), spent=spent)
+    assert not {c.algorithm: c.out for c in costs(KEYED, Level.STRONG, statistics=known)}["sweep"]

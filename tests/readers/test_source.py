@@ -78,6 +78,13 @@ def test_filters_hold_wherever_they_are_evaluated(
     assert rows(frame.where("state IN ('new', 'old') AND total <> 1")) == {("new", 36)}
 
 
+def test_a_filter_holds_for_its_own_query_only(session: SparkSession, small: Small) -> None:
+    frame = loaded(session, small, "amounts")
+    assert rows(frame.where("id = 1")) == {(1, 16)}
+    assert frame.count() == 3
+    assert rows(frame.where("id = 2 OR amount = 5")) == {(2, 20), (3, 5)}
+
+
 def test_the_warehouse_may_be_named_and_the_view_by_an_option(
     session: SparkSession, small: Small
 ) -> None:

@@ -154,6 +154,19 @@ def test_an_offset_that_is_gone_is_told_with_what_to_do(warehouse: Warehouse) ->
         reader.partitions(start, end)
 
 
+def test_a_first_batch_that_comes_too_late_is_told_with_what_to_do(warehouse: Warehouse) -> None:
+    view = load(warehouse, Rows(SCHEMA, {(1, "a"): 1}))
+    reader = stream(warehouse)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    for n in (7, 8):
+        commit(view, {(n, "c"): 1})
+        view.fold(lambda: pytest.fail("no Spark"), "f")
+    view.clean_up(timedelta(0), minimum_age=timedelta(0))
+    with pytest.raises(InputError, match=r"Version 1 .* cleaned up.*new checkpointLocation.*reten"):
+        reader.partitions(start, end)
+
+
 def test_a_view_that_was_dropped_and_loaded_again_is_another(warehouse: Warehouse) -> None:
     load(warehouse, Rows(SCHEMA, {(1, "a"): 1}))
     reader = stream(warehouse)

@@ -13,6 +13,7 @@ from headwater.errors import HeadwaterError
 from headwater.pipeline.share import open_node, publish_project
 from headwater.sharing import SharingNode
 from headwater.sharing.errors import PreconditionError, VersionGapError
+from headwater.sharing.grouping import GroupingBooster, shown
 from headwater.sharing.policies import Boosters, Policy
 from tests.pipeline.small import Small
 
@@ -102,13 +103,18 @@ def test_a_state_on_which_the_top_fails_is_published_when_it_has_been_put_right(
     assert shared.at_peer("ratio") == shared.here("ratio") != before
 
 
-def test_boosters_are_not_made_for_it_and_not_asked_for(
+def test_what_is_stored_of_it_is_published_where_boosters_are_and_no_source_is_asked(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     shared = Shared(tmp_path, spark, {"totals": TOTALS})
     node = open_node(shared.small.project)
     node.set_policy(Policy(boosters=Boosters(("*",))))
     shared.follow("UPDATE orders SET amount = 11 WHERE id = 1")
+    node = open_node(shared.small.project)
+    (listed,) = [found for found in node.catalog.stored() if not found.by]
+    part = node.catalog.load(listed.address)
+    assert isinstance(part, GroupingBooster)
+    assert shown(part.view, part.rows) == shared.at_peer("totals") == shared.here("totals")
     assert not list(node.catalog.boosters("shop.orders"))
     assert node.boost(["totals"]) == []
     definition = shared.peer.catalog.view("totals")

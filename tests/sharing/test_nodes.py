@@ -22,6 +22,7 @@ from headwater.sharing import (
     VersionGapError,
     Versions,
 )
+from headwater.sharing.booster import Booster
 from tests.sharing.genes import GENES, V1, V2, V3, node, owners, rename, without_copies
 
 VIEWS = {"V1": V1, "V2": V2, "V3": V3}
@@ -154,7 +155,8 @@ def test_a_booster_reaches_over_a_relation_in_between(tmp_path: Path) -> None:
         one.exchange(two)
     n2.boost(["V2"])
     n3.exchange(n2)
-    (booster,) = [b for b in n3.boost(["V2"]) if b.changed == "Genes"]
+    made = [b for b in n3.boost(["V2"]) if isinstance(b, Booster)]
+    (booster,) = [b for b in made if b.changed == "Genes"]
     assert (booster.of, dict(booster.through)) == (("Proteins",), {"Variants": 7})
     assert [row[0] for row in booster.rows] == [100]
 
@@ -231,6 +233,22 @@ def test_boosters_come_about_on_the_way_if_the_policy_asks(tmp_path: Path) -> No
     n4.exchange(n1)
     assert n4.advance("V1").copies == ("Variants",)
     assert [b.of for b in n4.catalog.boosters("Genes")] == [("Variants",)]
+
+
+@pytest.mark.parametrize(("condition", "kept"), [("> 0.05", 1), ("< 0.05", 0)])
+def test_a_booster_is_kept_where_it_saves_another_view_more_than_it_costs(
+    tmp_path: Path, condition: str, kept: int
+) -> None:
+    """The other view joins the same relations; it is served if V1 contains it."""
+    n1, n2, _ = owners(tmp_path)
+    n2.update("Variants", inserted=[(n, 99, "A", 0.5) for n in range(10, 500)])
+    n4 = counselor(tmp_path, n1, n2)
+    n4.define("Other", V1.replace("> 0.01", condition))
+    rename(n1)
+    n4.exchange(n1)
+    n4.set_policy(Policy(boosters=Boosters(("V1",), only_paying=True)))
+    assert n4.advance("V1").copies == ("Variants",)
+    assert len(n4.catalog.boosters("Genes")) == kept
 
 
 def test_a_policy_is_kept_with_the_node(tmp_path: Path) -> None:
@@ -319,5 +337,5 @@ def test_what_nobody_has_is_said(tmp_path: Path) -> None:
     n4.exchange(n1)
     with pytest.raises(MissingContentsError, match="Nobody here has rows of Genes"):
         n4.query("Genes")
-    with pytest.raises(InputError, match="object stores are not supported"):
+    with pytest.raises(InputError, match="is not a folder of this machine"):
         SharingNode.create("s3://bucket/share", "N9")

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.values import parse_type
-from headwater.errors import InputError
+from headwater.errors import HeadwaterError, InputError
 from headwater.frames.frame import Frame
 from headwater.sharing import (
     Booster,
@@ -330,7 +330,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(HeadwaterError, match="cannot be written: No space left on device"):
         n1.update("R", inserted=[(2,)])
     monkeypatch.undo()
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before

@@ -269,6 +269,8 @@ def test_a_peer_follows_a_project_by_what_it_publishes(
     project: Project, tmp_path: Path, spark: SparkSession
 ) -> None:
     publish = ("share", "publish", "-p", str(project.folder), "--node", "W", "--json")
+    with pytest.raises(HeadwaterError, match="No runner is at work"):
+        quick(*publish, "--refresh")
     laptop, share = str(tmp_path / "laptop"), str(project.folder / "share")
     project.run(once=True, spark=spark)
     assert quick(*publish, "--boosters", "*").code == 0

@@ -15,6 +15,7 @@ from headwater.frames.arrow import signed_schema
 from headwater.frames.session import Spark
 from headwater.pipeline import joining, maintenance, relevant, wanted
 from headwater.pipeline.committing import Pending
+from headwater.pipeline.companions import Company
 from headwater.pipeline.copied import Copied
 from headwater.pipeline.cutting import Cutting, LoadCut
 from headwater.pipeline.joining import Joining
@@ -500,6 +501,16 @@ def loads_that_go_back(patch: Patch) -> None:
     patch.setattr(Loading, "opened", anything)
 
 
+def a_shared_snapshot_that_fits_one_view(patch: Patch) -> None:
+    """Where it splits the order is told for the relations of one view, and taken for all."""
+
+    def relations(self: Company, source: str) -> tuple[str, ...]:
+        found = [relation for relation in self.views[0].relations if relation.source == source]
+        return tuple(relation.name for relation in found)
+
+    patch.setattr(Company, "relations", relations)
+
+
 FAULTS: Mapping[str, Fault] = {
     fault.__name__.replace("_", " "): fault
     for fault in (
@@ -548,5 +559,6 @@ FAULTS: Mapping[str, Fault] = {
         copies_with_what_is_committed_twice,
         another_order_after_a_crash,
         loads_that_go_back,
+        a_shared_snapshot_that_fits_one_view,
     )
 }

@@ -59,6 +59,7 @@ SEEDS = {
     "copies with what is committed twice": 496,
     "another order after a crash": 4509,
     "loads that go back": 1403,
+    "a shared snapshot that fits one view": 68,
 }
 
 

@@ -21,7 +21,7 @@ from headwater.protocol.transactions import Transaction
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Source
 from headwater.sources.subscription import Delivery
-from tests.sources.following import follow
+from headwater.testing.following import follow
 
 
 class Driver:

@@ -12,7 +12,7 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import Query, query_of
 from headwater.algebra.values import INT, TEXT, Row
 from headwater.sources.contract import Committed, Load, Logged, Monitor, Source
-from tests.sources.harness import local
+from headwater.testing.harness import local
 
 LINES = Schema.of([("id", INT), ("part", TEXT)])
 

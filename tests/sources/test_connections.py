@@ -10,6 +10,7 @@ from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.algebra.values import INT
+from headwater.frames import naming
 from headwater.protocol.effects import Ask
 from headwater.sources.connections import Connections, Inquirer, Replies
 from headwater.sources.contract import Reply, Wrapper, as_it_is
@@ -52,10 +53,14 @@ def test_who_waits_at_the_source_holds_up_nobody_else(source: SqliteSource) -> N
 class Asker:
     """Asks, and keeps what it is answered, or what went wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "somebody") -> None:
+        self.name = name
         self.answers: Queue[Reply | Exception] = Queue()
+        self.jobs = ""
+        """The name of jobs that answering starts."""
 
     def inquire(self, ask: Callable[[], Reply]) -> None:
+        self.jobs = naming._here.name or ""
         try:
             self.answers.put(ask())
         except Exception as error:
@@ -69,6 +74,15 @@ class Asker:
 
     def took(self, seconds: float) -> None:
         pass
+
+
+def test_what_answering_has_spark_do_is_named_by_who_asked(source: SqliteSource) -> None:
+    connections, asker = Connections("shop", lambda: source, as_it_is), Asker("order_lines")
+    connections.put(Question(Ask("shop", "q", ()), asker))
+    assert isinstance(asker.answers.get(timeout=LIMIT_S), Reply)
+    assert asker.jobs == "order_lines: question to shop"
+    connections.stop()
+    connections.join(LIMIT_S)
 
 
 def told(replies: Replies) -> None:

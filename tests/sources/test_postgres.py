@@ -33,7 +33,7 @@ from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.contract import Broken, Committed, Monitor, Position, Progressed, Source
 from headwater.sources.postgres import monitor as monitor_module
 from headwater.sources.postgres.pgoutput import parse_lsn
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import (
     LINES,

@@ -25,7 +25,7 @@ from headwater.algebra.terms import bind_delta, query_of
 from headwater.algebra.values import TEXT, Row
 from headwater.embedded.postgres import PostgresServer
 from headwater.sources.postgres.source import PostgresSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, loaded, read_at_least, whole
 from tests.sources.postgres_types import MADE, ListedType, columns, listed_types, value_of

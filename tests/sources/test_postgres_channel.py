@@ -21,8 +21,8 @@ from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Reply, Wrapper, as_it_is
 from headwater.sources.postgres.source import PostgresSource
 from headwater.sources.subscription import Delivery, Subscription
-from tests.sources.following import follow
-from tests.sources.harness import local
+from headwater.testing.following import follow
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, whole
 

@@ -28,7 +28,7 @@ from headwater.sources.postgres.position import LogPosition
 from headwater.sources.postgres.sight import Sight
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.types import Table, TableColumn
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, committed, read_log
 from tests.sources.test_postgres_decoder import sent
@@ -123,11 +123,19 @@ def test_what_columns_cannot_hold_is_left_to_the_reader_of_rows(message: bytes) 
     assert rows_of_messages([message], TABLE) is None
 
 
-def test_a_row_larger_than_what_is_read_at_once_is_left_to_the_reader_of_rows() -> None:
+def test_an_answer_is_read_in_blocks_however_large_their_rows_are() -> None:
     note = TABLE.by_name["note"]
     schema = Schema.of([("note", TEXT)])
-    assert rows_of_csv(b"x" * 100 + b"\n", [note], schema) is not None
-    assert rows_of_csv(b"x" * 10_000_000 + b"\n" + b"y\n", [note], schema) is None
+    found = rows_of_csv([b"x\n", b"y" * 10_000_000 + b"\n" + b"x\n", b'"a\nb"\n'], [note], schema)
+    assert found == Rows(schema, {("x",): 2, ("y" * 10_000_000,): 1, ("a\nb",): 1})
+
+
+def test_an_answer_that_columns_cannot_hold_is_received_to_its_end() -> None:
+    """Else the connection would still be copying when the next statement comes."""
+    blocks = iter([b"2024-01-01\n", b"4713-01-01 BC\n", b"2024-01-02\n"])
+    day = TABLE.by_name["day"]
+    assert rows_of_csv(blocks, [day], Schema.of([("day", DATE)])) is None
+    assert next(blocks, None) is None
 
 
 KINDS = Schema.of(

@@ -24,7 +24,7 @@ from headwater.sources.contract import (
 )
 from headwater.sources.postgres import monitor as monitor_module
 from headwater.sources.postgres.source import PostgresSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, loaded, read_log, whole
 
@@ -443,5 +443,5 @@ def test_a_load_whose_snapshot_is_gone_is_worth_another_try(harness: PostgresHar
     part = load.remote("a", 0)
     assert part is not None
     load.close()  # and with it the transaction that held the snapshot
-    with pytest.raises(LostConnectionError, match="the snapshot of the load is gone"):
+    with pytest.raises(LostConnectionError, match="the snapshot that is read is gone"):
         list(part.read())

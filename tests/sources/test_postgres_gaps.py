@@ -23,7 +23,7 @@ from headwater.sources.contract import (
     Progressed,
 )
 from headwater.sources.postgres.source import PostgresSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, loaded, whole
 

@@ -14,7 +14,7 @@ from headwater.errors import BrokenLogError
 from headwater.sources.contract import Committed, Logged, Position, Progressed
 from headwater.sources.postgres.pgoutput import parse_lsn
 from headwater.sources.postgres.source import PostgresSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, committed, read_log
 
@@ -154,6 +154,21 @@ def test_a_data_folder_put_back_is_noticed_though_nothing_was_read_since(world: 
     with pytest.raises(BrokenLogError, match="restored from a copy"):
         read_log(monitor, 1)
     monitor.close()
+
+
+def test_a_copy_of_a_server_is_told_from_it_by_nodes(world: World) -> None:
+    world.take_backup()
+    identity = world.source.identity()
+    assert world.source.identity() == identity
+    world.restore()
+    assert world.source.identity() != identity
+
+
+def test_a_node_that_reads_another_log_of_the_server_is_told_from_one_that_reads_the_same(
+    world: World,
+) -> None:
+    other = world.harness.source(["a"], changes="triggers")
+    assert other.identity() != world.source.identity()
 
 
 def test_a_promoted_standby_that_had_everything_is_read_on(world: World) -> None:

@@ -10,8 +10,8 @@ import pytest
 from headwater.algebra.sql.view import parse_view
 from headwater.algebra.terms import query_of
 from headwater.errors import SqlError
-from headwater.sources.postgres.naming import called
-from tests.sources.harness import local
+from headwater.sources.naming import called
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, loaded, read_log
 

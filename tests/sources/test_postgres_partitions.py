@@ -13,7 +13,7 @@ from headwater.embedded.postgres import shared_server
 from headwater.errors import SourceError
 from headwater.sources.contract import Broken, Committed, Logged, Marked, Monitor
 from headwater.sources.postgres.source import PostgresSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness, PostgresWriter
 from tests.sources.postgres_tools import answered, committed, loaded, whole
 

@@ -21,7 +21,7 @@ from headwater.sources.contract import Broken, Committed, Logged, Monitor, Progr
 from headwater.sources.postgres import locks
 from headwater.sources.postgres.snapshot import XidSnapshot
 from headwater.sources.postgres.source import PostgresSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import LINES, answered, committed, read_log, replay, whole
 

@@ -16,8 +16,8 @@ from headwater.algebra.terms import Query, query_of
 from headwater.embedded.postgres import shared_server
 from headwater.errors import LostConnectionError, SourceError
 from headwater.sources.fetch import Fetch
+from headwater.sources.postgres.reading import Reading
 from headwater.sources.postgres.source import PostgresSource
-from headwater.sources.postgres.wrapper import PostgresWrapper
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.postgres_tools import answered, loaded, read_log, whole
 
@@ -228,15 +228,15 @@ def test_an_index_that_comes_during_a_question_is_named_behind_the_answer(
 ) -> None:
     source = shop.set_up()
     question, wrapper = a_question(source), source.open_wrapper()
-    answer = PostgresWrapper.run
+    answer = Reading.run
     wrapper.ask([question])
     shop.sql("shopkeeper", "CREATE FUNCTION calm(int) RETURNS bool IMMUTABLE RETURN true")
 
-    def slow(self: PostgresWrapper, fetch: Fetch) -> object:
+    def slow(self: Reading, fetch: Fetch) -> object:
         shop.sql("shopkeeper", "CREATE INDEX odd ON a (id) WHERE calm(1)")
         return answer(self, fetch)
 
-    monkeypatch.setattr(PostgresWrapper, "run", slow)
+    monkeypatch.setattr(Reading, "run", slow)
     with pytest.raises(SourceError, match=r"odd, an index or statistics of public\.a"):
         wrapper.ask([question])
     wrapper.close()

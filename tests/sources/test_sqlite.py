@@ -26,7 +26,7 @@ from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.statements import statements
 from headwater.sources.sqlite.tables import Tables
 from headwater.sources.sqlite.types import pushes
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed, gaps
 

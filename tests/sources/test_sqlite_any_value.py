@@ -26,7 +26,7 @@ from headwater.sources.contract import Constant
 from headwater.sources.sqlite.meanings import meaning_of
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.sqlite.types import Stored, reader
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed, gaps
 

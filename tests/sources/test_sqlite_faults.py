@@ -14,8 +14,9 @@ from headwater.algebra.values import INT, TEXT
 from headwater.errors import BrokenLogError, LostConnectionError, SourceError
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Broken, Committed, Logged, Monitor, Position, Reader
+from headwater.sources.sqlite.access import Access
 from headwater.sources.sqlite.source import SqliteSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed, drain
 
@@ -584,3 +585,12 @@ def test_a_repair_of_one_table_of_a_log_removes_foreign_triggers_first(
     )
     harness.source(["t"]).set_up_again()
     source.open_monitor(None).close()
+
+
+def test_the_file_on_a_copy_of_the_disk_is_told_from_it_by_nodes(
+    source: SqliteSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = source.identity()
+    assert source.identity() == identity
+    monkeypatch.setattr(Access, "machine", lambda access: "another, where the disk was copied to")
+    assert source.identity() != identity

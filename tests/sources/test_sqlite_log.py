@@ -28,8 +28,8 @@ from headwater.sources.contract import Committed, Marked, Position
 from headwater.sources.sqlite.monitor import SqliteMonitor
 from headwater.sources.sqlite.source import SqliteSource
 from headwater.sources.subscription import Delivery
-from tests.sources.following import follow
-from tests.sources.harness import local
+from headwater.testing.following import follow
+from headwater.testing.harness import local
 from tests.sources.sqlite_harness import SqliteHarness, SqliteWriter
 from tests.sources.sqlite_reading import committed, drain
 

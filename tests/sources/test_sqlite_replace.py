@@ -14,7 +14,7 @@ import pytest
 from headwater.errors import SourceError
 from headwater.sources.contract import Broken, Committed, Monitor
 from headwater.sources.sqlite.source import SqliteSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.sqlite_reading import committed
 from tests.sources.sqlite_schemas import schema, statement
 

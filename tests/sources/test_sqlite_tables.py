@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import SourceError
 from headwater.sources.sqlite.source import SqliteSource
-from tests.sources.harness import local
+from headwater.testing.harness import local
 from tests.sources.sqlite_harness import SqliteHarness
 from tests.sources.sqlite_reading import committed
 
@@ -90,6 +90,36 @@ def test_every_sort_of_table_is_followed(
     loaded = [tuple(row.values()) for row in batch.to_pylist()]
     assert sorted(map(str, loaded)) == sorted(str(row) for row, n in rows.items() for _ in range(n))
     assert len(loaded) == connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+
+
+@pytest.mark.parametrize(
+    ("declared", "key"),
+    [
+        ("DATETIME", ()),
+        ("TIMESTAMPTZ", ()),
+        ("DECIMAL(10,2)", ()),
+        ("", ()),
+        ("DECIMAL(10)", ("k",)),
+        ("NUMERIC", ("k",)),
+        ("DATE", ("k",)),
+        ("REAL", ("k",)),
+    ],
+)
+def test_a_key_is_one_here_if_its_values_differ_here_as_they_do_there(
+    harness: SqliteHarness, declared: str, key: tuple[str, ...]
+) -> None:
+    """One moment has several texts, which the file keeps apart: two rows would have one key."""
+    harness.writer().connection.execute(f"CREATE TABLE t (k {declared} PRIMARY KEY, a INT)")
+    source = harness.source(["t"])
+    assert source.relations()["t"].key == key
+    told = [caution for caution in source.cautions() if "primary key (k)" in caution]
+    assert len(told) == (0 if key else 1)
+    named = harness.source(["t"], keys={"t": ["k"]})
+    if key:
+        assert named.relations()["t"].key == key
+    else:
+        with pytest.raises(SourceError, match="column k of the key of table t does not tell"):
+            named.relations()
 
 
 def test_what_there_is_can_be_listed_before_any_view(source: SqliteSource) -> None:

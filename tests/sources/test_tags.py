@@ -9,20 +9,22 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import INT
 from headwater.protocol.transactions import Tag, Transaction
 from headwater.sources.contract import Committed, Position, Source
-from tests.sources.harness import Harness, Writer, local
-from tests.sources.kinds import HARNESSES
+from headwater.testing.harness import Harness, Writer, local
+from tests.sources.kinds import HARNESSES, SPEAKING_SQL
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.sqlite_harness import SqliteHarness
 
 ACCOUNTS = Schema.of([("id", INT), ("amount", INT)])
 WRONG = {
     "sqlite": "INSERT INTO _headwater_global (id, parts) VALUES ('transfer 17', 'two')",
+    "mariadb": "INSERT INTO _headwater_global (id, parts) VALUES ('transfer 17', 'two')",
+    "mariadb by lock": "INSERT INTO _headwater_global (id, parts) VALUES ('transfer 17', NULL)",
     "postgres": "SELECT pg_logical_emit_message(true, 'headwater.global', 'transfer 17')",
     "postgres by triggers": "SELECT {schema}.tag('transfer 17', 0)",
 }
 
 
-@pytest.fixture(scope="module", params=HARNESSES)
+@pytest.fixture(scope="module", params=SPEAKING_SQL)
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     made = HARNESSES[request.param]()
     made.create_table("accounts", ACCOUNTS, ["id"])
@@ -124,14 +126,19 @@ def test_what_setup_makes_for_tags_is_shown_made_once_and_removed(
     harness: Harness, writer: Writer
 ) -> None:
     made = harness.source(["accounts"])
-    before = made.setup_statements()
+    before = [without_values(statement) for statement in made.setup_statements()]
     made.setup()
     assert made.setup_statements() == []
     with writer.transaction():
         writer.execute(made.tagging)
         insert(writer, 1)
     made.teardown()
-    assert made.setup_statements() == before
+    assert [without_values(statement) for statement in made.setup_statements()] == before
+
+
+def without_values(statement: str) -> str:
+    """MariaDB is told where its log begins, which is another place each time."""
+    return statement.partition(" VALUES ")[0]
 
 
 def test_a_tag_outside_of_a_transaction_is_told_with_the_next() -> None:

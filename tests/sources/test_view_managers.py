@@ -17,11 +17,11 @@ from headwater.check.certificate import certify
 from headwater.check.levels import Level
 from headwater.embedded.postgres import PostgresServer
 from headwater.sources.contract import Source
+from headwater.testing.harness import Harness
+from headwater.testing.workload import ITEMS, LINES, BusyWriter, create_tables, fill, stop_all
 from tests.sources.driver import Driver
-from tests.sources.harness import Harness
 from tests.sources.postgres_harness import PostgresHarness
 from tests.sources.sqlite_harness import SqliteHarness
-from tests.sources.workload import ITEMS, LINES, BusyWriter, create_tables, fill, stop_all
 
 COMMITS = 25
 """Transactions of each writer."""

@@ -139,6 +139,16 @@ def test_another_algorithm_that_stores_something_else_asks_for_a_reload() -> Non
     assert describe_difference(by_key, other) is None
 
 
+def test_a_key_that_is_gone_is_named_where_it_was_kept_out_of_sight() -> None:
+    view = as_stored(parse_view(PRICES, [ORDERS, LINES], "v"), None, keep_keys=True)
+    keyless = replace(LINES, key=())
+    now = as_stored(parse_view(PRICES, [ORDERS, keyless], "v"), None, keep_keys=True)
+    assert describe_difference(StoredDefinition.of(view), StoredDefinition.of(now)) == (
+        "shop.lines has no key any more, and view v kept it out of sight when it was loaded. "
+        "Run headwater reload v."
+    )
+
+
 def test_what_a_later_release_may_keep_is_refused() -> None:
     with pytest.raises(ValueError, match="keeps what this release does not know"):
         StoredDefinition.from_json(WRITTEN | {"kept": "copies"})

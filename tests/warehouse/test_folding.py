@@ -41,6 +41,18 @@ def view(warehouse: Warehouse, spark: SparkSession) -> ViewTable:
     return load(warehouse, spark, rows({(1, "a"): 2, (2, "b"): 1, (3, None): 1}))
 
 
+def test_commits_that_only_add_hide_nothing_of_what_went(
+    view: ViewTable, spark: SparkSession
+) -> None:
+    added = rows({(n, "x"): 1 for n in range(100, 100 + FEW)})
+    with view.writer("r") as writer:
+        for at, change in enumerate((rows({(1, "a"): -1}), added, rows({(2, "b"): -1})), 1):
+            writer.commit(change, vector(at))
+    assert spark_rows(view, spark) == view.rows()
+    assert isinstance(view.fold(spark, "f"), ViewCommit)
+    assert plain_rows(view) == view.rows()
+
+
 def test_a_fold_without_deletions_only_adds_files(view: ViewTable, spark: SparkSession) -> None:
     before = set(view.plain.snapshot().files)
     with view.writer("r") as writer:

@@ -136,6 +136,30 @@ def test_a_filter_of_others_passes_over_files_and_misses_no_row(
         assert found.column("n").to_pylist() == [n]
 
 
+def test_polars_reads_the_same_rows_by_a_path_and_by_an_address(
+    view: ViewTable, spark: SparkSession
+) -> None:
+    polars = pytest.importorskip("polars")
+    for at in range(1, 4):
+        with view.writer("r") as writer:
+            writer.commit(rows(row(10 + at)) - rows(row(at)), vector(at))
+        view.fold(spark, "f")
+    view.plain.write_checkpoint(view.plain.snapshot())
+    view.clean_up(timedelta(0), minimum_age=timedelta(0))
+    folder = view.plain.folder.local
+    for place in (str(folder), folder.as_uri()):
+        frame = polars.read_delta(place)
+        assert sorted(frame.rows()) == sorted(view.rows())
+        for n in (4, 12):
+            lazy = polars.scan_delta(place)
+            for wanted in (polars.col("n") == n, polars.col("t") == row(n)[3]):
+                assert lazy.filter(wanted).collect()["n"].to_list() == [n]
+    assert polars.scan_delta(str(folder)).filter(polars.col("s").is_null()).collect().height == 1
+    assert duckdb.from_arrow(DeltaTable(folder.as_uri()).to_pyarrow_dataset()).aggregate(
+        "sum(n)"
+    ).fetchall() == [(52,)]
+
+
 @pytest.mark.stress
 @pytest.mark.skipif(not DELTA_SPARK, reason="HEADWATER_DELTA_PYTHON is not set")
 def test_deltas_own_reader_for_spark_reads_the_same_rows(

@@ -72,6 +72,17 @@ def test_what_is_found_is_what_is_stored(
             assert stored.whole() == bag
 
 
+@pytest.mark.parametrize("key", [(), ("id", "line")])
+def test_an_example_of_a_look_up_finds_something(tmp_path: Path, key: tuple[str, ...]) -> None:
+    stored = StoredRows(made(tmp_path, Rows.of(SCHEMA, [(1, 1, "a"), (2, 1, "b")]), key))
+    assert stored.touched([stored.example()])
+
+
+def test_an_example_of_a_look_up_in_a_view_without_rows_finds_nothing(tmp_path: Path) -> None:
+    stored = StoredRows(made(tmp_path, Rows.empty(SCHEMA)))
+    assert not stored.touched([stored.example()])
+
+
 def test_whole_rows_are_found_by_the_key_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,19 +2,23 @@
 
 import pickle
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 
 import pyarrow
 import pytest
 
+from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
-from headwater.algebra.schema import Schema
-from headwater.algebra.values import FLOAT, INT, TEXT, Row
+from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.view import parse_view
+from headwater.algebra.values import FLOAT, INT, TEXT, Row, struct_type
 from headwater.errors import InputError
 from headwater.frames.arrow import plain_from_arrow
 from headwater.warehouse import files
+from headwater.warehouse.definition import StoredDefinition
 from headwater.warehouse.finding import RowGroups
-from headwater.warehouse.loads import ViewLoad
+from headwater.warehouse.loads import Shown, ViewLoad
 from headwater.warehouse.scanning import Scan
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
@@ -82,6 +86,13 @@ def test_values_that_arrow_compares_otherwise_are_told_apart_by_us(warehouse: Wa
     assert whole(view.scan()) == in_pieces(view.scan()) == view.rows()
 
 
+def test_a_column_is_not_taken_for_a_field_of_its_name(warehouse: Warehouse) -> None:
+    schema = Schema.of([("a.b", INT), ("a", struct_type([("b", INT)]))])
+    view = load(warehouse, Rows(schema, {(n, (1000 + n,)): 1 for n in range(5)}))
+    commit(view, Rows(schema, {(3, (1003,)): -1}))
+    assert whole(view.scan()) == view.rows()
+
+
 def test_only_some_columns_are_read(warehouse: Warehouse) -> None:
     view = load(warehouse, Rows(SCHEMA, {(1, "a"): 1, (2, "b"): 1}))
     commit(view, Rows(SCHEMA, {(1, "a"): -1, (3, "c"): 1}))
@@ -96,6 +107,39 @@ def test_a_top_is_shown_of_every_version(warehouse: Warehouse, name: str) -> Non
         assert whole(scan) == in_pieces(scan) == state
     assert view.at().top is not None
     assert len(CHANGES) < view.latest().number
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT t.g, u.v FROM shop.t LEFT JOIN shop.u ON u.g = t.g",
+        "SELECT t.v FROM shop.t WHERE NOT EXISTS (SELECT 1 FROM shop.u WHERE u.g = t.g)",
+        "SELECT t.g, count(u.v) AS n FROM shop.t LEFT JOIN shop.u ON u.g = t.g GROUP BY t.g",
+    ],
+)
+def test_a_change_of_one_part_meets_the_rows_of_the_others(
+    warehouse: Warehouse, select: str
+) -> None:
+    """Who loses its last partner is stored in a part that the change does not touch."""
+    relations = [Relation(f"shop.{name}", "shop", topped.SCHEMA) for name in "tu"]
+    parsed = parse_view(select, relations, "padded")
+    t = topped.rows({("a", 1): 2, ("b", 2): 1, (None, 3): 1})
+    states_of_u: list[dict[Row, int]] = [{("a", 7): 1}, {}, {("b", 8): 2}, {("a", 7): 1}]
+    us = [topped.rows(counts) for counts in states_of_u]
+    found = [evaluate_view(parsed, {"shop.t": t, "shop.u": u}) for u in us]
+    shown = [parsed.shown(rows) for rows in found]
+    states = [parsed.stored(rows) for rows in found]
+    put = Shown(parsed.shown_schema, shown[0])
+    loaded = StoredDefinition.of(parsed), topped.vector(0), states[0]
+    view = warehouse.create(ViewLoad(*loaded, "sweep", "strong", "l", shown=put))
+    with view.writer("r") as writer:
+        for at, (before, after) in enumerate(pairwise(states), 1):
+            writer.commit(after - before, topped.vector(at))
+    first = view.latest().number - len(shown) + 1
+    for number, expected in enumerate(shown, first):
+        assert whole(view.scan(number)) == in_pieces(view.scan(number)) == expected
+    for number, (before, after) in enumerate(pairwise(shown), first):
+        assert view.shown_changes(number, number + 1, None) == after - before
 
 
 def test_a_version_is_found_by_when_it_was_committed(warehouse: Warehouse) -> None:

@@ -112,6 +112,11 @@ class Rows:
         """These rows, computed: nothing that uses them will compute them again."""
         return self
 
+    @property
+    def is_far(self) -> bool:
+        """Whether these rows are too many to be brought into this process's memory."""
+        return False
+
     def gathered(self) -> Rows:
         """The same, in memory if they are few."""
         return self
@@ -217,14 +222,25 @@ class Rows:
         first_key = compile_rows(tuple(left for left, _ in on), first.schema)
         own_key = compile_rows(tuple(right for _, right in on), self.schema)
         matches: dict[Row, list[tuple[Row, int]]] = defaultdict(list)
-        for row, count in self.items():
-            matches[own_key(row)].append((row, count))
-        counts = {
-            left + right: left_count * right_count
-            for left, left_count in first.items()
-            if None not in (key := first_key(left))
-            for right, right_count in matches.get(key, ())
-        }
+        if len(first) < len(self):  # to ask for a row is much less than to put one in order
+            for row, count in first.items():
+                if None not in (key := first_key(row)):
+                    matches[key].append((row, count))
+            counts = {
+                left + right: left_count * right_count
+                for right, right_count in self.items()
+                if (found := matches.get(own_key(right)))
+                for left, left_count in found
+            }
+        else:
+            for row, count in self.items():
+                matches[own_key(row)].append((row, count))
+            counts = {
+                left + right: left_count * right_count
+                for left, left_count in first.items()
+                if None not in (key := first_key(left))
+                for right, right_count in matches.get(key, ())
+            }
         Rows.rows_joined += len(counts)
         return _without_zeros(first.schema + self.schema, counts)
 

@@ -52,7 +52,6 @@ from headwater.algebra.views import Join, View
 from headwater.algorithms.parts.keys import key_deletes, require_keys
 from headwater.algorithms.parts.manager import Manager
 from headwater.algorithms.parts.source_evaluate import Evaluation, begin, incorporate, split_off
-from headwater.errors import UnsupportedViewError
 from headwater.protocol.effects import Action, AddNew, Apply, Ask, Effect, apply_actions
 from headwater.protocol.events import AnswerArrived
 from headwater.protocol.transactions import Transaction, net_change
@@ -107,14 +106,8 @@ class CStrobe(Manager[State]):
     """How many updates make one step of the view."""
 
     def __post_init__(self) -> None:
-        name = "c-t-strobe" if self.whole_transactions else "c-strobe"
-        if len(self.view.joins) > 1:
-            raise UnsupportedViewError(
-                f"{name} maintains views of one join, and this one has {len(self.view.joins)} "
-                "parts: a UNION ALL has several, and so has an outer join or an EXISTS.",
-                "Choose t-strobe, or for every state sweep or pvm-cc, or make each part a view.",
-            )
-        require_keys(self.view, name)
+        assert len(self.view.joins) == 1  # several parts: see in_parts
+        require_keys(self.view, "c-t-strobe" if self.whole_transactions else "c-strobe")
 
     @cached_property
     def whole(self) -> Term:

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.algebra.views import View
-from headwater.algorithms.c_strobe import CStrobe
 from headwater.algorithms.conventional import Conventional
 from headwater.algorithms.copies import copies
 from headwater.algorithms.eca import Eca
@@ -30,9 +29,11 @@ from headwater.algorithms.eca_key import eca_key
 from headwater.algorithms.eca_local import EcaLocal
 from headwater.algorithms.g_strobe import GStrobe
 from headwater.algorithms.hosted import Hosted
+from headwater.algorithms.in_parts import c_strobe
 from headwater.algorithms.lca import Lca
 from headwater.algorithms.nested_sweep import nested_sweep
-from headwater.algorithms.parts.source_evaluate import ORDERS
+from headwater.algorithms.parts.expected import ASSUMED, Expected
+from headwater.algorithms.parts.source_evaluate import next_sources
 from headwater.algorithms.parts.view_change import Strategy
 from headwater.algorithms.posse import POLICIES, Posse
 from headwater.algorithms.pvm import Pvm
@@ -40,7 +41,7 @@ from headwater.algorithms.recompute import Recompute, asks_each_once
 from headwater.algorithms.rings import RingWarehouse, ring_nodes
 from headwater.algorithms.rings_star import REFRESH, StarWarehouse, star_nodes
 from headwater.algorithms.strobe import Strobe
-from headwater.algorithms.sweep import sweep, sweep_least
+from headwater.algorithms.sweep import Least, sweep
 from headwater.errors import InputError
 from headwater.protocol.managers import Need, Node, ViewManager
 
@@ -90,6 +91,8 @@ class Algorithm:
     """Whether it shows nothing while a question is unanswered."""
     slows_down: bool = False
     """Whether an event costs it more the more transactions wait."""
+    looks_ahead: bool = False
+    """Whether what its questions are expected to find is given to `make` too."""
 
     def needs_with(self, settings: Mapping[str, str]) -> frozenset[Need]:
         """What it needs with these parameters."""
@@ -146,11 +149,10 @@ _GATHER = Parameter(
     "on",
     _one_of("on", "off"),
 )
-_SWEEPS: dict[str, Strategy] = {"nearest": sweep, "least": sweep_least}
 _PROBES = Parameter(
-    "which relation a sweep asks first; least: one that is joined by its key",
+    "which relation a sweep asks first; least: where the fewest partners are expected",
     "nearest",
-    _one_of(*_SWEEPS),
+    _one_of("nearest", "least"),
 )
 _PVM_PARAMETERS = {
     "p": Parameter("how many updates are in work at once", 4, _at_least_one),
@@ -166,6 +168,10 @@ _PVM_PARAMETERS = {
 }
 
 
+def _sweep(order: str, expected: Expected) -> Strategy:
+    return Least(expected) if order == "least" else sweep
+
+
 def _pvm(
     view: View,
     in_order: bool,
@@ -176,11 +182,12 @@ def _pvm(
     depth: int,
     batch: int,
     order: str,
+    expected: Expected,
 ) -> Pvm:
     strategies: dict[str, Strategy] = {
-        "sweep": _SWEEPS[order],
+        "sweep": _sweep(order, expected),
         "nested-sweep": nested_sweep,
-        "posse": Posse(policy),
+        "posse": Posse(policy, expected),
     }
     absorbs = depth if handle == "nested-sweep" else 0
     return Pvm(view, p, in_order, strategies[handle], batch, absorbs)
@@ -189,9 +196,9 @@ def _pvm(
 _WAITING = Parameter("ask for up to this many waiting transactions in one query", 1, _at_least_one)
 _STROBE_PARAMETERS = {
     "order": Parameter(
-        "which source is asked first; least: one that is joined by its key",
+        "which source is asked first; least: where the fewest partners are expected",
         "leftmost",
-        _one_of(*ORDERS),
+        _one_of(*next_sources(ASSUMED)),
     ),
     "local": Parameter(
         "take insertions in without asking where the view shows their partners by key",
@@ -199,12 +206,24 @@ _STROBE_PARAMETERS = {
         _one_of("off", "on"),
         {"on": Need.CONTENTS},
     ),
+    "fetch": Parameter(
+        "have sources send partners alone, which are joined at the warehouse: fewer bytes",
+        "off",
+        _one_of("off", "on"),
+    ),
     "batch": _WAITING,
 }
 
 
-def _strobe_options(*, order: str, local: str, batch: int) -> dict[str, Any]:
-    return {"order": order, "local": local == "on", "batch": batch}
+def _strobe_options(
+    *, order: str, local: str, fetch: str, batch: int, expected: Expected
+) -> dict[str, Any]:
+    return {
+        "order": next_sources(expected)[order],
+        "local": local == "on",
+        "fetch": fetch == "on",
+        "batch": batch,
+    }
 
 
 def _mixes_states(view: View) -> str:
@@ -301,6 +320,7 @@ ALGORITHMS = {
             parameters=_STROBE_PARAMETERS,
             joins_global=False,
             waits=True,
+            looks_ahead=True,
         ),
         Algorithm(
             "t-strobe",
@@ -312,13 +332,15 @@ ALGORITHMS = {
             parameters={
                 **_STROBE_PARAMETERS,
                 "parts": Parameter(
-                    "what parts of global transactions are; held (Example 4): below weak",
+                    "what parts of global transactions are; held (Example 4, lab): below weak",
                     "local",
                     _one_of("local", "held"),
+                    {"held": Need.SPANS},
                 ),
             },
             waits=True,
             joins_global=False,
+            looks_ahead=True,
         ),
         Algorithm(
             "g-strobe",
@@ -330,12 +352,13 @@ ALGORITHMS = {
             also_assumes=("sites report their own parts, or reports are numbered",),
             parameters=_STROBE_PARAMETERS,
             waits=True,
+            looks_ahead=True,
         ),
         Algorithm(
             "c-strobe",
             "Strobe, section 7 (C-Strobe), repaired",
             "takes one update at a time and asks for what later deletions hid from the answers",
-            lambda view, every: CStrobe(view, every=every),
+            lambda view, every: c_strobe(view, every=every),
             _promises("complete", "complete", "convergent", "complete", *["convergent"] * 2),
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
@@ -346,7 +369,7 @@ ALGORITHMS = {
             "c-t-strobe",
             "Strobe, section 7 (C-TStrobe), repaired",
             "as c-strobe, with whole transactions as units",
-            lambda view, every: CStrobe(view, whole_transactions=True, every=every),
+            lambda view, every: c_strobe(view, whole_transactions=True, every=every),
             _promises(*["complete"] * 6),
             needs=_BY_KEY | {Need.IDLE},
             parameters={"every": _EVERY},
@@ -356,9 +379,12 @@ ALGORITHMS = {
             "sweep",
             "PVM, sections 2 and 3, Figure 14 with one process (SWEEP)",
             "probes one source after the other and compensates each answer locally",
-            lambda view, batch, order: Pvm(view, p=1, strategy=_SWEEPS[order], batch=batch),
+            lambda view, batch, order, expected: Pvm(
+                view, p=1, strategy=_sweep(order, expected), batch=batch
+            ),
             _promises(*["complete"] * 6),
             parameters={"batch": _BATCH, "order": _PROBES},
+            looks_ahead=True,
         ),
         Algorithm(
             "nested-sweep",
@@ -374,9 +400,12 @@ ALGORITHMS = {
             "posse",
             "PVM, section 8 (POSSE)",
             "sends the probes of one update together and joins at the warehouse",
-            lambda view, policy, batch: Pvm(view, p=1, strategy=Posse(policy), batch=batch),
+            lambda view, policy, batch, expected: Pvm(
+                view, p=1, strategy=Posse(policy, expected), batch=batch
+            ),
             _promises(*["complete"] * 6),
             parameters={"policy": _POLICY, "batch": _BATCH},
+            looks_ahead=True,
         ),
         Algorithm(
             "pvm",
@@ -387,6 +416,7 @@ ALGORITHMS = {
             needs=frozenset({Need.EARLY}),
             parameters=_PVM_PARAMETERS,
             unsure=_counts_below_zero,
+            looks_ahead=True,
         ),
         Algorithm(
             "pvm-cc",
@@ -395,6 +425,7 @@ ALGORITHMS = {
             lambda view, **settings: _pvm(view, True, **settings),
             _promises(*["complete"] * 6),
             parameters=_PVM_PARAMETERS,
+            looks_ahead=True,
         ),
         Algorithm(
             "copies",
@@ -459,9 +490,12 @@ def algorithm(name: str) -> Algorithm:
     )
 
 
-def make_manager(chosen: Algorithm, view: View, settings: Mapping[str, str]) -> ViewManager[Any]:
+def make_manager(
+    chosen: Algorithm, view: View, settings: Mapping[str, str], expected: Expected = ASSUMED
+) -> ViewManager[Any]:
     """A view manager with these settings; InputError names what does not exist or fit."""
-    return chosen.make(view, **_values(chosen, settings))
+    values = _values(chosen, settings)
+    return chosen.make(view, **values, **({"expected": expected} if chosen.looks_ahead else {}))
 
 
 def make_nodes(
@@ -471,9 +505,11 @@ def make_nodes(
     return chosen.nodes(view, **_values(chosen, settings)) if chosen.nodes else {}
 
 
-def make_hosted(chosen: Algorithm, view: View, settings: Mapping[str, str]) -> ViewManager[Any]:
+def make_hosted(
+    chosen: Algorithm, view: View, settings: Mapping[str, str], expected: Expected = ASSUMED
+) -> ViewManager[Any]:
     """A view manager that brings its nodes along, for a host that has none."""
-    manager = make_manager(chosen, view, settings)
+    manager = make_manager(chosen, view, settings, expected)
     if chosen.nodes is None:
         return manager
     restless = "refresh" not in chosen.parameters

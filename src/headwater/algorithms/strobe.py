@@ -19,6 +19,7 @@ one key; T-Strobe applies both in one step.
 Section 9 lists what saves questions; each is an option, and none lowers the level:
 
 - `order`: which source is asked first (`source_evaluate`).
+- `fetch` (not the paper's): sources send partners alone (`fetching`).
 - `local`: an insertion whose partners are known by key is taken in without asking. As printed the
   view is looked into as it was last updated, which brings back rows whose deletion is on AL; here
   AL is applied to it first. That holds also while queries are under way: a row that is there by
@@ -39,7 +40,13 @@ from headwater.algebra.views import View
 from headwater.algorithms.parts.keys import Unanswered, insertions, key_deletes, require_keys
 from headwater.algorithms.parts.known_partners import known_effect, to_look_up
 from headwater.algorithms.parts.manager import Effects, Manager
-from headwater.algorithms.parts.source_evaluate import ORDERS, begin, incorporate, split_off
+from headwater.algorithms.parts.source_evaluate import (
+    NextSource,
+    begin,
+    incorporate,
+    leftmost,
+    split_off,
+)
 from headwater.protocol.effects import Action, AddNew, Apply, Ask, KeyDelete, apply_actions
 from headwater.protocol.events import AnswerArrived, Event, TransactionArrived
 from headwater.protocol.look_ups import LookUp, together
@@ -75,8 +82,9 @@ class Strobe(Manager[State]):
     name: str = "strobe"
     whole_transactions: bool = False
     """Whether a transaction is one unit (T-Strobe)."""
-    order: str = "leftmost"
+    order: NextSource = leftmost
     local: bool = False
+    fetch: bool = False
     batch: int = 1
 
     def __post_init__(self) -> None:
@@ -193,7 +201,7 @@ class Strobe(Manager[State]):
         if state.waiting and (not state.unanswered or state.waited >= self.batch):
             query = insertions(self.view, dict(state.waiting))
             evaluation, ask = begin(
-                f"Q{state.updates}", query, self.view.schema, ORDERS[self.order]
+                f"Q{state.updates}", query, self.view.schema, self.order, self.fetch
             )
             state = replace(state, waiting=(), waited=0)
             state, effects = self._follow(state, Unanswered(evaluation), ask)

@@ -9,47 +9,60 @@ any graph: the next relation is always one that a condition connects to what is 
 there is one, those to the left of the change first and the nearest first, which on a chain
 is the papers' order. When several units are in work, a source with fewer questions before
 it comes first (section 3.5 suggests it). All partials of a unit that can go on at the
-chosen source go in one message. `sweep_least` asks a relation that is reached by its key before
-others: each row finds one partner at most there, so less travels on.
+chosen source go in one message. `Least` asks the relation first in which a row is expected to find
+the fewest partners, one at most if it is reached by its key, so that less travels on.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from headwater.algebra.terms import Term
+from headwater.algorithms.parts.expected import ASSUMED, Expected
 from headwater.algorithms.parts.source_evaluate import joins
 from headwater.algorithms.parts.view_change import Partial, Question, Workload, join_probe
 
 
 def sweep(partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
     """The next probe of the first partial, with those of others at the same source."""
-    return _sweep(partials, load, least=False)
+    return _sweep(partials, load, None)
 
 
-def sweep_least(partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
+@dataclass(frozen=True)
+class Least:
     """The same, in the order that should move the least."""
-    return _sweep(partials, load, least=True)
+
+    expected: Expected = ASSUMED
+
+    def __call__(self, partials: tuple[Partial, ...], load: Workload) -> tuple[Question, ...]:
+        return _sweep(partials, load, self.expected)
 
 
-def _sweep(partials: tuple[Partial, ...], load: Workload, least: bool) -> tuple[Question, ...]:
-    source = _source(partials[0], candidates(partials[0], load, least)[0])
+def _sweep(
+    partials: tuple[Partial, ...], load: Workload, expected: Expected | None
+) -> tuple[Question, ...]:
+    source = _source(partials[0], candidates(partials[0], load, expected)[0])
     probes = []
     for partial in partials:
-        here = [at for at in candidates(partial, load, least) if _source(partial, at) == source]
+        here = [at for at in candidates(partial, load, expected) if _source(partial, at) == source]
         if here:
             probes.append(join_probe(partial, here[0]))
     return ((source, tuple(probes)),)
 
 
-def candidates(partial: Partial, load: Workload, least: bool = False) -> list[int]:
-    """The base occurrences that may come next, best first; never empty."""
+def candidates(partial: Partial, load: Workload, expected: Expected | None = None) -> list[int]:
+    """The base occurrences that may come next, best first; never empty.
+
+    By what they are expected to send back, if that is given.
+    """
     term = partial.term
     connected = [at for at in term.base if is_connected(term, at)]
     known = {name for factor in term.bound for name in factor.rows.schema.names}
 
-    def rank(at: int) -> tuple[int, bool, bool, int]:
-        may_grow = least and term.join.key_from(at, known) is None
+    def rank(at: int) -> tuple[int, float, bool, int]:
+        partners = expected.partners(term.join, at, known) if expected is not None else 0.0
         waits = load.get(_source(partial, at), 0)
-        return waits, may_grow, at > partial.at, abs(at - partial.at)
+        return waits, partners, at > partial.at, abs(at - partial.at)
 
     return sorted(connected or term.base, key=rank)
 

@@ -9,14 +9,16 @@ is set up and loaded when its turn comes.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.bench.freshness.measure import Running, World, memory_mb
-from headwater.bench.freshness.workload import SELECT, Batch
+from headwater.bench.freshness.measure import Running, World
+from headwater.bench.freshness.workload import SELECT, bulk_rows
 from headwater.bench.plots import line_chart
+from headwater.bench.processes import memory_mb, processor_s
 from headwater.errors import InputError
 from headwater.terminal.output import print_json, print_table
 
@@ -33,11 +35,12 @@ class Way:
     recompute: str
 
 
+_ALWAYS = "FROM 1 ROWS"
 WAYS = {
     "auto": Way("auto", "WHEN CHEAPER"),
     "maintained": Way("auto", "NEVER"),
     "spark": Way("spark", "NEVER"),
-    "recomputed": Way("auto", "FROM 1 ROWS"),
+    "recomputed": Way("auto", _ALWAYS),
 }
 """`auto` chooses; the others are what it can choose from."""
 
@@ -81,35 +84,42 @@ def _say(text: str) -> None:
 def _by(world: World, name: str, shares: Sequence[float]) -> list[dict[str, Any]]:
     way = WAYS[name]
     world.set_up(name, f"RECOMPUTE {way.recompute}")
+    world.spark()
+    began, work = time.monotonic(), processor_s(world.servers.processes)
     with world.running(way.engine, name) as running:
+        took, work = time.monotonic() - began, processor_s(world.servers.processes) - work
+        _say(f"{name}: loaded in {took:.2f} s ({work:.1f} s of processors)")
         found = [_change(running, name, share) for share in shares]
     world.take_down(name)
     return found
 
 
 def _change(running: Running, name: str, share: float) -> dict[str, Any]:
-    """New orders with their lines, and the same gone again; smaller ones first, to warm up."""
+    """New orders with their lines, and the same gone again; smaller ones first, to warm up where
+    the load has not done that."""
     world = running.world
     orders = max(1, int(_ORDERS * world.scale * share / 100))
-    for size in (max(1, orders // 100), orders):
-        batch = world.changes.batch(size, orders_only=True)
-        came, came_work = running.weigh_batch(batch)
+    warm_up = [] if WAYS[name].recompute == _ALWAYS else [max(1, orders // 100)]
+    for size in (*warm_up, orders):
+        keys = world.changes.come(size)
+        came, came_work = running.weigh()
         recomputed = running.is_recomputed
-        gone = Batch(gone=[order[0] for order in batch.new_orders])
-        went, went_work = running.weigh_batch(gone)
+        world.changes.go(keys)
+        went, went_work = running.weigh()
+    held = {kind: round(each) for kind, each in memory_mb().items()}
     _say(
         f"{name}: {share:g}% came in {came:.2f} s ({came_work:.1f} s of processors), went in "
-        f"{went:.2f} s ({went_work:.1f} s)"
+        f"{went:.2f} s ({went_work:.1f} s); MB: {held}"
     )
     return {
         "way": name,
         "per_cent": share,
-        "rows": len(batch.new_orders) + len(batch.new_lines),
+        "rows": bulk_rows(keys),
         "came_s": round(came, 3),
         "went_s": round(went, 3),
         "processor_s": [round(came_work, 2), round(went_work, 2)],
         "recomputed": [recomputed, running.is_recomputed],
-        "memory_mb": {kind: round(held) for kind, held in memory_mb().items()},
+        "memory_mb": held,
     }
 
 

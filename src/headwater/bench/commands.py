@@ -263,9 +263,9 @@ def channels_bench(
     json_lines: JsonOption = False,
 ) -> None:
     """Throughput, latency, questions and loads of each kind of source, beside the plain driver."""
-    from headwater.bench.channels import DATABASES, Figures, as_json, measure
+    from headwater.bench.channels import Figures, as_json, kinds, measure
 
-    found = [measure(kind, rows, rounds) for kind in DATABASES]
+    found = [measure(kind, rows, rounds) for kind in kinds()]
     if json_lines:
         for figures in found:
             print_json(as_json(figures))
@@ -323,6 +323,23 @@ def bulk_bench(
     bulk(scale, share, way, plot, as_json)
 
 
+@app.command("reading")
+def reading_bench(
+    rows: Annotated[int, typer.Option(help="Rows of each view.", min=1000)] = 3_200_000,
+    tail: Annotated[int, typer.Option(help="Rows behind the last fold.", min=2)] = 10_000,
+    rounds: Annotated[int, typer.Option(help="Rounds that are measured.", min=1)] = 20,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(help="'with a key', 'without a key' or 'by group'; may be repeated."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The newest state behind a tail, read by Spark, beside a plain scan: made-up rows."""
+    from headwater.bench.reading import reading
+
+    reading(rows, tail, rounds, view, as_json)
+
+
 @app.command("views")
 def views_bench(
     views: Annotated[
@@ -375,3 +392,102 @@ def algorithms_bench(
     from headwater.bench.algorithms.command import algorithms
 
     algorithms(workload, level, seen, seeds, distance, plot, as_json)
+
+
+@app.command("sharing")
+def sharing_bench(
+    intervals: Annotated[
+        int, typer.Option(help="Random intervals over which each view is taken.", min=1)
+    ] = 100,
+    sample: Annotated[
+        int, typer.Option(help="Over so many of them plans are carried out.", min=0)
+    ] = 4,
+    updates: Annotated[int, typer.Option(help="Of lineitem, an updategram each.", min=2)] = 200,
+    most: Annotated[
+        int, typer.Option(help="At most so many updategrams between random versions.", min=0)
+    ] = 1800,
+    scale: Annotated[float, typer.Option(help="Of TPC-H.", min=0.001)] = 0.1,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw figures 4 to 7 to this .svg or .png file.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plans for shared views over TPC-H by heuristic and number of updategrams (figures 4 to 7).
+
+    Costs are estimated, and on a sample measured, as a share of computing the view anew. What is
+    carried out is compared with recomputation.
+    """
+    from headwater.bench.sharing_command import sharing
+
+    sharing(intervals, sample, updates, most, scale, plot, as_json)
+
+
+@app.command("publishing")
+def publishing(
+    transactions: Annotated[int, typer.Option(help="Transactions in a batch.", min=1)] = 6_000,
+    in_a_commit: Annotated[int, typer.Option(help="Of these in a commit.", min=1)] = 100,
+    rounds: Annotated[int, typer.Option(help="Batches, of which the quickest counts.", min=1)] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """What publishing a batch of transactions of one row takes, by granularity.
+
+    The floor is what signing and writing as many files takes.
+    """
+    from headwater.bench.publishing import measure
+
+    found = list(measure(transactions, in_a_commit, rounds))
+    if as_json:
+        for batch in found:
+            print_json(asdict(batch))
+        return
+    print_table(
+        f"Publishing {transactions:,} transactions, {in_a_commit:,} in a commit",
+        ["granularity", "objects", "seconds", "of a processor", "floor"],
+        (
+            [
+                batch.granularity,
+                f"{batch.objects:,}",
+                f"{batch.seconds:.2f}",
+                f"{batch.processor_seconds:.2f}",
+                f"{batch.floor_seconds:.2f}",
+            ]
+            for batch in found
+        ),
+    )
+
+
+@app.command("mediation")
+def mediation_bench(
+    relations: Annotated[int, typer.Option(help="Mediated relations.", min=8)] = 20,
+    descriptions: Annotated[int, typer.Option(help="Source descriptions.", min=1)] = 50,
+    rounds: Annotated[int, typer.Option(help="Queries of each size.", min=1)] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """How long it takes to rewrite queries over a mediated schema, by what they join.
+
+    Medians of processor time, from the files' texts to the SQL over sources, nothing remembered
+    between queries.
+    """
+    from headwater.bench.mediation import measured
+
+    found = [measured(relations, descriptions, joined, rounds) for joined in (1, 2, 3, 4, 5, 6)]
+    if as_json:
+        for each in found:
+            print_json({**asdict(each), "total_ms": each.total_ms})
+        return
+    print_table(
+        f"Processor milliseconds: {relations} mediated relations, {descriptions} descriptions",
+        ["joined", "joins found", "ways that end", "read", "bind", "rewrite", "in all"],
+        (
+            [
+                str(each.joined),
+                f"{each.joins:g}",
+                f"{each.ended:g}",
+                f"{each.read_ms:.0f}",
+                f"{each.bind_ms:.0f}",
+                f"{each.rewrite_ms:.0f}",
+                f"{each.total_ms:.0f}",
+            ]
+            for each in found
+        ),
+    )

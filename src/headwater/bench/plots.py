@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwater.check.levels import Level
 from headwater.errors import InputError
@@ -31,25 +31,71 @@ def line_chart(
     """Write a chart; `limits` are horizontal references that were not measured."""
     pyplot = _pyplot()
     figure, axis = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
-    for name, points in lines.items():
-        axis.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name)
     for at, height in enumerate(limits[1]):
         label = "_" * bool(at) + limits[0]  # a leading underscore keeps it out of the legend
         axis.axhline(height, linestyle="--", linewidth=1, color="gray", label=label)
-    axis.set_title(title, loc="left")
-    axis.set_xlabel(axes[0])
-    axis.set_ylabel(axes[1])
-    if logarithmic:
+    _draw_lines(axis, Panel(title, axes, lines, logarithmic))
+    figure.legend(loc="outside right upper", frameon=False)
+    _save(figure, path)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart of several; lines whose name ends in `DASHED` are dashed, in their fellow's
+    colour."""
+
+    title: str
+    axes: tuple[str, str]
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    logarithmic: bool = False
+
+
+DASHED = ", measured"
+_FEW_TICKS = 6
+
+
+def line_charts(path: Path, title: str, panels: Sequence[Panel]) -> None:
+    """Write several charts, two beside each other; lines of one name have one colour."""
+    pyplot = _pyplot()
+    high = (len(panels) + 1) // 2
+    figure, axes = pyplot.subplots(
+        high, 2, figsize=(9.4, 3.3 * high + 0.4), squeeze=False, layout="constrained"
+    )
+    labels: dict[str, Any] = {}
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        _draw_lines(axis, panel)
+        xs = sorted({x for points in panel.lines.values() for x, _ in points})
+        if panel.logarithmic and len(xs) <= _FEW_TICKS:
+            axis.set_xticks(xs, [f"{x:,.0f}" for x in xs])
+            axis.xaxis.set_tick_params(which="minor", bottom=False, labelbottom=False)
+        handles, names = axis.get_legend_handles_labels()
+        labels |= dict(zip(names, handles, strict=True))
+    figure.legend(labels.values(), labels.keys(), loc="outside right upper", frameon=False)
+    figure.suptitle(title, x=0.01, ha="left")
+    _save(figure, path)
+
+
+def _draw_lines(axis: Any, panel: Panel) -> None:
+    colours: dict[str, str] = {}
+    for name, points in panel.lines.items():
+        fellow = name.removesuffix(DASHED)
+        colour = colours.setdefault(fellow, f"C{len(colours)}")
+        style = "--" if name != fellow else "-"
+        axis.plot(
+            *zip(*points, strict=True), style, marker="o", markersize=4, label=name, color=colour
+        )
+    axis.set_title(panel.title, loc="left")
+    axis.set_xlabel(panel.axes[0])
+    axis.set_ylabel(panel.axes[1])
+    if panel.logarithmic:
         axis.set_xscale("log")
         axis.set_yscale("log")
     else:
         axis.set_ylim(bottom=0)
-        if all(x == int(x) for points in lines.values() for x, _ in points):
+        if all(x == int(x) for points in panel.lines.values() for x, _ in points):
             axis.xaxis.get_major_locator().set_params(integer=True)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", frameon=False)
-    _save(figure, path)
 
 
 def level_grid(
@@ -118,6 +164,51 @@ def dot_grid(
             axes[row][column].set_xlabel(measure, fontsize=8)
     figure.suptitle(title, x=0.01, ha="left")
     _save(figure, path)
+
+
+Tree: TypeAlias = tuple[str, Sequence["Tree"]]
+"""What a box says, line by line, and the trees below it."""
+
+
+def tree_picture(path: Path, title: str, tree: Tree) -> None:
+    """Write a tree of boxes, the root at the top."""
+    boxes: list[tuple[float, int, str]] = []
+    lines: list[tuple[tuple[float, int], tuple[float, int]]] = []
+    wide = _place(tree, 0, 0, boxes, lines)[1]
+    deep = 1 + max(depth for _, depth, _ in boxes)
+    pyplot = _pyplot()
+    figure, axis = pyplot.subplots(
+        figsize=(2.3 * wide + 0.3, 1.25 * deep + 0.4), layout="constrained"
+    )
+    for (x, y), (below_x, below_y) in lines:
+        axis.plot([x, below_x], [-y, -below_y], color="#8a857f", linewidth=1, zorder=1)
+    look = {"boxstyle": "round,pad=0.4", "facecolor": "#f1efec", "edgecolor": "#1f5a8c"}
+    for x, y, text in boxes:
+        axis.text(x, -y, text, ha="center", va="center", fontsize=7, bbox=look, zorder=2)
+    axis.set_xlim(-0.5, wide - 0.5)
+    axis.set_ylim(-deep + 0.4, 0.6)
+    axis.axis("off")
+    axis.set_title(title, loc="left", fontsize=9)
+    _save(figure, path)
+
+
+def _place(
+    tree: Tree,
+    left: int,
+    depth: int,
+    boxes: list[tuple[float, int, str]],
+    lines: list[tuple[tuple[float, int], tuple[float, int]]],
+) -> tuple[float, int]:
+    """Where a root goes, in the middle above what is below it, and where the next tree begins."""
+    text, below = tree
+    right, roots = left, []
+    for part in below:
+        x, right = _place(part, right, depth + 1, boxes, lines)
+        roots.append(x)
+    x = (roots[0] + roots[-1]) / 2 if roots else float(left)
+    boxes.append((x, depth, text))
+    lines.extend(((x, depth), (root, depth + 1)) for root in roots)
+    return x, max(right, left + 1)
 
 
 def _draw_dots(axis: Any, rows: Sequence[str], dots: Mapping[str, Dot]) -> None:

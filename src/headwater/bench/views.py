@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from headwater.bench.freshness.measure import memory_mb
+from headwater.bench.processes import memory_mb
 from headwater.errors import HeadwaterError
 from headwater.frames.session import spark_session
 from headwater.pipeline.runner import Runner

@@ -56,11 +56,18 @@ def _print(found: Explanation) -> None:
     if found.functions:
         names = ", ".join(found.functions)
         out.print(f"Calls the functions {names}, unfolded to what they return.", markup=False)
+    for name, lines in found.mediation.items():
+        out.print(f"{name} reads mediated relations, and is rewritten over sources:", markup=False)
+        for depth, line in lines:
+            out.print(f"{'  ' * (depth + 1)}{line}", markup=False, soft_wrap=True)
+    for told in found.never:
+        out.print(f"○ {told}", markup=False)
     if found.costs:
         print_table(
             "What a transaction would cost by each algorithm",
             list(COST_COLUMNS),
             (line.cells for line in able(found.costs)),
+            is_whole=True,
         )
         for why, those in reasons(found.costs).items():
             out.print(f"○ not {', '.join(those)}: {why}", markup=False)

@@ -22,6 +22,15 @@ from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.algorithms.registry import algorithm as find_algorithm
 from headwater.bench.plots import level_grid
 from headwater.check.explain import explain
+from headwater.cli.lab_arguments import (
+    AlgorithmOption,
+    FileArgument,
+    SetOption,
+    parse_settings,
+    read_objects,
+)
+from headwater.cli.lab_system import system
+from headwater.demo.anomaly import demo
 from headwater.errors import InputError, ScenarioError
 from headwater.lab.explore import MOST_STATES, Exploration, explore
 from headwater.lab.generate import KINDS, Shape, generate
@@ -36,17 +45,12 @@ from headwater.lab.world import Simulation
 from headwater.protocol.trace import show_trace
 from headwater.protocol.trace_json import rows_to_json, trace_to_json
 from headwater.terminal.output import (
-    AlgorithmOption,
-    FileArgument,
     JsonOption,
-    SetOption,
     console,
     parse_seeds,
-    parse_settings,
     plain,
     print_json,
     print_table,
-    read_objects,
     styled,
 )
 
@@ -55,6 +59,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.command("system")(system)
+app.command("demo")(demo)
 
 
 @app.command("run")

@@ -47,8 +47,8 @@ def run(
     A view whose file has a mistake stands still, and the others go on. With --once it exits with 1
     if a view stands still, or if an error in its rows keeps readers from seeing its newest state.
     """
-    from headwater.pipeline.api import session_of
     from headwater.pipeline.runner import Runner
+    from headwater.pipeline.sessions import session_of
     from headwater.project.project import Project
 
     opened = Project.open(project, only=())
@@ -91,8 +91,12 @@ def _unimpressed(look: Callable[[], None]) -> Callable[[], None]:
 
 
 def _print_stopped(runner: Runner) -> None:
-    out = console()
-    for name, view in runner.describe()["views"].items():
+    from headwater.pipeline.status import unpublished
+
+    out, found = console(), runner.describe()
+    for told in unpublished(found):
+        out.print(f"✗ {told}")
+    for name, view in found["views"].items():
         match view["state"]:
             case "running":
                 commits, rows = view.get("commits", 0), view.get("rows", 0)
@@ -134,7 +138,7 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
     Exits with 0 if all is well, 1 if something is wrong, 3 if no runner is at work.
     """
-    from headwater.pipeline.status import describe_folder, troubles, waiting_parts
+    from headwater.pipeline.status import describe_folder, publishing, troubles, waiting_parts
 
     found = describe_folder(project)
     wrong = troubles(found)
@@ -142,9 +146,9 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         print_json({**found, "troubles": wrong})
     else:
         _print_status(found, wrong)
-        for waiting in waiting_parts(found):
+        for told in (*waiting_parts(found), *publishing(found)):
             console().print()
-            console().print(f"○ {waiting}")
+            console().print(f"○ {told}")
     if wrong or not found["runner"]:
         raise typer.Exit(1 if wrong else 3)
 
@@ -315,7 +319,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Recompute views at their own version vectors and compare: equal, or the rows that differ."""
-    from headwater.pipeline.api import engine_of
+    from headwater.pipeline.sessions import engine_of
     from headwater.pipeline.verify import verify_view
     from headwater.project.project import Project
     from headwater.warehouse.warehouse import Warehouse
@@ -377,7 +381,7 @@ def fold(
 
     Of a group those of all its views. One that cannot be folded is no reason to leave the others.
     """
-    from headwater.pipeline.api import engine_of
+    from headwater.pipeline.sessions import engine_of
     from headwater.project.project import Project
     from headwater.warehouse.warehouse import Warehouse
 
@@ -437,9 +441,9 @@ def reload(
     Readers keep the old contents until the new ones replace them, in one step. A view of a group is
     loaded anew with all of the group.
     """
-    from headwater.pipeline.api import session_of
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
+    from headwater.pipeline.sessions import session_of
     from headwater.project.project import Project
 
     opened = Project.open(project, only=views)
@@ -448,9 +452,8 @@ def reload(
             console().print(_whole_group(view, unit, opened.units[unit]))
     views = list(dict.fromkeys(map(opened.unit_of, views)))
     _check_views(opened, views)
-    left = [view for view in views if not ask_runner(opened, "reload", view)]
-    if left:
-        runner = Runner(opened, session_of(opened), only=left, anew=left)
+    if not ask_runner(opened, "reload", *views):
+        runner = Runner(opened, session_of(opened), only=views, anew=views)
         keep_running(runner, once=True, as_json=as_json)
     for view in views:
         if as_json:
@@ -498,10 +501,10 @@ def repair(
     views until the new ones replace them; views of other sources go on.
     """
     from headwater.errors import SeveralError, SourceError
-    from headwater.pipeline.api import session_of
     from headwater.pipeline.repair import though_repaired
     from headwater.pipeline.requests import ask_runner
     from headwater.pipeline.runner import Runner
+    from headwater.pipeline.sessions import session_of
     from headwater.project.project import Project, open_source
     from headwater.project.settings import together
 

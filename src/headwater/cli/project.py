@@ -33,8 +33,8 @@ def init(
         typer.Option(
             "--from",
             metavar="DSN",
-            help="Start from a database instead: a connection string of PostgreSQL, or a SQLite "
-            "file. No password is written.",
+            help="Start from a database instead: a connection string of PostgreSQL, MariaDB or "
+            "MySQL, or a SQLite file. No password is written.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -175,6 +175,7 @@ def _print_costs(found: Inspection) -> None:
             f"{view.name}: what a transaction would cost",
             list(COST_COLUMNS),
             (line.cells for line in able(view.costs)),
+            is_whole=True,
         )
     if left := [view.name for view in weighed[_MOST_TABLES:]]:
         console().print(f"What algorithms would cost other views: headwater explain {left[0]}")

@@ -92,8 +92,8 @@ def sql(
     limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
 ) -> None:
     """Query views through Spark, as they are now or as they were."""
-    from headwater.pipeline.api import session_of
     from headwater.pipeline.queries import query_views
+    from headwater.pipeline.sessions import session_of
     from headwater.project.project import Project
 
     opened = Project.open(project, only=())
@@ -118,7 +118,7 @@ def changes(
     limit: Annotated[int, typer.Option(min=0, help="Show at most so many rows.")] = 100,
 ) -> None:
     """Show the rows of a view that went and came from one version to another."""
-    from headwater.pipeline.api import engine_of
+    from headwater.pipeline.sessions import engine_of
     from headwater.project.project import Project
     from headwater.warehouse.columns import CHANGE
     from headwater.warehouse.warehouse import Warehouse

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice, repeat
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli import asking
+from headwater.cli.serving import (
+    AuthoritiesOption,
+    CertificateOption,
+    KeyOption,
+    TokenOption,
+    coalesce,
+    met,
+    mirror,
+    print_ways,
+    serve,
+)
 from headwater.cli.sources import ProjectOption
 from headwater.errors import HeadwaterError, InputError, one_or_several
 from headwater.terminal.output import JsonOption, busy, console, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.sharing.catalog import Listed
-    from headwater.sharing.contents import Contents
-    from headwater.sharing.exchange import Copied
+    from headwater.sharing.exchange import Copied, Said
     from headwater.sharing.node import SharingNode
     from headwater.sharing.peers import Peer
     from headwater.sharing.policies import Policy
     from headwater.sharing.publishing import PublishedObjects
+    from headwater.sharing.shown_plans import ShownPlan
 
 app = typer.Typer(
     help="Publish changes as updategrams, exchange them with other nodes, and follow them.",
@@ -40,7 +52,15 @@ PolicyOption = Annotated[
         help="When views follow, from now on: eager, lazy, hybrid:ROWS or periodic:SECONDS.",
     ),
 ]
+ToOption = Annotated[
+    str, typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible.")
+]
 ViewArgument = Annotated[str, typer.Argument(help="A view's name.")]
+app.command("serve")(serve)
+app.command("mirror")(mirror)
+app.command("coalesce")(coalesce)
+app.command("query")(asking.query)
+app.command("boost")(asking.boost)
 
 
 @app.command("publish")
@@ -51,7 +71,11 @@ def publish(
     project: ProjectOption = Path(),
     catalog: Annotated[
         Path | None,
-        typer.Option("--catalog", "-c", help="The folder of objects; by default PROJECT/share."),
+        typer.Option(
+            "--catalog",
+            "-c",
+            help="The folder of objects; by default as [share] says, PROJECT/share.",
+        ),
     ] = None,
     node: NodeOption = "",
     system: Annotated[
@@ -68,16 +92,25 @@ def publish(
             help="An updategram for each transaction, or one for each publication (the default).",
         ),
     ] = None,
+    refresh: Annotated[
+        bool,
+        typer.Option(
+            "--refresh",
+            help="Have the runner show first what sources have; peers know how new it is.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Publish what the project's views and relations did since the last time.
 
-    A view that cannot be published, such as one whose SELECT has changed, is told; the others are
-    published, and the exit code is not 0.
+    A view that cannot be published, such as one whose SELECT has changed, is told, and so is a
+    booster whose source is away: it is owed, and made the next time. The others are published, and
+    the exit code is not 0.
     """
     from dataclasses import replace
 
     from headwater.pipeline.share import open_node, publish_project
+    from headwater.pipeline.share_refresh import publish_refreshed
     from headwater.project.project import Project
     from headwater.sharing.policies import Boosters
 
@@ -92,10 +125,11 @@ def publish(
     if policy != sharing.policy:
         sharing.set_policy(policy)
     with busy(as_json) as report:
-        done = publish_project(opened, sharing, views or None, report)
+        publishing = publish_refreshed if refresh else publish_project
+        done = publishing(opened, sharing, views or None, report)
     _print_published(sharing.name, done, as_json)
-    if done.refused:
-        raise one_or_several(done.refused.values())
+    if failures := [*done.refused.values(), *done.unmade.values()]:
+        raise one_or_several(failures)
 
 
 def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
@@ -103,12 +137,17 @@ def _print_published(node: str, done: PublishedObjects, as_json: bool) -> None:
         vectors = {name: dict(vector) for name, vector in done.vectors.items()}
         refused = {name: str(error) for name, error in done.refused.items()}
         counts = done.counts
-        print_json({"node": node, "published": counts, "views": vectors, "refused": refused})
+        print_json({"node": node, "published": counts, "views": vectors, "refused": refused,
+                    "anew": done.anew, "owed": list(map(str, done.owed))})  # fmt: skip
         return
-    shown = _counted(done.counts) or "nothing new"
+    shown = counted(done.counts) or "nothing new"
     console().print(f"✓ {node}: {shown}")
     for name, vector in done.vectors.items():
         console().print(f"  {name} is published up to ({vector})")
+    for name, why in done.anew.items():
+        console().print(f"○ {name} begins anew, since {why}")
+    for owed in done.owed:
+        console().print(f"○ owed: {owed}")
     for name in done.refused:
         console().print(f"✗ {name} is not published")
 
@@ -122,8 +161,11 @@ def list_command(
     as_json: JsonOption = False,
 ) -> None:
     """What this node knows: relations, views and their versions, updategrams, boosters."""
+    from dataclasses import asdict
+
     from headwater.sharing.encoding import KINDS
     from headwater.sharing.node import SharingNode
+    from headwater.sharing.owed import read_owed
 
     if kind and kind not in KINDS:
         raise InputError(f"There is no kind '{kind}'.", f"There are {', '.join(KINDS)}.")
@@ -137,18 +179,21 @@ def list_command(
                 size = sum(count for _, count in held.rows.items())
                 print_json({"kind": "held", "subject": name, "versions": dict(held.versions),
                             "rows": size})  # fmt: skip
+            for owed in read_owed(sharing.catalog.store):
+                print_json({"kind": "owed", **asdict(owed)})
         return
     console().print(f"node {sharing.name} of the system {sharing.catalog.system}")
     if not kind:
         _print_relations(sharing)
         _print_held(sharing)
+        _print_owed(sharing)
     print_table("Objects", ["object", "kind", "by", "rows", "about"], map(_line, chosen))
 
 
 def _listed_json(listed: Listed) -> dict[str, Any]:
     hidden = ("columns", "format", "relations")
     shown = {key: value for key, value in listed.manifest.items() if key not in hidden}
-    if listed.kind == "booster":
+    if listed.kind in ("booster", "grouping", "window"):
         shown["view"] = shown["view"]["name"]
     return {"address": listed.address, "maker": listed.maker, **shown}
 
@@ -181,12 +226,29 @@ def _print_held(sharing: SharingNode) -> None:
     )
 
 
+def _print_owed(sharing: SharingNode) -> None:
+    from headwater.sharing.owed import read_owed
+
+    owed = read_owed(sharing.catalog.store)
+    if owed:
+        print_table(
+            "Owed: boosters that are not made yet",
+            ["of", "for", "in view", "what kept it back"],
+            ([f"{o.of} {o.version}", str(o.interval), o.view, o.why] for o in owed),
+        )
+
+
 def _line(listed: Listed) -> list[str]:
     return [listed.address[:12], listed.kind, listed.maker, f"{listed.rows:,}", _about(listed)]
 
 
 def _about(listed: Listed) -> str:
-    from headwater.sharing.catalog import ListedBooster, ListedContents, ListedUpdategram
+    from headwater.sharing.catalog import (
+        ListedBooster,
+        ListedContents,
+        ListedStored,
+        ListedUpdategram,
+    )
 
     match listed:
         case ListedUpdategram(subject=subject, first=first, last=last):
@@ -195,19 +257,34 @@ def _about(listed: Listed) -> str:
             return f"{subject} at ({versions})"
         case ListedBooster(view=view, interval=interval, versions=versions):
             return f"{versions}, for {interval} in view {view.name}"
+        case ListedStored(view=view, first=first, last=last):
+            until = f" to ({last})" if last != first else ""
+            return f"{view.name} at ({first}){until}"
     name = listed.manifest["name"]
     return f"{name}: {listed.manifest['sql']}" if listed.kind == "view" else str(name)
 
 
 @app.command("exchange")
 def exchange(
-    other: Annotated[Path, typer.Argument(help="The folder of the other node's objects.")],
+    other: Annotated[
+        str,
+        typer.Argument(
+            help="The other node: its folder, http(s)://HOST:PORT or s3://BUCKET/FOLDER."
+        ),
+    ],
     catalog: CatalogOption = Path("share"),
     node: NodeOption = "",
     policy: PolicyOption = "",
     fetch_only: Annotated[
         bool, typer.Option("--fetch-only", help="Take, and give nothing.")
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="Take the cheapest of what this view needs, and bring it there; may be repeated.",
+        ),
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out objects that do not fit, and go on.")
     ] = False,
@@ -227,24 +304,37 @@ def exchange(
     most_values: Annotated[
         int, typer.Option("--most-values", min=1, help="Take at most so many values at once.")
     ] = 2_000_000,
+    token_file: TokenOption = None,
+    authorities: AuthoritiesOption = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Meet another node: take what is lacking, once everything has been found to fit.
 
-    A node of one's own takes what it lacks, too; in a folder of somebody else nothing is changed.
+    A node of one's own takes what it lacks, too; in a folder of somebody else nothing is changed,
+    and nothing is given over a network.
     """
+    from headwater.sharing.following import catch_up
     from headwater.sharing.limits import Limits
     from headwater.sharing.peers import Peer
 
-    there = Peer(other)
-    here = _opened(catalog, node, there)
-    for file in trust or ():
-        here.catalog.trust(file)
-    if policy:
-        here.set_policy(_policy(policy, here.policy))
     limits = Limits(bytes=most_megabytes << 20, values=most_values)
-    _print_copied(here.take(there, skip_bad=skip_bad, unsigned=unsigned, limits=limits), as_json)
-    if fetch_only:
+    with met(other, token_file, authorities, certificate, key) as there:
+        here = _opened(catalog, node, there)
+        for file in trust or ():
+            here.catalog.trust(file)
+        if policy:
+            here.set_policy(_policy(policy, here.policy))
+        if only:
+            done = catch_up(here, there, only, skip_bad=skip_bad, unsigned=unsigned, limits=limits)
+            _print_copied(done.copied, as_json)
+            here.follow("update")
+            print_ways(here, done, as_json)
+        else:
+            taken = here.take(there, skip_bad=skip_bad, unsigned=unsigned, limits=limits)
+            _print_copied(taken, as_json)
+    if fetch_only or not isinstance(there, Peer):
         return
     if there.is_own:
         _print_copied(_given(here, there, skip_bad), as_json)
@@ -267,7 +357,7 @@ def _given(here: SharingNode, there: Peer, skip_bad: bool) -> Copied:
         return Copied(here.name, there.node, {}, {there.node: error})
 
 
-def _opened(catalog: Path, name: str, other: Peer) -> SharingNode:
+def _opened(catalog: Path, name: str, other: Said) -> SharingNode:
     from headwater.sharing.node import SharingNode
 
     if (catalog / "node.json").exists():
@@ -302,7 +392,7 @@ def _print_copied(copied: Copied, as_json: bool) -> None:
         about = {"from": copied.source, "to": copied.target}
         print_json({**about, "taken": copied.taken, "refused": refused})
         return
-    taken = _counted(copied.taken) or "nothing new"
+    taken = counted(copied.taken) or "nothing new"
     console().print(f"✓ {copied.source} to {copied.target}: {taken}")
     for address, reason in refused.items():
         console().print(f"✗ {address[:12]}: {reason}")
@@ -312,9 +402,7 @@ def _print_copied(copied: Copied, as_json: bool) -> None:
 def advance(
     view: ViewArgument,
     catalog: CatalogOption = Path("share"),
-    to: Annotated[
-        str, typer.Option("--to", help="A vector, RELATION=N,...; by default as far as possible.")
-    ] = "",
+    to: ToOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Bring a view that this node holds to other versions by updategrams and boosters."""
@@ -353,54 +441,76 @@ def _size(rows: Any) -> int:
     return sum(count for _, count in rows.items()) if rows is not None else 0
 
 
-@app.command("query")
-def query(
-    name: Annotated[str, typer.Argument(help="A view's or a base relation's name.")],
+@app.command("plan")
+def plan_command(
+    view: ViewArgument,
     catalog: CatalogOption = Path("share"),
-    at: Annotated[
-        str, typer.Option("--at", help="A version vector of the past, RELATION=N,...")
-    ] = "",
-    limit: Annotated[int, typer.Option(help="Show at most so many rows.")] = 100,
+    to: ToOption = "",
+    plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a view or a relation as this node knows it, now or at earlier versions."""
+    """Show how `advance` would bring a view there: the plan, its rules and what it costs."""
     from headwater.sharing.node import SharingNode
+    from headwater.sharing.shown_plans import shown
     from headwater.sharing.versions import parse_versions
 
-    found = SharingNode.open(catalog).query(name, parse_versions(at) if at else None)
+    sharing = SharingNode.open(catalog)
+    here = sharing.hold(view)
+    plan = sharing.plan(view, parse_versions(to) if to else None)
+    if plan is None:
+        if as_json:
+            print_json({"view": view, "first": dict(here.versions), "last": dict(here.versions),
+                        "plan": None})  # fmt: skip
+        else:
+            console().print(f"{view} stays at ({here.versions}): there is nothing to plan")
+        return
+    tree = shown(plan.scales, plan.change)
+    if plot is not None:
+        from headwater.bench.plots import tree_picture
+
+        title = f"{view} from ({plan.first}) to ({plan.last})"
+        tree_picture(plot, title, _picture(tree))
     if as_json:
-        _print_rows_json(found)
-    else:
-        _print_rows(found, limit)
+        ends = {"first": dict(plan.first), "last": dict(plan.last)}
+        print_json({"view": view, **ends, "seconds": plan.seconds, "plan": tree.to_json()})
+        return
+    console().print(f"{view} from ({plan.first}) to ({plan.last})")
+    for text, node in tree.lines():
+        console().print(shown_node(text, node))
 
 
-def _print_rows_json(found: Contents) -> None:
-    from headwater.algebra.values import to_json
-
-    print_json({"name": found.subject, "versions": dict(found.versions)})
-    for row, count in found.rows.sorted_items():
-        values = dict(zip(found.schema.names, map(to_json, row), strict=True))
-        print_json({"count": count, "row": values})
+def shown_node(text: str, node: ShownPlan) -> str:
+    """A line of a plan, with what is estimated of it."""
+    place = f", {node.place}" if node.place else ""
+    return f"{text} ({_rows(node.rows)}, {show_seconds(node.seconds)}{place})"
 
 
-def _print_rows(found: Contents, limit: int) -> None:
-    every = (row for row, count in found.rows.sorted_items() for row in repeat(row, count))
-    total = _size(found.rows)
-    print_table(
-        "",
-        list(found.schema.names),
-        (["NULL" if v is None else str(v) for v in row] for row in islice(every, limit)),
-    )
-    more = f"; the first {limit} are shown" if total > limit else ""
-    console().print(f"{total:,} rows of {found.subject} at ({found.versions}){more}")
+def _picture(tree: ShownPlan) -> tuple[str, Any]:
+    """What a node's box says, and what is below it."""
+    numbers = f"{_rows(tree.rows)}, {show_seconds(tree.seconds)}"
+    said = [tree.rule or tree.place, *wrap(tree.about, 26), numbers]
+    return "\n".join(said), [_picture(part) for part in tree.below]
 
 
-def _counted(counts: Any) -> str:
+def _rows(rows: float) -> str:
+    return "1 row" if round(rows) == 1 else f"{round(rows):,} rows"
+
+
+def show_seconds(seconds: float) -> str:
+    """Of an estimate: three digits are more than enough."""
+    for unit, factor in (("s", 1), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def counted(counts: Any) -> str:
     items: Iterable[tuple[str, int]] = counts.items()
     return ", ".join(_plural(kind, number) for kind, number in items if number)
 
 
 def _plural(kind: str, number: int) -> str:
+    kind = "grouping booster" if kind == "grouping" else kind
     if number == 1 or kind == "contents":
         return f"{number} {kind}"
     return f"{number:,} {kind}s"

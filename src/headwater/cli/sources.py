@@ -57,7 +57,7 @@ def tables(
             for index in table.indexes:
                 console().print(f"  {index}")
             console().print("")
-    if not as_json:
+    if not as_json and opened.tagging:
         console().print(f"A part of a transaction across databases is tagged by: {opened.tagging};")
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from headwater.algebra.views import View
 from headwater.algorithms.registry import Algorithm, make_manager
+from headwater.costs.expected import FromStatistics
 from headwater.costs.made_up import MadeUp
 from headwater.costs.skeleton import skeleton
 from headwater.costs.statistics import KINDS, Statistics
@@ -35,6 +36,10 @@ class Estimator:
     def _narrow(self) -> View:
         """Over relations with the columns that the view uses, as it is maintained."""
         return self.view.narrowed()
+
+    @cached_property
+    def _expected(self) -> FromStatistics:
+        return FromStatistics(self._narrow, self.statistics)
 
     @cached_property
     def _bare(self) -> View:
@@ -75,9 +80,11 @@ class Estimator:
         apart_s: float,
     ) -> Estimate:
         """What these changes cost, each a relation and a kind, so many together at a time."""
-        manager = make_manager(algorithm, self._bare, settings)
+        manager = make_manager(algorithm, self._bare, settings, self._expected)
         made_up = MadeUp(self._bare, self._narrow, self.statistics)
-        trial = Trial(manager, self._bare, made_up, self.statistics, self.each_state)
+        trial = Trial(
+            manager, self._bare, made_up, self.statistics, self.each_state, self.view.copies
+        )
         relations = {relation.name: relation for relation in self._bare.relations}
         happenings = [
             Happening(

@@ -17,6 +17,7 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.terms import Query, Term
 from headwater.algebra.values import Row, Value
 from headwater.algebra.views import Join, View, equated_columns
+from headwater.costs.expected import FromStatistics, equated
 from headwater.costs.statistics import Statistics, column_bytes
 from headwater.protocol.look_ups import LookUp
 from headwater.protocol.transactions import Transaction, Update
@@ -24,8 +25,6 @@ from headwater.protocol.transactions import Transaction, Update
 ONE = 1_000_000
 """The count of a row that stands for itself."""
 _FEWEST = 1e-3
-_BY_OTHER_CONDITION = 1 / 3
-"""The share of all pairs that a condition other than an equality leaves."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class MadeUp:
 
     def __init__(self, view: View, original: View, statistics: Statistics) -> None:
         self._view, self._statistics = view, statistics
+        self._expected = FromStatistics(original, statistics)
         self._original = {relation.name: relation for relation in original.relations}
         self._values = count(1)
         self._owed = 0.5
@@ -110,28 +110,12 @@ class MadeUp:
         """Values of all columns of a joined row, and how many rows there would be."""
         left = list(term.base)
         while left:
-            at = next((at for at in left if _equated(term.join, at, values)), left[0])
+            at = next((at for at in left if equated(term.join, at, values)), left[0])
             left.remove(at)
-            rows *= max(_FEWEST, self.partners(term.join, at, values))
+            rows *= max(_FEWEST, self._expected.partners(term.join, at, values))
             for name in term.occurrence(at).schema.names:
                 values[name] = _equal_value(term.join, name, values, self._values)
         return values, rows
-
-    def partners(self, join: Join, at: int, known: Mapping[str, Value]) -> float:
-        """How many rows of a relation join with one in which these columns are known."""
-        relation = join.occurrences[at].relation
-        statistics = self._statistics.relation(relation.name)
-        if join.key_from(at, known) is not None:
-            return 1.0
-        columns = _equated(join, at, known)
-        rows = statistics.rows
-        for column in columns:
-            rows /= statistics.different(self._original[relation.name], column)
-        meets = any(
-            at in reach and any(join.owner[name] in reach for name in known if name in join.owner)
-            for _, reach in join.safe_conjuncts
-        )
-        return rows * (_BY_OTHER_CONDITION if meets and not columns else 1.0)
 
     def _width(self, join: Join, output: Expression) -> float:
         if not isinstance(output, ColumnRef) or output.name not in join.owner:
@@ -154,9 +138,9 @@ class MadeUp:
         known: dict[str, Value] = dict.fromkeys(join.occurrences[start].schema.names, 0)
         rows, left = sizes[start], [at for at in range(len(sizes)) if at != start]
         while left:
-            at = next((at for at in left if _equated(join, at, known)), left[0])
+            at = next((at for at in left if equated(join, at, known)), left[0])
             left.remove(at)
-            rows *= self.partners(join, at, known)
+            rows *= self._expected.partners(join, at, known)
             known |= dict.fromkeys(join.occurrences[at].schema.names, 0)
         return rows
 
@@ -226,16 +210,6 @@ def _agrees(join: Join, values: Mapping[str, Value]) -> bool:
         if a in values and b in values and values[a] != values[b]:
             return False
     return True
-
-
-def _equated(join: Join, at: int, known: Mapping[str, Value]) -> list[str]:
-    """The columns of an occurrence that conditions equate with known ones."""
-    alias = f"{join.occurrences[at].alias}."
-    found = []
-    for name in join.occurrences[at].schema.names:
-        if any(other != name and join.same_column(other, name) for other in known):
-            found.append(name.removeprefix(alias))
-    return found
 
 
 def _equal_value(join: Join, name: str, values: Mapping[str, Value], fresh: count[int]) -> Value:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal, TypeAlias
 
 from headwater.algebra.views import View
@@ -33,6 +34,8 @@ UNMEASURED = 1.5
 """The same in place of it while either is only assumed."""
 _BULK_ROW_S = 1.5e-6
 """For each row that is joined or written where there are many: in columns, or by Spark."""
+_SPARK_TIMES = 3.0
+"""How many times as long a row takes where Spark works on the change, on one machine."""
 _LOAD_S, _LOAD_ROW_S = 1.0, 2e-6
 """What a load takes that was not measured: by itself, and for each row that it reads."""
 
@@ -55,9 +58,11 @@ class Crossover:
     """Whether both were measured, and not only assumed."""
     from_rows: int | None = None
     """From how many rows on it is recomputed, if somebody has said so: whatever it costs."""
+    spark_from: float = inf
+    """Changes of more rows are worked on by Spark."""
 
     def maintaining_s(self, waiting: Mapping[str, float]) -> float:
-        return sum(self.row_s.get(name, 0.0) * rows for name, rows in waiting.items())
+        return _taking_s(self.row_s, waiting, self.spark_from)
 
     def is_passed(self, waiting: Mapping[str, float]) -> bool:
         """Whether so many changed rows, by relation, are a reason to recompute."""
@@ -71,7 +76,12 @@ class Crossover:
         if self.from_rows is not None:
             return float(self.from_rows)
         row_s = self.row_s.get(relation, 0.0)
-        return max(float(FEWEST_ROWS), self._enough_s / row_s) if row_s else float("inf")
+        if not row_s:
+            return inf
+        rows = self._enough_s / row_s
+        if rows > self.spark_from:
+            rows = max(self.spark_from, rows / _SPARK_TIMES)
+        return max(float(FEWEST_ROWS), rows)
 
     @property
     def _enough_s(self) -> float:
@@ -95,10 +105,12 @@ def crossover(
     statistics: Statistics,
     name: str,
     recompute: Recompute,
+    spark_from: float = inf,
 ) -> Crossover | None:
     """Where recomputing a view by an algorithm is quicker than maintaining it; None if never.
 
-    `name` is that of the view in the statistics.
+    `name` is that of the view in the statistics; Spark works on changes of more than `spark_from`
+    rows.
     """
     if recompute == "never":
         return None
@@ -109,6 +121,7 @@ def crossover(
         _load_s(view, statistics, loaded),
         loaded is not None and pace is not None,
         recompute if isinstance(recompute, int) else None,
+        spark_from,
     )
 
 
@@ -118,10 +131,15 @@ def expected_s(
     parameters: Mapping[str, str],
     statistics: Statistics,
     rows: Mapping[str, float],
+    spark_from: float = inf,
 ) -> float:
     """What taking in so many changed rows is expected to take where nothing was measured."""
-    prices = _row_s(view, algorithm, parameters, statistics)
-    return sum(prices[name] * count for name, count in rows.items() if name in prices)
+    return _taking_s(_row_s(view, algorithm, parameters, statistics), rows, spark_from)
+
+
+def _taking_s(row_s: Mapping[str, float], rows: Mapping[str, float], spark_from: float) -> float:
+    found = sum(row_s.get(name, 0.0) * count for name, count in rows.items())
+    return found * _SPARK_TIMES if sum(rows.values()) > spark_from else found
 
 
 def _row_s(
@@ -151,10 +169,15 @@ def _marginal(statistics: Statistics, view: View) -> Statistics:
 
 
 def _load_s(view: View, statistics: Statistics, loaded: Loaded | None) -> float:
-    """What a load takes now, by the last one and how many rows there were then."""
+    """What a load takes now, by how the last one compared with what was assumed of it: of a small
+    one most does not grow with the rows."""
     known = [statistics.relations.get(relation.name) for relation in view.relations]
     rows = sum(each.rows for each in known if each is not None)
     if loaded is not None:
-        return loaded.seconds * max(1.0, rows / loaded.rows if loaded.rows else 1.0)
-    rows = sum(statistics.relation(relation.name).rows for relation in view.relations)
+        now = max(rows, loaded.rows)
+        return loaded.seconds * _assumed_s(now) / _assumed_s(loaded.rows)
+    return _assumed_s(sum(statistics.relation(relation.name).rows for relation in view.relations))
+
+
+def _assumed_s(rows: float) -> float:
     return _LOAD_S + rows * _LOAD_ROW_S

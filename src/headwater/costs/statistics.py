@@ -18,6 +18,8 @@ ENOUGH = 20
 """So many transactions say something of what is to be expected."""
 MEMORY_S = 3600.0
 """What is new counts as if no more than so long had been observed before."""
+MEMORY = 1000
+"""What new questions took counts as if no more than so many had been asked before."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class SourceStatistics:
     """What a question costs at a source, and how its transactions come."""
 
     question_s: float = 0.003
+    questions: float = 0.0
+    """So many were asked to know that."""
     byte_s: float = 2e-8
     """For each byte of an answer."""
     transactions: float = 1.0
@@ -161,10 +165,11 @@ def column_bytes(relation: Relation, column: str, statistics: RelationStatistics
     """How wide a column is: by its type, or its share of the rows."""
     if statistics.row_bytes is not None:
         return max(1.0, statistics.row_bytes / len(relation.schema))
-    return _width(relation.schema.only((column,)).types[0])
+    return type_bytes(relation.schema.only((column,)).types[0])
 
 
-def _width(kind: Type) -> float:
+def type_bytes(kind: Type) -> float:
+    """How wide a value of a type is, about."""
     return {"bool": 1.0, "text": 16.0, "bytes": 32.0, "decimal": 16.0}.get(kind.name, 8.0)
 
 
@@ -184,6 +189,7 @@ class Counted:
     transactions: int = 0
     bursts: int = 0
     """How often some of them came at once, or one alone."""
+    questions: int = 0
     question_s: float | None = None
     """What a question took, typically."""
 
@@ -205,7 +211,8 @@ def with_changes(known: RelationStatistics, counted: Counted) -> RelationStatist
 
 
 def with_questions(known: SourceStatistics, counted: Counted) -> SourceStatistics:
-    """The same of a source."""
+    """The same of a source. What a question takes counts by how many were asked, and not by the
+    time that has passed: who asks seldom learns little of it."""
 
     def average(old: float, new: float) -> float:
         return averaged(old, new, known.observed_s, counted.elapsed_s)
@@ -213,11 +220,13 @@ def with_questions(known: SourceStatistics, counted: Counted) -> SourceStatistic
     together, question_s = known.together, known.question_s
     if counted.bursts:
         together = average(together, counted.transactions / counted.bursts)
-    if counted.question_s is not None:
-        question_s = average(question_s, counted.question_s)
+    if counted.question_s is not None and counted.questions:
+        share = counted.questions / (counted.questions + min(known.questions, MEMORY))
+        question_s = question_s * (1 - share) + counted.question_s * share
     return replace(
         known,
         question_s=question_s,
+        questions=known.questions + counted.questions,
         transactions=average(known.transactions, counted.transactions / counted.elapsed_s),
         together=together,
         observed_s=known.observed_s + counted.elapsed_s,

@@ -1,22 +1,23 @@
 """A dry run of a view manager in virtual time: what it asks, how much is moved, how long it takes.
 
 The rules of time are those of the running system. A source answers one question of a view after
-the other; meanwhile it delivers nothing but what the answer reflects. A view's events are taken in
-one after the other. Unless every state is to be shown, what is ready while more has arrived is
-committed together.
+the other; meanwhile it delivers nothing but what the answer reflects. A question that copies answer
+takes a look-up, is no message and moves nothing. A view's events are taken in one after the other.
+Unless every state is to be shown, what is ready while more has arrived is committed together.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.algebra.views import View
-from headwater.costs.made_up import MadeUp
+from headwater.costs.made_up import Answer, MadeUp
 from headwater.costs.statistics import Statistics
+from headwater.protocol.copies import is_answered_by
 from headwater.protocol.effects import Action, Add, AddNew, Apply, Ask, Effect, KeyDelete, Replace
 from headwater.protocol.events import AnswerArrived, Event, Idled, TransactionArrived
 from headwater.protocol.managers import ViewManager
@@ -68,7 +69,11 @@ class Trial:
         made_up: MadeUp,
         statistics: Statistics,
         each_state: bool,
+        copied: Collection[str] = (),
     ) -> None:
+        """`copied` are the relations of which copies are kept beside the view."""
+        self._copied = copied
+        self._consulted: deque[Ask] = deque()
         self._manager, self._made_up, self._statistics = manager, made_up, statistics
         self._prices = statistics.prices
         self._each_state = each_state
@@ -147,9 +152,17 @@ class Trial:
         moved = sum(answer.bytes for answer in answers)
         self._bytes += moved
         self._now += moved * self._statistics.source(ask.source).byte_s
+        self._take(self._found(ask, answers))
+
+    def _consult(self, ask: Ask) -> None:
+        """Answer a question from copies."""
+        self._now += self._prices.look_up_s
+        answers = [self._made_up.answer(query) for query in ask.queries]
+        self._take_one(self._found(ask, answers))
+
+    def _found(self, ask: Ask, answers: Sequence[Answer]) -> AnswerArrived:
         self._now += sum(answer.count for answer in answers) * self._prices.row_s
-        results = tuple(answer.rows for answer in answers)
-        self._take(AnswerArrived(ask.source, ask.label, results))
+        return AnswerArrived(ask.source, ask.label, tuple(answer.rows for answer in answers))
 
     def _deliver(self, happening: Happening) -> None:
         event = TransactionArrived(happening.transaction)
@@ -161,11 +174,18 @@ class Trial:
     # What is done
 
     def _take(self, event: Event) -> None:
+        self._take_one(event)
+        while self._consulted:
+            self._consult(self._consulted.popleft())
+
+    def _take_one(self, event: Event) -> None:
         self._now += self._prices.event_s
         effects: tuple[Effect, ...]
         self._state, effects = self._manager.handle(self._state, event)
         for effect in effects:
             match effect:
+                case Ask() if is_answered_by(self._copied, effect):
+                    self._consulted.append(effect)
                 case Ask():
                     self._questions += 1
                     self._channels[effect.source].asked.append((effect, self._now))

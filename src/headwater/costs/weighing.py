@@ -21,6 +21,9 @@ CLEARLY = 1.15
 """What runs already stays while it is no dearer than so many times the best."""
 BUSIEST = 0.5
 """The share of time with questions under way up to which one may wait for none to be."""
+LATE_S, LATE = 1.0, 5.0
+"""One that waits for that has waited in vain if it showed changes later than so many seconds, and
+so many times as late as estimated: rates are averages, and tell too late of busier sources."""
 
 UNMEASURED = "the default, since nothing was measured yet"
 

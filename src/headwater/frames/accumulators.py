@@ -23,7 +23,7 @@ from headwater.algebra.grouping import CORRECT_THEM
 from headwater.algebra.moments import FINISH, Moments, with_squares
 from headwater.algebra.values import FLOAT, INT, INT_MAX, INT_MIN, Row, Type, Value, canonical
 from headwater.frames.arrow import COUNT
-from headwater.frames.expressions import place, spark_type
+from headwater.frames.expressions import place
 from headwater.frames.failures import told_column
 from headwater.frames.numbers import (
     float_bin,
@@ -33,6 +33,7 @@ from headwater.frames.numbers import (
     sums_of,
     total_of,
 )
+from headwater.frames.spark_types import spark_type
 
 MERGES: dict[str, Callable[[Column], Column]] = {
     "sum": F.sum,

@@ -90,6 +90,20 @@ def from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
     return Rows(schema, counts)
 
 
+def split_from_arrow(
+    table: pyarrow.Table, labels: pyarrow.ChunkedArray, schema: Schema
+) -> dict[int, Rows]:
+    """The signed rows of a table by their labels, of which there is one for each row, in order."""
+    found: dict[int, dict[Row, int]] = {}
+    counts = table.column(len(schema)).to_pylist()
+    for row, count, label in zip(
+        row_values(table, schema), counts, labels.to_pylist(), strict=True
+    ):
+        of_label = found.setdefault(label, {})
+        of_label[row] = of_label.get(row, 0) + count
+    return {label: Rows(schema, found[label]) for label in sorted(found)}
+
+
 def plain_from_arrow(table: pyarrow.Table, schema: Schema) -> Rows:
     """The rows of a table without counts, each as often as it is there."""
     counts: dict[Row, int] = defaultdict(int)

@@ -28,11 +28,11 @@ from headwater.frames.arrow import (
     row_values,
     to_arrow,
 )
+from headwater.frames.distinctness import differ
 
 FEW = 1_000
 """Up to this many rows a dictionary is as fast as Arrow's columns, or faster."""
 
-_OTHER_COUNT = "_other_count"
 _OURS = frozenset({"bool", "int", "decimal", "text", "bytes", "date", "timestamp", "timestamp_tz"})
 """Types that Arrow compares as we do; of a float it takes NaN for equal to nothing."""
 _COMPARISONS = {
@@ -121,8 +121,11 @@ class Columns(Rows):
                 table = to_arrow(from_arrow(self._table, self.schema)).rename_columns(
                     [*names, COUNT]
                 )
+            elif names and differ(self._table.drop_columns([COUNT])):
+                table = self._table
             elif names:
-                grouped = self._table.group_by(names).aggregate([(COUNT, "sum")])
+                # Threads would take twice the work for the same time.
+                grouped = self._table.group_by(names, use_threads=False).aggregate([(COUNT, "sum")])
                 table = grouped.select([*names, f"{COUNT}_sum"]).rename_columns([*names, COUNT])
             else:
                 total = pc.sum(self._table[COUNT]).as_py() or 0
@@ -195,23 +198,14 @@ class Columns(Rows):
         if not on or nested or not all(map(_is_joinable, on)):
             return Rows.join(_in_memory(first), _in_memory(second), on)
         left, right = Columns.of_rows(first), Columns.of_rows(second)
-        width = len(left.schema)
-        places = [_place(width + at) for at in range(len(right.schema))]
-        joined = left._table.join(
-            right._table.rename_columns([*places, _OTHER_COUNT]),
-            [_place(left.schema.positions[a.name]) for a, _ in on if isinstance(a, ColumnRef)],
-            [
-                _place(width + right.schema.positions[b.name])
-                for _, b in on
-                if isinstance(b, ColumnRef)
-            ],
-            join_type="inner",
-            coalesce_keys=False,
-        )
-        counts = pc.multiply_checked(joined[COUNT], joined[_OTHER_COUNT])
+        here, there = _matching(left, right, on)
+        ours, theirs = left._table.take(here), right._table.take(there)
+        counts = pc.multiply_checked(ours[COUNT], theirs[COUNT])
         schema = left.schema + right.schema
-        names = [*map(_place, range(len(schema)))]
-        table = joined.select(names).append_column(COUNT, counts)
+        table = pyarrow.Table.from_arrays(
+            [*ours.columns[:-1], *theirs.columns[:-1], counts],
+            [*map(_place, range(len(schema))), COUNT],
+        )
         Rows.rows_joined += table.num_rows
         return Columns(schema, table, left._merged and right._merged)
 
@@ -285,6 +279,26 @@ def _is_plain(expression: Expression) -> bool:
 def _is_joinable(pair: Equality) -> bool:
     a, b = pair
     return a.type == b.type and all(isinstance(e, ColumnRef) and _is_plain(e) for e in pair)
+
+
+def _matching(
+    left: Columns, right: Columns, on: Sequence[Equality]
+) -> tuple[pyarrow.ChunkedArray, pyarrow.ChunkedArray]:
+    """The places of the rows that belong together, pair by pair.
+
+    Only what is compared goes through the join: other columns would be copied row by row there.
+    """
+    names = [f"k{at}" for at in range(len(on))]
+    sides = []
+    for rows, keys, place in (
+        (left, [one for one, _ in on], "left"),
+        (right, [other for _, other in on], "right"),
+    ):
+        found = [rows._column(key, key.type) for key in keys]
+        at = pyarrow.array(numpy.arange(rows._table.num_rows))
+        sides.append(pyarrow.Table.from_arrays([*found, at], [*names, place]))
+    pairs = sides[0].join(sides[1], names, names, join_type="inner")
+    return pairs["left"], pairs["right"]
 
 
 def _in_memory(rows: Rows) -> Rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from pyspark.sql import SparkSession
@@ -13,12 +12,7 @@ from headwater.algebra.rows import Rows
 from headwater.frames.columns import FEW, Columns
 from headwater.frames.frame import Frame
 from headwater.frames.session import Spark
-from headwater.frames.small import ROWS
-
-THRESHOLD = 1_000_000
-"""No crossover in time was found on two cores: 600,000 changed lines of TPC-H at scale 1 took 8 s
-in columns and 25 to 31 s on Spark. The default bounds the driver's memory; measure again on a
-cluster."""
+from headwater.frames.small import ROWS, THRESHOLD
 
 
 @dataclass(frozen=True)
@@ -31,9 +25,14 @@ class Engine:
     mode: Literal["auto", "spark"] = "auto"
     threshold: int = THRESHOLD
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         return self.start()
+
+    @property
+    def spark_from(self) -> int:
+        """Relations of more rows are worked on by Spark."""
+        return 0 if self.mode == "spark" else self.threshold
 
     @property
     def for_small(self) -> Spark:
@@ -49,6 +48,11 @@ class Engine:
             return Frame.of_rows(self.spark, rows)
         return Columns.of_rows(rows) if rows.size_hint > FEW else rows
 
+    def receive(self, rows: Rows) -> Rows:
+        """Rows of an answer. What they are made of is here already, so where they stay on Spark
+        they are computed once with what is done to them next, and not by a job of their own."""
+        return rows if self.mode == "spark" and isinstance(rows, Frame) else self.settle(rows)
+
     def settle(self, rows: Rows) -> Rows:
         """Rows that are to be kept, computed; in memory where that is better from here on."""
         if isinstance(rows, Frame) and not self._is_for_spark(rows.settled()):
@@ -58,4 +62,4 @@ class Engine:
         return self.lift(rows)
 
     def _is_for_spark(self, rows: Rows) -> bool:
-        return self.mode == "spark" or rows.size_hint > self.threshold
+        return self.mode == "spark" or rows.size_hint > self.spark_from

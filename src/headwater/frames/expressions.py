@@ -27,40 +27,12 @@ from headwater.frames import totals
 from headwater.frames.functions import cast_column, function_column
 from headwater.frames.json_text import JSON_OPERATORS, json_column
 from headwater.frames.late import Bound, late_column
+from headwater.frames.spark_types import spark_type
 
 COLUMN_PREFIX = "c"
 """Columns are addressed by their place, `c0`, `c1`, ...: names may hold dots and quotes."""
 
-_TYPES: dict[str, spark.DataType] = {
-    "bool": spark.BooleanType(),
-    "int": spark.LongType(),
-    "float": spark.DoubleType(),
-    "text": spark.StringType(),
-    "bytes": spark.BinaryType(),
-    "date": spark.DateType(),
-    "timestamp": spark.TimestampNTZType(),
-    "timestamp_tz": spark.TimestampType(),
-    "void": spark.NullType(),
-}
 Operator: TypeAlias = Callable[..., Column]
-
-
-def spark_type(kind: Type) -> spark.DataType:
-    if kind.name == "decimal":
-        return spark.DecimalType(kind.precision, kind.scale)
-    if kind.name == "array":
-        return spark.ArrayType(spark_type(kind.element))
-    if kind.name == "struct":
-        fields = [spark.StructField(name, spark_type(part)) for name, part in kind.parts]
-        return spark.StructType(fields)
-    return _TYPES[kind.name]
-
-
-def spark_schema(schema: Schema, *more: str) -> spark.StructType:
-    """The columns of a schema, and behind them `more` whole numbers."""
-    fields = [(column.name, spark_type(column.type)) for column in schema.columns]
-    fields += [(name, spark.LongType()) for name in more]
-    return spark.StructType([spark.StructField(name, kind) for name, kind in fields])
 
 
 def place(at: int) -> str:

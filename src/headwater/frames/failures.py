@@ -27,8 +27,16 @@ from headwater.algebra.expressions import (
     show_expression,
 )
 from headwater.algebra.rows import Rows
-from headwater.errors import EngineError, ExpressionError, HeadwaterError, StateLostError
+from headwater.errors import (
+    EngineError,
+    ExpressionError,
+    HeadwaterError,
+    LostConnectionError,
+    SourceError,
+    StateLostError,
+)
 
+_OF_SOURCE = re.compile(r"^headwater\.errors\.(LostConnectionError|SourceError): (.+)$", re.M)
 _SAMPLE = 100_000
 """So many rows are looked at to name the one that fails."""
 
@@ -78,8 +86,14 @@ _JAVA = re.compile(
 _CODES = re.compile(r"^(?:\w+\.[\w.]+: )?(?:\[[A-Z_.]+\] )?| SQLSTATE: \w+.*", re.DOTALL)
 _TRACEBACK = "Traceback (most recent call last)"
 _OF_PYTHON = re.compile(r"\s*[A-Za-z_][\w.]*(?:Error|Exception): ")
-_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-"""All else that goes with an executor Spark computes again by itself."""
+_KEPT = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""Rows that were kept by an executor alone: all others that go with one are computed again."""
+_LOST = re.compile(
+    r"ExecutorLostFailure[^\n]*|[^\n]*has failed the maximum allowable number of times[^\n]*"
+    r"|SparkContext was shut down|stopped SparkContext|Master removed our application[^\n]*"
+)
+"""What Spark says of a job when it has given up to compute again what went with executors."""
+_SPACES = re.compile(r"\s+")
 _TOLD = re.compile(r"<headwater>(.*?)</headwater>")
 
 
@@ -105,6 +119,8 @@ def explained(error: Exception, fragile: Sequence[Fragile]) -> HeadwaterError:
         return told_of
     if (lost := state_lost(error)) is not None:
         return lost
+    if (failed := source_failure(error)) is not None:
+        return failed
     words = _words(error)
     if words is None and any(is_late(each.expression) for each in fragile):
         words = cause_of(error) if _JAVA.search(cause_of(error)) else None
@@ -132,12 +148,31 @@ def told_error(error: Exception) -> ExpressionError | None:
     return None
 
 
+def source_failure(error: Exception) -> SourceError | None:
+    """What a task that reads a source has failed with, if it has; whether it is worth another try
+    is kept."""
+    raised = _OF_SOURCE.search(str(error))
+    if raised is None:
+        return None
+    is_lost = raised[1] == LostConnectionError.__name__
+    return LostConnectionError(raised[2]) if is_lost else SourceError(raised[2])
+
+
 def state_lost(error: Exception) -> StateLostError | None:
     """What is to be said if a job has failed because rows that Spark kept are gone."""
-    if _LOST not in str(error):
+    if isinstance(error, StateLostError):
+        return error
+    text = str(error)
+    if _KEPT in text:
+        what = "Rows that Spark kept are gone with an executor."
+    elif found := _LOST.search(text):
+        what = f"Spark has lost executors: {_SPACES.sub(' ', found[0]).strip().rstrip('.')}."
+    else:
         return None
     return StateLostError(
-        "Rows that Spark kept are gone with an executor.", "It is begun again from the last commit."
+        what,
+        "It is begun again from the last commit. If that goes on, look at the logs of executors, "
+        "and at their memory (spark.executor.memory).",
     )
 
 

@@ -37,13 +37,14 @@ from headwater.algebra.windows import WindowFunction
 from headwater.errors import HeadwaterError
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import Columns
-from headwater.frames.expressions import canonical_column, place, spark_type, to_column
+from headwater.frames.expressions import canonical_column, place, to_column
 from headwater.frames.failures import Fragile, explained
 from headwater.frames.grouping import grouped
-from headwater.frames.held import SMALL, Held, positional
+from headwater.frames.held import Held, positional
 from headwater.frames.matching import kept_of, less, pairs_of, same
 from headwater.frames.order import completed, first_of
-from headwater.frames.small import ROWS
+from headwater.frames.small import ROWS, SMALL
+from headwater.frames.spark_types import spark_type
 from headwater.frames.sums import spread as spread_rows
 from headwater.frames.sums import summed
 from headwater.frames.wanted import Wanted
@@ -115,6 +116,15 @@ class Frame(Rows):
     def is_settled(self) -> bool:
         return self._held.size is not None
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the rows are in memory here, so that reading them takes no job."""
+        return self._held.is_at_hand
+
+    @property
+    def is_far(self) -> bool:
+        return self._held.settle() > SMALL
+
     def settled(self, *, large: bool = False) -> Frame:
         """This Frame, computed: nothing that uses it will compute or read anything again.
 
@@ -178,6 +188,9 @@ class Frame(Rows):
             return Frame(schema, held[0])
         data = reduce(DataFrame.union, (each.data for each in held))
         most = sum(each.most for each in held)
+        in_one = all(each.in_one for each in held)
+        if in_one:
+            data = data.coalesce(1)
         added = Held(
             self.spark,
             held[0].schema,
@@ -186,6 +199,8 @@ class Frame(Rows):
             likely=sum(each.likely for each in held),
             unsigned=all(each.unsigned for each in held),
             fragile=tuple(f for each in held for f in each.fragile),
+            in_one=in_one,
+            alike=frozenset.intersection(*(each.alike for each in held)),
         )
         return Frame(schema, added)
 
@@ -211,6 +226,8 @@ class Frame(Rows):
     def project(self, schema: Schema, outputs: Sequence[Expression]) -> Frame:
         if not self.size_hint:
             return self._nothing(schema)
+        if all(isinstance(output, ColumnRef) for output in outputs):
+            return self._rearranged(schema, outputs)
         source, fragile = self._prepared_for(outputs)
         # Inside a lambda Spark would take a name for that of a column that is made beside it.
         columns = [
@@ -226,6 +243,32 @@ class Frame(Rows):
             likely=source._held.likely,
             unsigned=source._held.unsigned,
             fragile=fragile,
+            in_one=source._held.in_one,
+        )
+        return Frame(schema, held)
+
+    def _rearranged(self, schema: Schema, outputs: Sequence[Expression]) -> Frame:
+        """Only columns: of rows at hand without a job, and of others without adding them up again
+        if rows that differ still do."""
+        source = self._held
+        if source.is_at_hand:
+            found = self.in_columns().project(schema, outputs)
+            return Frame.of_rows(self.spark, Columns.of_rows(found))
+        places = [self.schema.positions[o.name] for o in outputs if isinstance(o, ColumnRef)]
+        names = positional(schema).names
+        columns = [
+            F.col(place(at)).cast(spark_type(kind)).alias(name)
+            for at, kind, name in zip(places, schema.types, names, strict=True)
+        ]
+        held = source.derived(source.data.select(*columns, F.col(COUNT)))
+        held.schema = positional(schema)
+        held.merged = source.merged and source.determined_by(places)
+        held.size = source.size if held.merged else None
+        held.alike = frozenset(
+            (one, other)
+            for one, a in enumerate(places)
+            for other, b in enumerate(places)
+            if one < other and (a == b or {(a, b), (b, a)} & source.alike)
         )
         return Frame(schema, held)
 
@@ -245,6 +288,11 @@ class Frame(Rows):
         matches = reduce(Column.__and__, pairs) if on else None
         held = pairs_of(first._held, second._held, matches)
         held.fragile = fragile + more
+        held.alike |= {
+            (schema.positions[a.name], schema.positions[b.name])
+            for a, b in on
+            if isinstance(a, ColumnRef) and isinstance(b, ColumnRef) and a.type == b.type
+        }
         return Frame(schema, held)
 
     def key_delete(self, columns: Sequence[str], keys: Iterable[Row]) -> Frame:

@@ -23,8 +23,9 @@ from headwater.algebra.values import Value
 from headwater.errors import ExpressionError
 from headwater.frames.accumulators import MERGES, Accumulators, Inputs, Slot, Told, told_from
 from headwater.frames.arrow import COUNT, arrow_array
-from headwater.frames.expressions import place, spark_schema
+from headwater.frames.expressions import place
 from headwater.frames.failures import told
+from headwater.frames.spark_types import spark_schema
 
 _NUMBER = "rows"
 _SLOT = "slot"

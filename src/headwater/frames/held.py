@@ -8,7 +8,7 @@ something asks for them (`merged`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import pyarrow
@@ -21,13 +21,15 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import Row
 from headwater.frames.arrow import COUNT, from_arrow, to_arrow
 from headwater.frames.columns import Columns
-from headwater.frames.expressions import place, spark_schema
+from headwater.frames.expressions import place
 from headwater.frames.failures import SPARK_ERRORS, Fragile, explained
+from headwater.frames.local_frames import local_dataframe
+from headwater.frames.naming import tell
+from headwater.frames.small import SMALL
+from headwater.frames.spark_types import spark_schema
 
-SMALL = 200_000
-"""Up to this many rows are kept as an Arrow table in the driver: that takes one job, where a
-checkpoint and its count take two more (50,000 rows: 0.3 s against 1.1 s, busy machine).
-More stay where Spark computed them."""
+FEW_BYTES = 64 * 2**20
+"""What is larger is not sent to every worker, nor given to one task, however few rows it has."""
 
 UNKNOWN = 2**62
 """The bound on the size of something that nobody has counted."""
@@ -39,8 +41,8 @@ class Held:
     """Signed rows by place. `size` is exact once they are settled; `most` is a bound always."""
 
     __slots__ = (
-        "_counts", "_data", "_is_checkpoint", "_table", "fragile", "likely", "merged", "most",
-        "schema", "size", "spark", "unsigned",
+        "_counts", "_data", "_is_checkpoint", "_table", "alike", "fragile", "in_one", "likely",
+        "merged", "most", "schema", "size", "spark", "unsigned",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +56,8 @@ class Held:
         merged: bool = False,
         unsigned: bool = False,
         fragile: tuple[Fragile, ...] = (),
+        in_one: bool = False,
+        alike: frozenset[tuple[int, int]] = frozenset(),
     ) -> None:
         self.spark = spark
         self.schema = schema
@@ -67,6 +71,10 @@ class Held:
         self.size: int | None = None
         self.fragile = fragile
         """The expressions in the plan that may fail, with what they are applied to."""
+        self.in_one = in_one
+        """Whether one task makes all of the rows, so that adding them up moves none."""
+        self.alike = alike
+        """Pairs of places that have the same value in every row."""
         self._data = data
         self._table: pyarrow.Table | None = None
         self._counts: dict[Row, int] | None = None
@@ -95,14 +103,40 @@ class Held:
             merged=self.merged,
             unsigned=self.unsigned,
             fragile=self.fragile if fragile is None else fragile,
+            in_one=self.in_one,
+            alike=self.alike,
         )
 
     @property
     def data(self) -> DataFrame:
         """The rows as they are now: settled or still a plan."""
         if self._data is None:
-            self._data = self.spark.createDataFrame(self.table(), spark_schema(self.schema, COUNT))
+            table = self.table()
+            self._data = local_dataframe(self.spark, table, spark_schema(self.schema, COUNT))
+            self.in_one = table.num_rows <= SMALL and table.nbytes <= FEW_BYTES
+            if self.in_one:
+                self._data = self._data.coalesce(1)
         return self._data
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether the driver holds the rows."""
+        return self.size is not None and (self._table is not None or self._counts is not None)
+
+    @property
+    def is_few(self) -> bool:
+        """Whether they are known to be so few that every worker can be sent them."""
+        table = self._table
+        return self.most <= SMALL and (table is None or table.nbytes <= FEW_BYTES)
+
+    def determined_by(self, places: Iterable[int]) -> bool:
+        """Whether rows that differ still do with these columns only."""
+        known = set(places)
+        while (
+            more := {b for pair in self.alike for a, b in (pair, pair[::-1]) if a in known} - known
+        ):
+            known |= more
+        return known >= set(range(len(self.schema)))
 
     def merged_data(self) -> DataFrame:
         """Every row once, with a count that is not zero."""
@@ -168,7 +202,7 @@ class Held:
             self._table, self._data = self._run(data.toArrow), None
             _free(data)
         else:
-            self._data, self._is_checkpoint = data, True
+            self._data, self._is_checkpoint, self.in_one = data, True, False
         return size
 
     def release(self) -> None:
@@ -178,6 +212,7 @@ class Held:
         self._data = self._table = self._counts = None
 
     def _run(self, job: Callable[[], Result]) -> Result:
+        tell(self.spark)
         try:
             return job()
         except SPARK_ERRORS as error:

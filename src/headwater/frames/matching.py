@@ -15,9 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT
 from headwater.frames.expressions import place
-from headwater.frames.held import SMALL, Held
+from headwater.frames.held import Held
 
 _OTHER_COUNT = "_other_count"
+_IN_PLACE = "shuffle_hash"
+"""What has Spark join two sides of one partition each where they are."""
 
 
 def same(pairs: Sequence[tuple[int, int]]) -> Column:
@@ -28,11 +30,14 @@ def same(pairs: Sequence[tuple[int, int]]) -> Column:
 
 def pairs_of(first: Held, second: Held, matches: Column | None) -> Held:
     """Every pair of rows that matches, with the product of their counts; all, if None."""
+    width = len(first.schema)
     left = first.data
-    right = second.data.selectExpr(
-        *second.numbered_from(len(first.schema)), f"{COUNT} AS {_OTHER_COUNT}"
-    )
-    left, right = _with_broadcast(first, left, second, right)
+    right = second.data.selectExpr(*second.numbered_from(width), f"{COUNT} AS {_OTHER_COUNT}")
+    in_one = _fit_one_task(first, second)
+    if in_one:
+        right = right.hint(_IN_PLACE)
+    else:
+        left, right = _with_broadcast(first, left, second, right)
     joined = left.crossJoin(right) if matches is None else left.join(right, matches)
     kinds = first.schema.types + second.schema.types
     schema = Schema.of((place(at), kind) for at, kind in enumerate(kinds))
@@ -45,6 +50,8 @@ def pairs_of(first: Held, second: Held, matches: Column | None) -> Held:
         merged=first.merged and second.merged,
         unsigned=first.unsigned and second.unsigned,
         fragile=first.fragile + second.fragile,
+        in_one=in_one,
+        alike=first.alike | {(a + width, b + width) for a, b in second.alike},
     )
 
 
@@ -55,11 +62,18 @@ def kept_of(first: Held, second: Held, matches: Column, *, anti: bool = False) -
     """
     assert second.merged or second.unsigned
     partners = second.data.selectExpr(*second.numbered_from(len(first.schema)))
-    if second.most <= SMALL:
+    data, stays = first.data, first.in_one
+    if _fit_one_task(first, second):
+        partners = partners.hint(_IN_PLACE)
+    elif second.is_few:
         partners = F.broadcast(partners)
-    kept = first.data.join(partners, matches, "left_anti" if anti else "left_semi")
+    else:
+        stays = False
+    kept = data.join(partners, matches, "left_anti" if anti else "left_semi")
     bound = kept.select(*first.schema.names, _count_from_here().alias(COUNT))
-    return first.derived(bound, fragile=first.fragile + second.fragile)
+    held = first.derived(bound, fragile=first.fragile + second.fragile)
+    held.in_one = stays
+    return held
 
 
 def less(first: Held, second: Held) -> Held:
@@ -77,7 +91,7 @@ def less(first: Held, second: Held) -> Held:
     )
     rest = added.select(*names, (F.col(COUNT) - F.col(_OTHER_COUNT)).alias(COUNT))
     left = first.derived(rest.where(F.col(COUNT) > 0), fragile=first.fragile + second.fragile)
-    left.merged = True
+    left.merged, left.in_one = True, False
     return left
 
 
@@ -89,12 +103,18 @@ def _count_from_here() -> Column:
     return F.when(F.monotonically_increasing_id() >= 0, F.col(COUNT))
 
 
+def _fit_one_task(first: Held, second: Held) -> bool:
+    """Whether one task makes both sides and both are few: then it joins them as well.
+
+    Sending a side to all workers would be a job of its own.
+    """
+    return first.in_one and second.in_one and first.is_few and second.is_few
+
+
 def _with_broadcast(
     first: Held, left: DataFrame, second: Held, right: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
     """Send the smaller side to all of Spark's workers, if it is known to be small."""
-    if min(first.most, second.most) > SMALL:
-        return left, right
-    if first.most < second.most:
+    if first.is_few and (first.most < second.most or not second.is_few):
         return F.broadcast(left), right
-    return left, F.broadcast(right)
+    return left, F.broadcast(right) if second.is_few else right

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that everybody us
 
 from headwater.algebra.moments import FLOAT_UNIT_EXPONENT
 from headwater.algebra.values import FLOAT, MAX_DECIMAL_DIGITS, Type
-from headwater.frames.expressions import spark_type
+from headwater.frames.spark_types import spark_type
 
 _BITS = 21
 _DIGITS = 6

@@ -2,7 +2,8 @@
 
 Values mean what Spark SQL means by them in ANSI mode and in UTC, so those settings are not a
 matter of taste: they are set last, and a session that somebody else has started is not
-changed but gets a sister with settings of its own.
+changed but gets a sister with settings of its own. All other settings are the user's before they
+are ours (see `told_settings`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,18 @@ from typing import TypeAlias
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.errors import EngineError
+from headwater.errors import EngineError, InputError
 from headwater.frames.failures import SPARK_ERRORS
-from headwater.frames.worker_python import require_own_python
+from headwater.frames.masters import is_one_machine, require_master
+from headwater.frames.told_settings import (
+    ARGUMENTS,
+    MASTER,
+    PYTHON,
+    is_submitted,
+    told_settings,
+    without_legacy,
+)
+from headwater.frames.worker_python import VARIABLE, offer_own_python, require_own_python
 
 Spark: TypeAlias = SparkSession | Callable[[], SparkSession]
 """A session, or what gives one: then only what is not small is done on Spark."""
@@ -51,7 +61,8 @@ DEFAULTS = {
     # Larger tables become data instead of a part of the plan: a join with 100,000 rows took a
     # third of the time, measured once on a busy machine.
     "spark.sql.execution.arrow.localRelationThreshold": "262144",
-    "spark.sql.python.filterPushdown.enabled": "true",
+    # Of how large such data is Spark knows nothing, and would shuffle what one task has made.
+    "spark.sql.maxSinglePartitionBytes": "9223372036854775807b",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -59,8 +70,15 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
 }
-_SUBMIT = "PYSPARK_SUBMIT_ARGS"
-_AT_START = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_AT_START = {"spark.ui.showConsoleProgress": "false"}
+_ON_ONE_MACHINE = {"spark.ui.enabled": "false"}
+_REDACTED = "spark.redaction.regex"
+_SECRETS = (
+    "(?i)secret|pass(word|wd|phrase)|token|credential|access[._-]?key|account[._-]?key|dsn"
+    r"|conn(ection)?[._-]?str|postgres(ql)?://[^/\s]*@"
+)
+"""What names of settings, or their values, have in them that nobody is shown: in Spark's pages, its
+event log and its messages."""
 
 
 def spark_session(
@@ -72,30 +90,55 @@ def spark_session(
 ) -> SparkSession:
     """The session in which Headwater works.
 
-    Under `spark-submit` leave `master` empty, so that its own holds. `existing` is a session
-    that runs already: ours then shares its context, with SQL settings apart from its own.
+    Under `spark-submit` its master holds, whatever `master` says. `existing` is a session that
+    runs already: ours then shares its context, with SQL settings apart from its own.
     What the virtual machine says goes to the file `log`, or to standard error.
     """
-    wanted = DEFAULTS | (_LOCAL if master.startswith("local") else {}) | dict(settings or {})
-    wanted |= MEANING
     _silence_failed_queries()
     if existing is not None:
-        return _beside(existing, wanted)
-    builder = SparkSession.Builder().appName(app)
-    if master:
+        theirs = dict(existing.sparkContext.getConf().getAll())
+        return _beside(existing, DEFAULTS | theirs | dict(settings or {}) | MEANING)
+    told, submitted = told_settings(), is_submitted()
+    master = master_of(master)
+    given = dict(settings or {})
+    given = given | told if submitted else told | given
+    here = is_one_machine(master)
+    wanted = DEFAULTS | (_LOCAL if here else {}) | given | MEANING
+    builder = SparkSession.Builder()
+    if not submitted or "spark.app.name" not in told:
+        builder = builder.appName(app)
+    if not submitted:
         builder = builder.master(master)
-    if master.startswith("local"):
-        require_own_python()  # what tasks import is here
-    at_start = _AT_START | _local_folder(master) | wanted
-    at_start[_JAVA_OPTIONS] = f"{_quiet()} {at_start.get(_JAVA_OPTIONS, '')}".rstrip()
+        if PYTHON in given:
+            os.environ.setdefault(VARIABLE, given[PYTHON])
+        if here:
+            require_own_python()  # what tasks import is here
+        else:
+            offer_own_python()
+    require_master(master)
+    at_start = _AT_START | (_ON_ONE_MACHINE if here and not submitted else {}) | wanted
+    at_start[_REDACTED] = "|".join(filter(None, [given.get(_REDACTED), _SECRETS]))
+    if not submitted:
+        at_start = _local_folder(master) | at_start
+        at_start[_JAVA_OPTIONS] = f"{_quiet()} {at_start.get(_JAVA_OPTIONS, '')}".rstrip()
     for key, value in at_start.items():
-        builder = builder.config(key, value)
+        if key != MASTER:
+            builder = builder.config(key, value)
     with _errors_to(log):
         try:
-            _start_machine(at_start)
-            return builder.getOrCreate()
+            if not submitted:
+                _start_machine(at_start)
+            session = builder.getOrCreate()
         except SPARK_ERRORS as error:
             raise _did_not_start(error, log) from None
+    without_legacy(session, given)
+    return session
+
+
+def master_of(master: str) -> str:
+    """Where Spark runs, or will, if a project names this master."""
+    told, submitted = told_settings(), is_submitted()
+    return (told.get(MASTER) if submitted else master or told.get(MASTER)) or "local[*]"
 
 
 def _local_folder(master: str) -> dict[str, str]:
@@ -104,7 +147,7 @@ def _local_folder(master: str) -> dict[str, str]:
     Spark's own choice is a folder that everybody may read, under most umasks.
     """
     is_running = SparkContext._gateway is not None
-    if not master.startswith("local") or "SPARK_LOCAL_DIRS" in os.environ or is_running:
+    if not is_one_machine(master) or "SPARK_LOCAL_DIRS" in os.environ or is_running:
         return {}
     folder = tempfile.mkdtemp(prefix="headwater-spark-")  # mode 0700
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -118,19 +161,19 @@ def _start_machine(settings: Mapping[str, str]) -> None:
     put them into the command line, where everybody on the machine can read them.
     """
     number, path = tempfile.mkstemp(prefix="headwater-", suffix=".properties")  # mode 0600
-    before = os.environ.get(_SUBMIT)
+    before = os.environ.get(ARGUMENTS)
     try:
         with os.fdopen(number, "w", encoding="ascii") as file:
             file.writelines(f"{_property(k)}={_property(v)}\n" for k, v in settings.items())
         options = f"--properties-file {shlex.quote(path)} --load-spark-defaults"
-        os.environ[_SUBMIT] = f"{options} {before or 'pyspark-shell'}"
+        os.environ[ARGUMENTS] = f"{options} {before or 'pyspark-shell'}"
         SparkContext._ensure_initialized()
     finally:
         Path(path).unlink()
         if before is None:
-            del os.environ[_SUBMIT]
+            del os.environ[ARGUMENTS]
         else:
-            os.environ[_SUBMIT] = before
+            os.environ[ARGUMENTS] = before
 
 
 def _property(text: str) -> str:
@@ -172,9 +215,17 @@ def _errors_to(log: Path | None) -> Iterator[None]:
 
 def _beside(existing: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
     session = existing.newSession()
+    without_legacy(session, wanted)
     for key, value in wanted.items():
         if session.conf.isModifiable(key):
-            session.conf.set(key, value)
+            if not key.startswith("spark.sql.legacy."):
+                session.conf.set(key, value)
+        elif key in MEANING and session.conf.get(key, None) != value:
+            raise InputError(
+                f"The Spark session has {key} = {session.conf.get(key, None)}, and Headwater's "
+                f"values need {value}.",
+                f"Start it with {key}={value}.",
+            )
     return session
 
 
@@ -187,21 +238,3 @@ def _silence_failed_queries() -> None:
 def _quiet() -> str:
     """Tell the virtual machine of the driver how little to log, from its first line on."""
     return f'-Dlog4j2.configurationFile="{files("headwater.frames") / "log4j2.properties"}"'
-
-
-@contextmanager
-def named(spark: SparkSession | None, text: str) -> Iterator[None]:
-    """Name the jobs that are started inside, for Spark's own pages: by view and step."""
-    if spark is None:
-        yield
-        return
-    context = spark.sparkContext
-    names = ("spark.jobGroup.id", "spark.job.description")
-    before = [(name, context.getLocalProperty(name)) for name in names]
-    for name in names:
-        context.setLocalProperty(name, text)
-    try:
-        yield
-    finally:
-        for name, value in before:
-            context.setLocalProperty(name, value)  # type: ignore[arg-type] # None removes it

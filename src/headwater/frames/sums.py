@@ -21,8 +21,9 @@ from headwater.algebra.sums import SummedAggregate, is_there
 from headwater.algebra.values import Row, Value
 from headwater.errors import ExpressionError
 from headwater.frames.arrow import COUNT, arrow_array, row_values, to_arrow
-from headwater.frames.expressions import place, spark_schema
+from headwater.frames.expressions import place
 from headwater.frames.failures import told
+from headwater.frames.spark_types import spark_schema
 
 _SUMS = "sums"
 

@@ -24,9 +24,10 @@ from headwater.algebra.windows import WindowFunction, window_values
 from headwater.errors import ExpressionError
 from headwater.frames.accumulators import MERGES, Inputs, told_from
 from headwater.frames.arrow import COUNT, arrow_array, row_values
-from headwater.frames.expressions import place, spark_type
+from headwater.frames.expressions import place
 from headwater.frames.failures import told
 from headwater.frames.order import completed, sort_columns
+from headwater.frames.spark_types import spark_type
 
 _COPY = "copy"
 

@@ -44,6 +44,11 @@ def require_own_python() -> None:
     )
 
 
+def offer_own_python() -> None:
+    """On a cluster another one may be meant; nobody has said so, unless the variable is set."""
+    os.environ.setdefault(VARIABLE, sys.executable)
+
+
 def _asked(executable: str) -> list[str]:
     """The version of a Python, and whether it finds Headwater; nothing if it does not tell."""
     try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from headwater.algebra.schema import Relation
 from headwater.algebra.terms import Query
 from headwater.algebra.views import View
 from headwater.algorithms.away_node import AwayNode, AwayState
@@ -43,7 +44,7 @@ from headwater.nodes.handshake import (
 )
 from headwater.nodes.link import Link, LostLinkError, receive_one
 from headwater.nodes.settings import Meeting, NoKeyError
-from headwater.project.needs import narrowed
+from headwater.project.needs import columns_of, narrowed
 from headwater.sources.connections import Connections
 from headwater.sources.contract import Reply, Source, as_it_is
 from headwater.sources.subscription import PAUSES_S
@@ -68,6 +69,34 @@ class _Hosted:
     view: View
     machine: AwayNode
     state: AwayState
+
+
+class _Read:
+    """The source as it is read since a view has begun: its tables may have been others before."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._lock = threading.Lock()
+        self._described: dict[str, Relation] = {}
+
+    def check(self, view: View) -> None:
+        """RefusedError if a table is not as a view knows it. In any thread."""
+        with self._lock:
+            if not self._described:
+                self._described = {each.name: each for each in self.source.relations().values()}
+        for relation in view.relations:
+            found = self._described.get(relation.name)
+            columns = set(found.schema.columns) if found is not None else set()
+            if relation.source == self.source.name and not columns.issuperset(
+                relation.schema.columns
+            ):
+                raise RefusedError(
+                    f"Source {self.source.name}: table {relation.short_name} is not as view "
+                    f"{view.name} knows it: it was altered, or headwater.toml says something else "
+                    "of it beside the node.",
+                    f"If this does not pass, see that sources.{self.source.name} has the same "
+                    f"relations, as_text and keys for both; else: headwater reload {view.name}.",
+                )
 
 
 class NodeProcess:
@@ -148,7 +177,10 @@ def _connected(meeting: Meeting) -> socket.socket:
                 "It must name that host, and be signed by the authorities in [nodes].",
             ) from None
         why = getattr(error, "reason", None) or error.strerror or "the connection failed"
-        raise LostLinkError(f"TLS with {meeting.address} failed: {why}.") from None
+        raise LostLinkError(
+            f"TLS with {meeting.address} failed: {why}.",
+            "See that it is the runner's address, and that the runner has certificates, too.",
+        ) from None
 
 
 def _introduce(
@@ -165,6 +197,12 @@ def _introduce(
         connection.settimeout(_CONNECT_S)
         connection.sendall(sealer.frame(answer))
         return side.welcomed(receive_one(connection, opener, until))
+    except ssl.SSLError as error:  # with TLS 1.3 the runner's verdict comes after the handshake
+        raise LostLinkError(
+            f"The runner at {meeting.address} does not take this node's certificate: "
+            f"{error.reason or 'the connection failed'}.",
+            "It must be valid now, and signed by the authorities that the runner has in [nodes].",
+        ) from None
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise LostLinkError(f"The runner at {meeting.address} went away: {why}.") from None
@@ -180,14 +218,13 @@ class _Session:
 
     def __init__(self, source: Source, tell: Tell) -> None:
         self._base = source
-        self._narrow = source
-        self._columns: dict[str, frozenset[str]] = {}
+        self._read = _Read(source)
         self._tell = tell
         self._views: dict[str, _Hosted] = {}
         self._is_over = threading.Event()
         self._jobs: queue.SimpleQueue[Callable[[], None] | HeadwaterError | None]
         self._jobs = queue.SimpleQueue()
-        self._connections = Connections(source.name, lambda: self._narrow, as_it_is)
+        self._connections = Connections(source.name, lambda: self._read.source, as_it_is)
 
     def take(self, payload: bytes) -> None:
         """Something of the runner's. In the connection's thread."""
@@ -255,7 +292,10 @@ class _Session:
             label, marker = read(lambda: (str(parcel.head["label"]), parcel.head["marker"]))
             if marker is not None and not (isinstance(marker, str) and _MARKER.fullmatch(marker)):
                 raise FrameError("The runner wants a marker that is none.")
-            self._connections.do(partial(self._ask, name, epoch, label, ask.queries, marker))
+            read_as, view = self._read, hosted.view
+            self._connections.do(
+                partial(self._ask, name, epoch, label, ask.queries, marker, read_as, view)
+            )
         elif what == "told":
             reader = Reader(hosted.view, parcel.blobs)
             told = read(lambda: reader.told(parcel.head["told"]))
@@ -267,16 +307,12 @@ class _Session:
 
     def _begin(self, name: str, epoch: Epoch, parcel: Parcel) -> None:
         view, machine = read(lambda: self._made(parcel.head))
-        wanted = {
-            relation.short_name: frozenset(view.used_columns[relation.name])
-            for relation in view.relations
-            if relation.source == self._base.name
-        }
-        if not wanted:
+        if self._base.name not in view.sources:
             raise InputError(f"View {name} does not read {self._base.name}.")
-        self._widen(wanted)
         state, did = machine.start(epoch)
         hosted = self._views[name] = _Hosted(view, machine, state)
+        columns = columns_of(each.view for each in self._views.values())
+        self._read = _Read(narrowed(self._base, columns[self._base.name]))
         self._tell("view", f"{name}: begins, epoch {'.'.join(map(str, epoch))}.")
         self._say(name, hosted, did)
 
@@ -286,21 +322,21 @@ class _Session:
         parameters = {str(name): str(value) for name, value in head["parameters"].items()}
         return view, AwayNode(make_nodes(chosen, view, parameters)[self._base.name])
 
-    def _widen(self, wanted: dict[str, frozenset[str]]) -> None:
-        """Read the columns of one more view."""
-        before = dict(self._columns)
-        for relation, columns in wanted.items():
-            self._columns[relation] = self._columns.get(relation, frozenset()) | columns
-        if self._columns != before:
-            self._narrow = narrowed(self._base, self._columns)
-
     # Questions
 
     def _ask(
-        self, name: str, epoch: Epoch, label: str, queries: Sequence[Query], marker: str | None
+        self,
+        name: str,
+        epoch: Epoch,
+        label: str,
+        queries: Sequence[Query],
+        marker: str | None,
+        read_as: _Read,
+        view: View,
     ) -> None:
         """Put a question to the source. In a thread of its connections."""
         try:
+            read_as.check(view)
             reply = self._connections.ask(queries, marker)
         except HeadwaterError as error:
             told = {"error": _kind_of(error), "message": error.message, "hint": error.hint}

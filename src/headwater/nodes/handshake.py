@@ -80,7 +80,8 @@ class RunnerSide:
         if not hmac.compare_digest(proof, _text(told, "proof")):
             raise RefusedNodeError(
                 "The node's secret is not the runner's.",
-                "Give both the same secret in [nodes] of headwater.toml.",
+                "Give both the same secret in [nodes] of headwater.toml; a line break at its end "
+                "counts.",
             )
         return found
 

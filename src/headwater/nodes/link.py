@@ -25,6 +25,9 @@ _PING_S = 2.0
 _MOST_UNSENT = 64 << 20
 _CHUNK = 1 << 18
 _PING = b""
+_BOTH = (
+    "See that [nodes] names the runner's address, and that both have certificates or neither has."
+)
 
 
 class LostLinkError(HeadwaterError):
@@ -184,12 +187,14 @@ def receive_one(connection: socket.socket, opener: Opener, until: float) -> byte
             return payload
         left = until - time.monotonic()
         if left <= 0:
-            raise LostLinkError("The other side did not introduce itself in time.")
+            raise LostLinkError("The other side did not introduce itself in time.", _BOTH)
         connection.settimeout(left)
         try:
             data = connection.recv(4096)
         except TimeoutError:
             continue
         if not data:
-            raise LostLinkError("The other side closed the connection before it was trusted.")
+            raise LostLinkError(
+                "The other side closed the connection before it was trusted.", _BOTH
+            )
         opener.feed(data)

@@ -32,7 +32,7 @@ class Meeting:
 
     @property
     def address(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
     @property
     def family(self) -> socket.AddressFamily:
@@ -41,6 +41,10 @@ class Meeting:
         except ValueError:
             return socket.AF_INET
         return socket.AF_INET6 if is_six else socket.AF_INET
+
+
+def address_text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def of_runner(settings: NodesSettings, folder: Path, warehouse: Location, release: str) -> Meeting:
@@ -73,7 +77,7 @@ def _tls(settings: NodesSettings, folder: Path, purpose: ssl.Purpose) -> ssl.SSL
         context = ssl.create_default_context(purpose, cafile=folder / settings.authorities)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(folder / settings.certificate, folder / settings.key)
+        context.load_cert_chain(folder / settings.certificate, folder / settings.key, _password)
     except OSError as error:  # ssl.SSLError is one
         why = getattr(error, "reason", None) or error.strerror or type(error).__name__
         raise InputError(
@@ -81,6 +85,14 @@ def _tls(settings: NodesSettings, folder: Path, purpose: ssl.Purpose) -> ssl.SSL
             "Each names a PEM file, relative to the project; the key must fit the certificate.",
         ) from None
     return context
+
+
+def _password() -> str:
+    """Instead of a question at the terminal, for which nobody waits."""
+    raise InputError(
+        "nodes: the key is encrypted, and there is no setting for its password.",
+        "Give a key that is not, in a file that only this user may read.",
+    )
 
 
 def _made_key(warehouse: Location) -> bytes:

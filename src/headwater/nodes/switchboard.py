@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from headwater.algorithms.hosted import Did
-from headwater.errors import HeadwaterError, LostConnectionError, SourceError
+from headwater.errors import HeadwaterError, LostConnectionError
 from headwater.nodes.handshake import RefusedNodeError
 from headwater.nodes.listening import INTRODUCTION_S, Listening
 from headwater.nodes.lives import Begin, ConnectedNode, Life
@@ -20,6 +20,8 @@ from headwater.nodes.settings import Meeting
 
 GRACE_S = 10.0
 """How long a view waits for a node that is not connected before that is told."""
+_SENT_AWAY_S = 30.0
+"""How long one that stands beside another database leaves its place to others."""
 
 
 class Switchboard:
@@ -33,6 +35,8 @@ class Switchboard:
         self._held: set[str] = set()
         """Sources whose nodes are connected, or about to be."""
         self._absent = dict.fromkeys(self.sources, time.monotonic())
+        self._sent_away: dict[str, tuple[RefusedNodeError, str, float]] = {}
+        """By source why, the database that it stands beside, and until when."""
         self._refused = ""
         self._stopping = False
         self._listening = Listening(meeting, self)
@@ -104,14 +108,25 @@ class Switchboard:
             node = self._nodes[source]
         own = identity()
         if node.introduced.identity != own:
-            raise SourceError(
-                f"The node of {source} stands beside another database than the runner reads "
-                f"({node.introduced.identity}, and {own} here).",
-                f"Let sources.{source} mean the same database for both.",
-            )
+            raise self._send_away(node, own)
         life = Life(begin, node, heard, lost)
         node.begin(life)
         return life
+
+    def _send_away(self, node: ConnectedNode, own: str) -> HeadwaterError:
+        """Make room for the node that stands beside the runner's database; says why."""
+        source, theirs = node.introduced.source, node.introduced.identity
+        why = RefusedNodeError(
+            f"The node of {source} stands beside another database than the runner reads "
+            f"({theirs}, and {own} here).",
+            f"Let sources.{source} mean the same database for both. After a restart of the server "
+            "the node comes back by itself.",
+            passes=True,
+        )
+        with self._lock:
+            self._sent_away[source] = why, theirs, time.monotonic() + _SENT_AWAY_S
+        node.link.close()
+        return LostConnectionError(why.message, why.hint)
 
     # Who is let in, as the threads that listen tell
 
@@ -123,6 +138,9 @@ class Switchboard:
                     f"The runner has no source {source} with a node of its own.",
                     'Write node = "by itself" for it in headwater.toml, and start the runner anew.',
                 )
+            why, theirs, until = self._sent_away.get(source, (None, "", 0.0))
+            if why and theirs == node.introduced.identity and time.monotonic() < until:
+                raise why
             if source in self._held:
                 raise RefusedNodeError(
                     f"Source {source} has a node already.",

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError, InputError, SeveralError
 from headwater.frames.arrow import COUNT
-from headwater.frames.engine import THRESHOLD, Engine
-from headwater.frames.session import spark_session
 from headwater.pipeline.runner import Runner
+from headwater.pipeline.sessions import session_of
 from headwater.pipeline.verify import Verification, verify_view
-from headwater.project.java import check_java
 from headwater.project.project import Project
-from headwater.storage.location import Location
-from headwater.storage.modes import OWN
 from headwater.warehouse.columns import CHANGE
 from headwater.warehouse.groups import GroupTable
 from headwater.warehouse.warehouse import Warehouse
@@ -159,41 +152,3 @@ def keep_running(
     if finished or not (once or loading):
         return ""
     return f"{', '.join(loading)} could be loaded" if loading else "everything was reflected"
-
-
-def _log_of(own: Location) -> Path:
-    """Where Spark's virtual machine may write: beside the views, where that is a folder."""
-    if not own.storage.moves_folders:
-        number, name = tempfile.mkstemp(prefix="headwater-spark-", suffix=".log")  # mode 0600
-        os.close(number)
-        return Path(name)
-    own.make_folder(durable=False)
-    return (own / "spark.log").local
-
-
-def engine_of(project: Project) -> Engine:
-    """The project's engine, whose Spark session is started when it is first needed."""
-    settings = project.settings.spark
-    return Engine(session_of(project), settings.engine, settings.threshold or THRESHOLD)
-
-
-def session_of(
-    project: Project, existing: SparkSession | None = None
-) -> Callable[[], SparkSession]:
-    """The project's Spark session, started when it is first needed, or beside one that runs."""
-    lock = threading.Lock()
-    found: list[SparkSession] = []
-
-    def session() -> SparkSession:
-        with lock:
-            if not found:
-                if existing is None:
-                    check_java()
-                settings = project.settings.spark
-                log = _log_of(project.warehouse / OWN)
-                found.append(
-                    spark_session(settings.settings, settings.master, existing=existing, log=log)
-                )
-            return found[0]
-
-    return session

@@ -4,7 +4,8 @@ It is told what the view receives and commits, and how many transactions it has 
 it knows how many changed rows of each relation wait, and what taking large batches in takes. What
 a load costs against that is weighed elsewhere (`costs.recomputing`). It is asked whenever something
 has come, and only while all sources of the view are read: a load could not begin otherwise, and
-what was done so far would be thrown away for nothing.
+what was done so far would be thrown away for nothing. It would be, too, where a load comes no
+further: not beyond a part of a global transaction whose others are not there.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _LARGE_ROWS = FEWEST_ROWS // 2
 _NEWEST = 0.5
 """How much the last large batch counts, against all before."""
 _LEAST_PACE, _MOST_PACE = 0.1, 20.0
+_USELESS_FOR_S = 1.0
+"""For how long a load that would be of no use is taken to be of none."""
 
 Crossing = Callable[[], Crossover | None]
 """Tells from where on the view is recomputed; None if it is not."""
@@ -90,6 +93,7 @@ class Burden:
     _committed_at: float = 0.0
     _crossover: Crossover | None = None
     _known_until: float = 0.0
+    _useless_until: float = 0.0
 
     def receive(
         self, deliveries: Iterable[Delivery], relations: frozenset[str], now: float
@@ -144,14 +148,19 @@ class Burden:
             found[name] = found.get(name, 0.0) + number * each
         return found
 
-    def weigh(self, behind: Mapping[str, int], now: float) -> None:
-        """OutgrownError if so much waits that the view is to be recomputed."""
+    def weigh(
+        self, behind: Mapping[str, int], now: float, helps: Callable[[], bool] = lambda: True
+    ) -> None:
+        """OutgrownError if so much waits that the view is to be recomputed, and that `helps`."""
         waiting = self.waiting(behind)
-        if sum(waiting.values()) < self.fewest:
+        if sum(waiting.values()) < self.fewest or now < self._useless_until:
             return
         found = self._known(now)
-        if found is not None and found.is_passed(waiting):
+        if found is None or not found.is_passed(waiting):
+            return
+        if helps():
             raise OutgrownError(found.told(waiting))
+        self._useless_until = now + _USELESS_FOR_S
 
     def _known(self, now: float) -> Crossover | None:
         if now >= self._known_until:

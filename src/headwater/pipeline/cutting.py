@@ -55,12 +55,18 @@ class Cutting:
     ) -> LoadCut | None:
         """Where the view is put whose snapshots hold everything up to these numbers; None if
         nothing can be taken back that far: not behind the numbers `lowest`."""
-        waited = [found for found in parts if not self._is_released(found, now)]
-        cut = closed_cut(waited, self.view, numbers, self.floor)
+        cut = self.closed(numbers, parts, now)
         if any(number < min(numbers[source], lowest[source]) for source, number in cut.items()):
             return None
         alone = sorted(found.id for found in parts if self._is_split(found, cut))
         return LoadCut(cut, tuple(alone))
+
+    def closed(
+        self, numbers: Mapping[str, int], parts: Collection[GlobalTransaction], now: float
+    ) -> dict[str, int]:
+        """The last numbers, up to these, that divide no transaction whose parts are waited for."""
+        waited = [found for found in parts if not self._is_released(found, now)]
+        return closed_cut(waited, self.view, numbers, self.floor)
 
     def cannot(
         self, numbers: Mapping[str, int], parts: Collection[GlobalTransaction]

@@ -13,6 +13,7 @@ from headwater.algorithms.hosted import Hosted
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.known_parts import KnownParts
+from headwater.pipeline.publisher import Publisher
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.notes import notes_token, read_notes, write_notes
 from headwater.warehouse.warehouse import Warehouse
@@ -29,7 +30,12 @@ def describe_feed(feed: Feed) -> dict[str, Any]:
     }
 
 
-def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") -> dict[str, Any]:
+def describe_view(
+    view: KeptView,
+    feeds: Mapping[str, Feed],
+    trouble: str = "",
+    publisher: Publisher | None = None,
+) -> dict[str, Any]:
     """`trouble` is what keeps its plain table from being renewed."""
     found: dict[str, Any] = {
         "state": view.state,
@@ -40,6 +46,8 @@ def describe_view(view: KeptView, feeds: Mapping[str, Feed], trouble: str = "") 
     if view.is_to_be_loaded and view.tally is not None:
         progress = view.tally.progress
         found |= {"rows_read": dict(progress.read), "progress": progress.to_json()}
+    if publisher is not None and (published := publisher.describe_view(view.name)):
+        found["published"] = published
     maintainer = view.maintainer
     if maintainer is None:
         return found

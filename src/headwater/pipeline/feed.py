@@ -19,9 +19,11 @@ from headwater.pipeline.recording import Recording, numbered_of
 from headwater.sources.channel import Channel
 from headwater.sources.contract import Lift, Position, Progressed, Reader, Source, as_it_is
 from headwater.sources.order import Numbered
+from headwater.storage.bucket import StoreError
 from headwater.warehouse.change_records import Change, Record
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import Lease
+from headwater.warehouse.own_files import store_trouble
 
 _PROGRESS_S = 0.5
 _LOOK_BACK = 10_000
@@ -189,7 +191,9 @@ class Feed:
         self._recording.acknowledged(position, now)
 
     def _fail(self, error: HeadwaterError | OSError) -> None:
-        if isinstance(error, OSError):
+        if isinstance(error, StoreError):
+            error = store_trouble(error)
+        elif isinstance(error, OSError):
             error = HeadwaterError(
                 f"The change log of {self.name} cannot be written: {error.strerror}.",
                 "Look at the disk of the warehouse; nothing that was committed is lost.",

@@ -105,7 +105,7 @@ class Joining:
         if not self._channels:
             return
         looks = now >= self._look_at
-        if looks:
+        if looks and self._channels.is_unsure:  # what is known to come is looked at as it comes
             self._channels.look_again()
         yield from self._go_on()
         while looks and self._channels.is_unsure and self._give_up_late(now, read_since):
@@ -127,9 +127,17 @@ class Joining:
 
     @property
     def holding(self) -> list[str]:
-        """The global transactions because of which something is held."""
+        """The global transactions because of which something is held: those whose parts are not
+        there; else those that are about to go on."""
+        missing = (
+            tag.id
+            for item in self._channels.in_doubt
+            for tag in _tags(item)
+            if (found := self._of(tag, item)) is not None and not found.is_known_to(self._view)
+        )
         heads = (items[0] for items in self._channels.held.values())
-        return list(dict.fromkeys(tag.id for head in heads for tag in _tags(head)))
+        first = (tag.id for head in heads for tag in _tags(head))
+        return list(dict.fromkeys(missing)) or list(dict.fromkeys(first))
 
     # What is known of deliveries
 
@@ -199,9 +207,9 @@ class Joining:
                 f"View {name} cannot go on: of the global transaction {found.id!r} there is "
                 f"{there}, and what else it has in the sources of the view ({found.count} parts in "
                 f"all) was not there {self._late.wait_s:g} s after it.",
-                "If it is still to come, run 'headwater run' again when it is there. If it never "
-                'comes, write late = "release" under [global] in headwater.toml: the part is then '
-                "shown by itself.",
+                f"When it has come, run 'headwater reload {name}', or start the runner anew. If it "
+                'never comes, write late = "release" under [global] in headwater.toml first: the '
+                "part is then shown by itself.",
             )
         self._given_up.add(found.id)
 

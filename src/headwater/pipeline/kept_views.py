@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -23,14 +23,18 @@ from headwater.errors import (
     HeadwaterError,
     InputError,
     LostConnectionError,
+    NoExecutorError,
     RefusedError,
     StateLostError,
 )
 from headwater.frames.engine import Engine
+from headwater.frames.naming import named
 from headwater.frames.trial import ConstantError
 from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.burden import Burden, Measured, with_measured
+from headwater.pipeline.companions import Company, companies
+from headwater.pipeline.feed import Feed
 from headwater.pipeline.followed import FollowedSources
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.life import (
@@ -39,6 +43,7 @@ from headwater.pipeline.life import (
     Failed,
     FileChanged,
     Halted,
+    ImpatientError,
     Interrupted,
     Life,
     LifeEvent,
@@ -58,6 +63,7 @@ from headwater.pipeline.nodes_away import NodesAway
 from headwater.pipeline.placing import placed
 from headwater.pipeline.plan import Plan
 from headwater.pipeline.planning import is_as_loaded, plan_view
+from headwater.pipeline.reading_together import Companion, Together
 from headwater.pipeline.repair import though_repaired
 from headwater.pipeline.requests import Request, answer
 from headwater.pipeline.spark_jobs import SparkJobs
@@ -77,8 +83,11 @@ _NODES_S = 0.2
 """How often nodes are looked for that may be on their way."""
 _WORKERS = 16
 _LOADS = 8
+_SHARED_LOADS = 4
 
 Watch = Callable[[str, str, float], None]
+InVain = Callable[[Maintainer, float], None]
+Feeds = Mapping[str, Feed]
 """Told of a view which step took how many seconds."""
 
 
@@ -93,8 +102,12 @@ class KeptView:
     """When it began to stand still for the reason that it does; 0 while it does not."""
     measured: Measured = field(default_factory=Measured)
     """What its loads and its large batches have taken."""
+    is_patient: bool = False
+    """Whether it waits for pauses of its sources as long as it takes: nothing else is better."""
     tally: Tally | None = None
     """What has been read for its load; set by the worker that loads."""
+    companion: Companion | None = None
+    """Its part in loads that go together, while it is loaded so."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while something beside maintenance works on its tables."""
 
@@ -151,9 +164,12 @@ class KeptViews:
         watch: Watch,
         switchboard: Switchboard | None = None,
         statistics: Callable[[], Statistics] = Statistics,
+        in_vain: InVain = lambda maintainer, seconds: None,
     ) -> None:
+        """`in_vain` is told who waited for pauses of its sources in vain, and for how long."""
         self.project = project
         self._statistics = statistics
+        self._in_vain = in_vain
         self.all = {name: KeptView(name, Life(anew=name in anew)) for name in names}
         self._warehouse = warehouse
         self._lease = lease
@@ -165,6 +181,7 @@ class KeptViews:
         self._lives = count(1)
         self._workers = Workers("views", _WORKERS)
         self._loads = Workers("loads", _LOADS)
+        self._shared_loads = Workers("shared loads", _SHARED_LOADS)
         self._clock = Clock()
 
     def check_files(self, mistakes: Sequence[InputError] = ()) -> None:
@@ -191,10 +208,27 @@ class KeptViews:
 
     def look_after(self) -> None:
         """See what the views have come to, and bring up what is due."""
+        coming: list[tuple[Maintainer, Workers]] = []
         for view in self.all.values():
             self._look_at(view)
             if view.life.is_due(time.monotonic()):
-                self._bring_up(view)
+                coming += self._bring_up(view)
+        self._put_together([each.name for each, workers in coming if workers is self._loads])
+        for maintainer, workers in coming:
+            maintainer.start(workers)
+
+    def _put_together(self, names: Sequence[str]) -> None:
+        """Have views that are to be loaded now read together what they have in common."""
+        plans = {
+            name: maintainer.plan
+            for name in names
+            if (maintainer := self.all[name].maintainer) is not None
+        }
+        for company in companies(plan.view for plan in plans.values()):
+            feeds = {s: self._followed.feeds[s] for v in company.views for s in v.sources}
+            together = Together(company, feeds, self._warehouse, self._jobs, self._shared_loads)
+            for view in company.views:
+                self.all[view.name].companion = Companion(together, view)
 
     def look_at_unsound(self, name: str) -> None:
         """Rows with a count below zero were found in a view."""
@@ -252,6 +286,8 @@ class KeptViews:
         if maintainer is None:
             return
         maintainer.stop()
+        if view.companion is not None:
+            view.companion.give_up()
         if view.is_to_be_loaded:
             self._jobs.cancel(view.name)
         maintainer.join(_STOP_S)
@@ -272,6 +308,9 @@ class KeptViews:
         """Tell everything that is under way to end, and wait for nothing."""
         for maintainer in self._under_way():
             maintainer.stop()
+        for view in self.all.values():
+            if view.companion is not None:
+                view.companion.give_up()
 
     def stop(self) -> None:
         """End it; what is ready is committed, what takes too long is cancelled."""
@@ -284,6 +323,7 @@ class KeptViews:
         self._clock.stop()
         self._workers.stop()
         self._loads.stop()
+        self._shared_loads.stop()
         for view in self.all.values():
             self._note_end(view)
 
@@ -304,7 +344,13 @@ class KeptViews:
         if view.life.is_loading:
             self._tell(view, Halted())  # its load was cancelled
         elif not isinstance(
-            failure, LostConnectionError | RefusedError | OutgrownError | StateLostError
+            failure,
+            LostConnectionError
+            | RefusedError
+            | OutgrownError
+            | StateLostError
+            | NoExecutorError
+            | ImpatientError,
         ):
             self._tell(view, Failed(failure))
 
@@ -343,6 +389,10 @@ class KeptViews:
         event = ending(view.name, failure, has_table, by_itself, view.life.recomputes)
         if isinstance(event, Strayed) or isinstance(failure, RefusedError):
             self._followed.ask_again()
+        if isinstance(failure, ImpatientError):
+            self._in_vain(maintainer, failure.seconds)
+            with suppress(HeadwaterError):  # told when it is brought up
+                view.is_patient = self._plan(view).algorithm == maintainer.plan.algorithm
         self._tell(view, event)
 
     def _note_load(self, view: KeptView) -> None:
@@ -364,16 +414,18 @@ class KeptViews:
     def _plan(self, view: KeptView) -> Plan:
         relations = self._followed.relations_of(view.name)
         anew = not view.life.is_as_before
-        return plan_view(self.project, self._warehouse, view.name, relations, anew)
+        plan = plan_view(self.project, self._warehouse, view.name, relations, anew)
+        return replace(plan, may_change=plan.may_change and not view.is_patient)
 
-    def _bring_up(self, view: KeptView) -> None:
+    def _bring_up(self, view: KeptView) -> Sequence[tuple[Maintainer, Workers]]:
+        """What looks after it from now on and is to be started, unless it cannot be brought up."""
         try:
             plan = self._plan(view)
             plan, nodes = self._with_nodes(plan)
             if nodes is not None and (missing := self._missing(nodes)):
                 if nodes.switchboard.is_expected(plan.view.sources):
                     view.life = replace(view.life, retry_at=time.monotonic() + _NODES_S)
-                    return
+                    return []
                 raise missing
             for source in plan.view.sources:
                 self._followed.read(source, plan.view)
@@ -381,17 +433,19 @@ class KeptViews:
             if isinstance(error, RefusedError):
                 self._followed.ask_again()  # it may have been given what it lacked meanwhile
             self._tell(view, Interrupted(error))
-            return
+            return []
         except HeadwaterError as error:
             self._tell(view, Failed(error))
-            return
+            return []
         do = self._tell(view, beginning(view.life, self._warehouse.has_view(view.name)))
         loads = Do.LOAD in do
-        view.tally = None
+        # Those of now: a source that is closed meanwhile ends what reads it, in its own words.
+        feeds = {source: self._followed.feeds[source] for source in plan.view.sources}
+        view.tally = view.companion = None
         view.maintainer = Maintainer(
             plan,
-            partial(self._load if loads else self._open, plan, view),
-            self._followed.feeds,
+            partial(self._load if loads else self._open, plan, view, feeds),
+            feeds,
             self._engine,
             self._lease.runner,
             self._workers,
@@ -403,7 +457,7 @@ class KeptViews:
             self._late,
             self._burden(plan, view),
         )
-        view.maintainer.start(self._loads if loads else self._workers)
+        return [(view.maintainer, self._loads if loads else self._workers)]
 
     def _burden(self, plan: Plan, view: KeptView) -> Burden:
         """What tells when so much waits for a view that it is recomputed."""
@@ -413,10 +467,10 @@ class KeptViews:
             if time.monotonic() < view.life.recompute_at:
                 return None
             known = with_measured(self._statistics(), view.name, view.measured)
-            return crossover(*told, known, view.name, plan.recompute)
+            return crossover(*told, known, view.name, plan.recompute, self._engine.spark_from)
 
         def expect(rows: Mapping[str, float]) -> float:
-            return expected_s(*told, self._statistics(), rows)
+            return expected_s(*told, self._statistics(), rows, self._engine.spark_from)
 
         fewest = plan.recompute if isinstance(plan.recompute, int) else FEWEST_ROWS
         return Burden(crossing, expect, fewest, view.measured)
@@ -436,14 +490,14 @@ class KeptViews:
     def _missing(self, nodes: NodesAway) -> HeadwaterError | None:
         return nodes.switchboard.missing(nodes.plan.view.sources)
 
-    def _open(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
+    def _open(self, plan: Plan, view: KeptView, feeds: Feeds, wake: Wake) -> Obtained:
         """A view's table. In a worker."""
         table = self._warehouse.view(view.name)
-        with suppress(HeadwaterError):  # the next fold tells why it cannot be
+        with suppress(HeadwaterError), named(f"{view.name}: open"):  # the next fold tells why not
             table.follow(self._engine.for_small)  # who was killed may have left it undone
         return Obtained(table)
 
-    def _load(self, plan: Plan, view: KeptView, wake: Wake) -> Obtained:
+    def _load(self, plan: Plan, view: KeptView, feeds: Feeds, wake: Wake) -> Obtained:
         """A view's table, made of its sources. In a worker."""
 
         def report(tally: Tally) -> None:
@@ -452,8 +506,21 @@ class KeptViews:
         def loaded(seconds: float, rows: int) -> None:
             view.measured.loaded = LoadTook(seconds, rows)
 
-        feeds = self._followed.feeds
-        with self._jobs.of_view(view.name) as session:
+        def by_parts() -> Companion | None:
+            if len(plan.view.sources) < 2:
+                return None  # what is read of a source goes with its snapshot
+            members = Company((plan.view,))
+            together = Together(members, feeds, self._warehouse, self._jobs, self._shared_loads)
+            view.companion = member = Companion(together, plan.view)
+            ends.callback(member.leave)
+            member.begin()
+            return member
+
+        with ExitStack() as ends:
+            if companion := view.companion:
+                ends.callback(companion.leave)
+                companion.begin()
+            session = ends.enter_context(self._jobs.of_view(view.name))
             spark = replace(self._engine, start=session).for_small
             try:
                 return load_view(
@@ -467,6 +534,8 @@ class KeptViews:
                     self._followed.parts,
                     self._late,
                     loaded,
+                    companion,
+                    by_parts,
                 )
             except ConstantError as error:
                 raise placed(self.project.files_of(view.name), error) from None

@@ -22,9 +22,11 @@ from headwater.errors import (
     InputError,
     LostConnectionError,
     NodeLostError,
+    NoExecutorError,
     RefusedError,
     SourceError,
     StateLostError,
+    StoreLostError,
 )
 from headwater.project.gaps import GapError
 
@@ -32,12 +34,25 @@ if TYPE_CHECKING:
     from headwater.pipeline.requests import Request
 
 RETRY_S = 5.0
+FORGETS_S = 300.0
+"""After so long without a loss of executors, the next is the first again."""
+_LONGEST_PAUSE_S = 60.0
+_PATIENCE = 7
+"""So many losses in a row are waited out by who waits for a view."""
 RECOMPUTE_PAUSE_S = 300.0
 """For how long a view is maintained that could not be recomputed, before that is tried again."""
 
 
 class OutgrownError(HeadwaterError):
     """So much waits for a view that it is recomputed rather than maintained; says why."""
+
+
+class ImpatientError(HeadwaterError):
+    """Nothing was shown for so many seconds, for want of pauses: another algorithm is taken."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Nothing was shown for {seconds:.0f} s: the sources do not pause.")
+        self.seconds = seconds
 
 
 class LifeState(Enum):
@@ -87,6 +102,13 @@ class Loaded:
 @dataclass(frozen=True)
 class Interrupted:
     """It cannot go on for the moment, or cannot be brought up."""
+
+    failure: HeadwaterError
+
+
+@dataclass(frozen=True)
+class LostState:
+    """What an engine had under way for it is gone: it begins again, after a while that grows."""
 
     failure: HeadwaterError
 
@@ -143,6 +165,7 @@ LifeEvent: TypeAlias = (
     | RepairBegun
     | Loaded
     | Interrupted
+    | LostState
     | Strayed
     | Outgrown
     | Failed
@@ -194,6 +217,7 @@ _WAITING: _Row = {
     RepairBegun: Step(LifeState.REPAIRING, frozenset({Do.LOAD})),
     Loaded: Refused.NOTHING_UNDER_WAY,
     Interrupted: _WAIT_AND_TELL,
+    LostState: _WAIT,
     Strayed: _WAIT,
     Outgrown: Refused.NOTHING_UNDER_WAY,
     Failed: _STOP,
@@ -208,6 +232,7 @@ _RUNNING: _Row = {
     RepairBegun: Refused.UNDER_WAY,
     Loaded: Refused.NOT_LOADING,
     Interrupted: _WAIT_AND_TELL,
+    LostState: _WAIT,
     Strayed: _WAIT,
     Outgrown: _WAIT,
     Failed: _STOP,
@@ -222,6 +247,7 @@ _ENDED: _Row = {
     RepairBegun: Refused.ENDED,
     Loaded: Refused.NOTHING_UNDER_WAY,
     Interrupted: Refused.NOTHING_UNDER_WAY,
+    LostState: Refused.NOTHING_UNDER_WAY,
     Strayed: Refused.NOTHING_UNDER_WAY,
     Outgrown: Refused.NOTHING_UNDER_WAY,
     Failed: Refused.NOTHING_UNDER_WAY,
@@ -262,6 +288,10 @@ class Life:
     note: str = ""
     """What happened to it that a reader should know."""
     retry_at: float = 0.0
+    losses: int = 0
+    """How often in a row what an engine had under way for it was lost."""
+    lost_at: float = 0.0
+    """When that was last."""
     requests: tuple[Request, ...] = ()
     """Who waits for its load."""
 
@@ -269,6 +299,13 @@ class Life:
     def shown(self) -> str:
         """Its state in words: waiting, loading, running, or stopped."""
         return _SHOWN.get(self.state, self.state.value)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it cannot go on by itself, or not for long, so that nobody should wait for it."""
+        if isinstance(self.failure, StateLostError):
+            return self.losses > _PATIENCE
+        return self.failure is not None
 
     @property
     def note_now(self) -> str:
@@ -315,6 +352,10 @@ class Life:
                 return replace(self, anew=False, because="", recomputes=False, note=note)
             case Interrupted(failure):
                 return replace(self, failure=failure, retry_at=now + RETRY_S)
+            case LostState(failure):
+                losses = self.losses + 1 if now - self.lost_at < FORGETS_S else 1
+                lost = replace(self, failure=failure, losses=losses, lost_at=now)
+                return replace(lost, retry_at=now + pause_s(losses))
             case Failed(failure) | Dropped(failure):
                 return replace(self, failure=failure)
             case Strayed(because):
@@ -331,6 +372,11 @@ class Life:
         """The same if it is not recomputed after all."""
         later = now + RECOMPUTE_PAUSE_S
         return replace(self, anew=False, because="", recomputes=False, recompute_at=later)
+
+
+def pause_s(losses: int) -> float:
+    """How long a view waits that has lost so often in a row what was under way for it."""
+    return min(2.0 ** (losses - 2), _LONGEST_PAUSE_S) if losses > 1 else 0.0
 
 
 # What a fact means for a view
@@ -360,9 +406,11 @@ def ending(
 
 def _ending(view: str, failure: HeadwaterError, has_table: bool, by_itself: bool) -> LifeEvent:
     match failure:
-        case NodeLostError() | StateLostError():
+        case NodeLostError() | ImpatientError():
             return Halted()  # a new life begins at once, or as soon as the node is back
-        case LostConnectionError() | RefusedError():
+        case StateLostError():
+            return LostState(failure)
+        case LostConnectionError() | RefusedError() | NoExecutorError() | StoreLostError():
             return Interrupted(failure)
         case FencedError() if has_table:
             return Interrupted(failure)  # a runner that was replaced has opened it meanwhile

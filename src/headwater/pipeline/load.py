@@ -6,7 +6,8 @@ them are then delivered as always: the view manager compensates for what happene
 source is locked.
 
 Where a session need not be at hand, the same is tried in memory first, and begun again on Spark
-if there is too much.
+if there is too much. Loads that begin at the same time and read a relation in common read it
+together (see `reading_together`).
 
 A view that has a table already is loaded anew: readers keep the old contents until the new ones
 replace them in one step.
@@ -14,7 +15,6 @@ replace them in one step.
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -27,27 +27,22 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation
 from headwater.algebra.views import View
-from headwater.errors import (
-    ExpressionError,
-    HeadwaterError,
-    LostConnectionError,
-    TooManyRowsError,
-)
+from headwater.errors import HeadwaterError, LostConnectionError, TooManyRowsError
 from headwater.frames import small
-from headwater.frames.failures import SPARK_ERRORS, in_words, state_lost, told_error
 from headwater.frames.frame import Frame
-from headwater.frames.session import Spark, named
+from headwater.frames.naming import named, tell
+from headwater.frames.session import Spark
 from headwater.frames.trial import check_constants
-from headwater.pipeline.bulk_read import Small, Tally, read_relation
+from headwater.pipeline.bulk_read import Files, Readable, Small, Tally, read_relation
 from headwater.pipeline.cutting import Cutting, has_gap, taken_back
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.known_parts import KnownParts
+from headwater.pipeline.load_failures import failure_of
 from headwater.pipeline.loading import (
     Cut,
     Hold,
     Loading,
-    LostSnapshotError,
     MakeDurable,
     OpenSnapshot,
     Put,
@@ -55,7 +50,8 @@ from headwater.pipeline.loading import (
 )
 from headwater.pipeline.maintain import Obtained
 from headwater.pipeline.plan import Plan
-from headwater.sources.contract import Load, Position, Source
+from headwater.pipeline.reading_together import FITTING_PAUSE_S, Companion, SharedReading
+from headwater.sources.contract import Position, Source
 from headwater.sources.subscription import Subscription, Wake
 from headwater.warehouse.changes import ChangeLog
 from headwater.warehouse.lease import LeaseClaim
@@ -68,7 +64,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PAUSE_S = 1.0
-_FITTING_PAUSE_S = 0.02
 _CUTTING_PAUSE_S = 0.2
 _LATE = LateParts()
 
@@ -77,7 +72,8 @@ _T = TypeVar("_T")
 Report = Callable[[Tally], None]
 """Called when reading begins, with what counts the rows."""
 Took = Callable[[float, int], None]
-"""Called at the end, with the seconds that it took, and how many rows were read."""
+"""Called at the end, with the seconds that it took, and how many rows were read; not if some of
+these were read for several loads."""
 
 
 def load_view(
@@ -91,32 +87,44 @@ def load_view(
     parts: KnownParts | None = None,
     late: LateParts = _LATE,
     took: Took = lambda seconds, rows: None,
+    companion: Companion | None = None,
+    by_parts: Callable[[], Companion | None] = lambda: None,
 ) -> Obtained:
-    """Load a view, whether it has a table already or not; `parts` are of global transactions."""
+    """Load a view, whether it has a table already or not; `parts` are of global transactions.
+
+    With a `companion` it reads together with others. After a try that was cut off `by_parts` gives
+    one to a view that has none: then what is read of a source outlives the next such try.
+    """
     known, floor = parts or KnownParts(), _floor(plan.view.name, warehouse)
 
     def load(session: SparkSession | None) -> Obtained:
+        member = companion
         shown = {s: n for s, n in floor.items() if s in feeds and n <= feeds[s].channel.end}
         loading = Loading(plan.view.sources, plan.shows_global_whole, shown)
         cutting = Cutting(plan.view, floor, late)
         while True:
-            attempt = _Attempt(plan, feeds, warehouse, claim, wake, report, session, known, cutting)
+            attempt = _Attempt(
+                plan, feeds, warehouse, claim, wake, report, session, known, cutting, member
+            )
             began = time.monotonic()
             try:
                 obtained = attempt.run(loading)
-                took(time.monotonic() - began, attempt.rows)
+                if not attempt.shared:  # else it tells little of what it would take by itself
+                    took(time.monotonic() - began, attempt.rows)
                 return obtained
             except BaseException as error:
                 attempt.give_up()
                 stopped = any(feed.channel.is_stopping for feed in feeds.values())
                 if stopped or not loading.starts_over(error):
                     raise
+                member = member or by_parts()
                 time.sleep(_PAUSE_S)
 
-    if plan.view.left_to_spark:
-        spark = spark() if callable(spark) else spark
-        check_constants(spark, plan.view)
-    return in_memory_first(spark, load)
+    with named(f"{plan.view.name}: load"):
+        if plan.view.left_to_spark:
+            spark = spark() if callable(spark) else spark
+            check_constants(spark, plan.view)
+        return in_memory_first(spark, load)
 
 
 def _floor(name: str, warehouse: Warehouse) -> dict[str, int]:
@@ -135,7 +143,7 @@ def in_memory_first(spark: Spark, do: Callable[[SparkSession | None], _T]) -> _T
         with suppress(TooManyRowsError):
             return do(None)
         spark = spark()
-    return do(spark)
+    return do(tell(spark))
 
 
 @dataclass
@@ -151,6 +159,7 @@ class _Attempt:
     spark: SparkSession | None
     known: KnownParts
     cutting: Cutting
+    companion: Companion | None = None
     rows: int = 0
     """How many were read."""
     split: tuple[str, ...] = ()
@@ -160,7 +169,9 @@ class _Attempt:
     places: dict[str, Subscription] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
     described: dict[str, Relation] = field(default_factory=dict)
-    loads: dict[str, Load] = field(default_factory=dict)
+    loads: dict[str, Readable] = field(default_factory=dict)
+    shared: dict[str, SharedReading] = field(default_factory=dict)
+    """The sources that are read together with other loads."""
 
     def run(self, loading: Loading) -> Obtained:
         try:
@@ -169,8 +180,10 @@ class _Attempt:
                     case Hold(source):
                         self._hold(source)
                         loading.held(source)
+                    case OpenSnapshot(source, again=False) if source in self.shared:
+                        self._share(source, loading)
                     case OpenSnapshot(source, again):
-                        time.sleep(_FITTING_PAUSE_S if again else 0.0)
+                        time.sleep(FITTING_PAUSE_S if again else 0.0)
                         self._open(source, loading)
                     case MakeDurable(source, number):
                         self.feeds[source].wait_durable(number)
@@ -189,15 +202,32 @@ class _Attempt:
 
     def _hold(self, source: str) -> None:
         """Keep a place, and see whether the source is as it was planned."""
-        feed = self.feeds[source]
-        after = held_back(feed.channel.end, feed.log.first)
-        relations = self.plan.relations(source)
-        self.lowest[source] = after
-        self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
+        feed, shared = self.feeds[source], None
         self.sources[source] = of_view(feed.channel.source, self.plan.view)
-        self.described |= _described(self.sources[source], self.plan.view)
+        if self.companion is not None and (shared := self.companion.reading(source, self.spark)):
+            self.shared[source] = shared
+            after, found = shared.lowest, shared.described
+        else:
+            after = held_back(feed.channel.end, feed.log.first)
+            found = _described(self.sources[source], self.plan.view)
+        self.lowest[source] = after
+        relations = self.plan.relations(source)
+        self.places[source] = feed.channel.subscribe(self.wake, after, True, relations)
+        self.described |= found
+
+    def _share(self, source: str, loading: Loading) -> None:
+        """Take the snapshot in which the source is read for several loads, unless it is too old."""
+        shared = self.shared[source]
+        upto = {source: self.feeds[source].channel.end}
+        is_too_old = has_gap(self.plan.view, self._logs, {source: shared.number}, upto)
+        fits = loading.opened(source, None if is_too_old else shared.number)
+        if fits and self.companion is not None:
+            self.loads[source] = shared.read_by(self.companion)
 
     def _open(self, source: str, loading: Loading) -> None:
+        """Open a snapshot for this load alone."""
+        if self.shared.pop(source, None) is not None:
+            self.described |= _described(self.sources[source], self.plan.view)
         channel = self.feeds[source].channel
         readers = self.spark.sparkContext.defaultParallelism if self.spark else 1
         if earlier := self.loads.pop(source, None):
@@ -262,38 +292,40 @@ class _Attempt:
         taken = taken_back(view, self._logs, vector, back)
         scratch = self.warehouse.scratch(view.name)
         tally = Tally(scratch / "tally", self._expected())
+        for source, shared in self.shared.items():
+            if shared.tally is not None:
+                tally.include(shared.tally, plan.relations(source))
         self.report(tally)
         shown = None
         try:
-            with named(self.spark, f"{view.name}: load"):
-                read = reader(self.spark, self.described, scratch, tally)
-                state = {r.name: read(self.loads[r.source], r) for r in view.relations}
-                state |= {name: state[name] + delta for name, delta in taken.items()}
-                contents = evaluate_view(view, state, None if self.spark else small.ROWS)
-                if self.spark is not None:
-                    contents = Frame.of_rows(self.spark, contents)
-                shown = None if view.top is None else view.shown(contents)
-                if view.members:
-                    contents = _seen_by_members(view, contents)
-                for source in vector:
-                    self.feeds[source].wait_begun()
-                table = self.warehouse.put(
-                    ViewLoad(
-                        plan.definition,
-                        vector,
-                        _for_spark(view.stored(contents, state)),
-                        plan.algorithm,
-                        plan.level,
-                        self.claim.runner,
-                        view.key,
-                        self.claim.guard,
-                        None if shown is None else Shown(shown.schema, _for_spark(shown)),
-                        self.split,
-                    )
+            read = reader(self.spark, self.described, scratch, tally)
+            state = {r.name: read(self.loads[r.source], r) for r in view.relations}
+            state |= {name: state[name] + delta for name, delta in taken.items()}
+            contents = evaluate_view(view, state, None if self.spark else small.ROWS)
+            if self.spark is not None:
+                contents = Frame.of_rows(self.spark, contents)
+            shown = None if view.top is None else view.shown(contents)
+            if view.members:
+                contents = _seen_by_members(view, contents)
+            for source in vector:
+                self.feeds[source].wait_begun()
+            table = self.warehouse.put(
+                ViewLoad(
+                    plan.definition,
+                    vector,
+                    _for_spark(view.stored(contents, state)),
+                    plan.algorithm,
+                    plan.level,
+                    self.claim.runner,
+                    view.key,
+                    self.claim.guard,
+                    None if shown is None else Shown(shown.schema, _for_spark(shown)),
+                    self.split,
                 )
-                self.rows = sum(tally.counted().values())
-                table.follow(self.spark or _no_session)
-                return table
+            )
+            self.rows = sum(tally.counted().values())
+            table.follow(self.spark or _no_session)
+            return table
         except HeadwaterError:
             raise
         except Exception as error:
@@ -342,7 +374,7 @@ def _described(source: Source, view: View) -> dict[str, Relation]:
     return found
 
 
-Read: TypeAlias = Callable[[Load, Relation], Rows]
+Read: TypeAlias = Callable[[Readable, Relation], Rows]
 """Reads a relation with the columns that a view uses."""
 
 
@@ -352,46 +384,12 @@ def reader(
     """Reads on Spark, or into memory without it; `described` has relations as sources do."""
     memory = Small(tally)
 
-    def read(load: Load, relation: Relation) -> Rows:
+    def read(load: Readable, relation: Relation) -> Rows:
         whole = described[relation.name]
         if spark is None:
+            assert not isinstance(load, Files)
             return memory.read(load, relation, whole)
         data = read_relation(spark, load, whole, relation.schema.names, scratch, tally)
         return Frame.of_dataframe(data, relation.schema, signed=False)
 
     return read
-
-
-_RAISED = re.compile(r"^headwater\.errors\.(\w+): (.+)$", re.MULTILINE)
-"""An error of ours in what Spark tells of a task that failed."""
-
-
-def failure_of(view: str, error: Exception, shown: Rows | None = None) -> HeadwaterError:
-    """Why a view could not be loaded; a lost connection, also of a task, is worth another try.
-
-    `shown` is what was to be computed: it can tell which expression fails on which row.
-    """
-    text = str(error)
-    if (told := told_error(error)) is not None:
-        return told
-    if (lost := state_lost(error)) is not None:
-        return lost
-    if "snapshot" in text and "does not exist" in text:
-        return LostSnapshotError(f"View {view}: a source closed the snapshot of its load.")
-    raised = _RAISED.search(text)
-    if raised and raised[1] == LostConnectionError.__name__:
-        return LostConnectionError(raised[2])
-    if not raised and isinstance(error, SPARK_ERRORS) and isinstance(shown, Frame):
-        found = shown.explained(error)
-        if isinstance(found, ExpressionError):
-            return found
-    return HeadwaterError(
-        f"View {view} could not be loaded: {raised[2] if raised else _reason(error)}",
-        "Nothing was written; 'headwater run' tries again.",
-    )
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, SPARK_ERRORS):
-        return f"{in_words(error)}."
-    return next((line for line in str(error).splitlines() if line.strip()), "no reason given")

@@ -22,26 +22,28 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from headwater.algebra.rows import Rows
-from headwater.algebra.values import width
 from headwater.algorithms.hosted import Did, Told
 from headwater.errors import EngineError, HeadwaterError
 from headwater.frames.engine import Engine
 from headwater.frames.failures import SPARK_ERRORS, explained
 from headwater.frames.frame import Frame
+from headwater.frames.naming import named
 from headwater.pipeline.burden import Burden
 from headwater.pipeline.copied import Consult
+from headwater.pipeline.cutting import Cutting
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.joining import LateParts
 from headwater.pipeline.known_parts import KnownParts
 from headwater.pipeline.maintenance import Maintenance
 from headwater.pipeline.nodes_away import NodesAway
-from headwater.pipeline.observed import Observed
+from headwater.pipeline.patience import Patience
 from headwater.pipeline.plan import Plan
 from headwater.pipeline.reflected import has_reached
 from headwater.pipeline.relevant import relevant
+from headwater.pipeline.tally import Tally
 from headwater.pipeline.turns import Clock, Turn
 from headwater.pipeline.wanted import Commit, Look, Wanted
 from headwater.project.gaps import check_goes_on
@@ -50,18 +52,21 @@ from headwater.protocol.events import AnswerArrived, MessageArrived, Transaction
 from headwater.protocol.messages import WAREHOUSE
 from headwater.sources.subscription import Delivery, Subscription, Wake
 from headwater.sources.workers import Workers
+from headwater.storage.bucket import StoreError
 from headwater.warehouse.looking_up import StoredRows
 from headwater.warehouse.notes import VectorNote
+from headwater.warehouse.own_files import store_trouble
 from headwater.warehouse.vectors import VersionVector
 from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.view_writer import ViewWriter
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _AT_ONCE = 256
 _LONGEST_TURN_S = 0.2
 _SHORTEST_WAIT_S = 0.001
-_RECENT = 1000
 _LATE = LateParts()
-_SAMPLED = 20
 
 
 @dataclass(frozen=True)
@@ -74,28 +79,6 @@ class Obtained:
 
 Obtain: TypeAlias = Callable[[Wake], Obtained]
 """Opens a view's table, or loads it; who keeps a place meanwhile is woken as given."""
-
-
-@dataclass
-class Counters:
-    """What one view has done since the runner started."""
-
-    transactions: int = 0
-    commits: int = 0
-    rows: int = 0
-    questions: int = 0
-    saved: int = 0
-    """Questions that copies of relations have answered."""
-    answer_bytes: int = 0
-    """What the answers to its questions held, about."""
-    committed_at: float = 0.0
-    freshness_s: list[float] = field(default_factory=list)
-    """From reading a transaction at the source to its commit, of the last ones that were read
-    when the view was there already."""
-
-    def note_freshness(self, seconds: float) -> None:
-        self.freshness_s.append(seconds)
-        del self.freshness_s[:-_RECENT]
 
 
 class Maintainer:
@@ -119,9 +102,10 @@ class Maintainer:
     ) -> None:
         self.plan = plan
         self.burden = burden or Burden()
+        self._patience = Patience(plan.may_change, plan.refresh_s or 0.0)
         self.table: ViewTable | None = None
-        self.counters = Counters()
-        self.observed = Observed()
+        self._tally = Tally(watch)
+        self.counters, self.observed = self._tally.counters, self._tally.observed
         self._obtain = obtain
         self._feeds = {source: feeds[source] for source in plan.view.sources}
         self._engine = engine
@@ -134,7 +118,6 @@ class Maintainer:
         self.released: Sequence[tuple[str, str]] = ()
         """Those of which a part was taken by itself: the id, and the part."""
         self._nodes = nodes
-        self._watch = watch or (lambda step, seconds: None)
         self._turn = Turn(self._work, workers, clock)
         self._owned = threading.Lock()
         self._maintenance: Maintenance | None = None
@@ -144,7 +127,6 @@ class Maintainer:
         self._heard: deque[Delivery] = deque()
         """What nodes that are away have said; filled by the threads of their connections."""
         self._lost: HeadwaterError | None = None
-        self._asked: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._following_since = 0.0
         self._vector: VersionVector | None = None
@@ -265,6 +247,8 @@ class Maintainer:
         self._vector, self._visible = maintenance.vector, maintenance.visible
         self.burden.reflected(self._vector, maintenance.is_settled)
         self.holding = maintenance.joining.holding
+        if self.holding or maintenance.is_settled:
+            self._patience.shown()
         self.released = tuple(maintenance.joining.released)
         if self._writer is not None and noted is not None:
             self._note = VectorNote.of(self._writer.latest, noted)
@@ -279,6 +263,8 @@ class Maintainer:
             self._end(error)
         except SPARK_ERRORS as error:  # of a commit, or of a look at what is stored
             self._end(explained(error, ()))
+        except StoreError as error:
+            self._end(store_trouble(error))
         except OSError as error:
             self._end(
                 EngineError(
@@ -335,6 +321,7 @@ class Maintainer:
                 self._subscriptions[source] = feed.channel.subscribe(
                     self._turn.wake, after, relations=self.plan.relations(source)
                 )
+            self._subscriptions[source].name = self.name
 
     def _hear(self, source: str, did: Did) -> None:
         """A node that is away has said something. In any thread."""
@@ -365,16 +352,21 @@ class Maintainer:
             if not self._inbox:
                 self._pull(maintenance)
             more = bool(self._inbox)
-            self._do_all(maintenance, maintenance.tick(time.monotonic(), more, self._read_since))
+            with named(f"{self.name}: what is due"):
+                wanted = maintenance.tick(time.monotonic(), more, self._read_since)
+                self._do_all(maintenance, wanted)
             if not self._inbox:
                 break
-            self._take(maintenance, self._prepared(self._inbox.popleft()))
+            delivery = self._inbox.popleft()
+            with named(f"{self.name}: {_step(delivery)}"):
+                self._take(maintenance, self._prepared(delivery))
             if time.monotonic() > until:
                 self._move_on(maintenance)
                 self._turn.wake()
                 return
         if self._stopping:
-            self._write_all(maintenance, maintenance.finish())
+            with named(f"{self.name}: finish"):
+                self._write_all(maintenance, maintenance.finish())
         self._move_on(maintenance)
         if not self._stopping:
             due = [maintenance.due, *(s.due for s in self._subscriptions.values())]
@@ -386,8 +378,7 @@ class Maintainer:
             self._inbox.append(self._heard.popleft())
         for source, subscription in self._subscriptions.items():
             room = self._backlog - maintenance.waiting - len(self._inbox)
-            is_awaited = maintenance.owes(source) or maintenance.joining.awaits(source)
-            if room > 0 or is_awaited:
+            if room > 0 or maintenance.owes(source) or maintenance.joining.awaits(source):
                 self._inbox.extend(self._taken(source, subscription))
 
     def _taken(self, source: str, subscription: Subscription) -> Sequence[Delivery]:
@@ -399,8 +390,21 @@ class Maintainer:
             if all(feed.channel.trouble is None for feed in self._feeds.values()):
                 each = self._subscriptions.values()
                 behind = {name: number for s in each for name, number in s.behind.items()}
-                self.burden.weigh(behind, now)
+                self.burden.weigh(behind, now, self._would_come_on)
         return found
+
+    def _would_come_on(self) -> bool:
+        """Whether a load would leave less than half of what waits now: it goes back to before a
+        part of a global transaction whose others are not there."""
+        if self._parts is None or not self.plan.shows_global_whole:
+            return True
+        assert self._vector is not None
+        floor = {source: reached.number for source, reached in self._vector.items()}
+        ends = {source: feed.channel.end for source, feed in self._feeds.items()}
+        cutting = Cutting(self.plan.view, floor, self._late)
+        cut = cutting.closed(ends, self._parts.all, time.monotonic())
+        left = sum(ends[source] - cut[source] for source in ends)
+        return 2 * left < sum(ends[source] - floor[source] for source in ends)
 
     def _prepared(self, delivery: Delivery) -> Delivery:
         """A delivery with what concerns the view, on the engine that suits its size."""
@@ -409,17 +413,15 @@ class Maintainer:
                 concerning = relevant(self.plan.view, transaction, delivery, self._engine.lift)
                 return replace(delivery, event=TransactionArrived(concerning))
             case AnswerArrived(source, label, results):
-                settled = tuple(map(self._engine.settle, results))
-                return replace(delivery, event=AnswerArrived(source, label, settled))
+                received = tuple(map(self._engine.receive, results))
+                return replace(delivery, event=AnswerArrived(source, label, received))
         return delivery
 
     def _take(self, maintenance: Maintenance, delivery: Delivery) -> None:
         self._watch_arrival(delivery)
         began = time.monotonic()
         wanted = maintenance.take(delivery, began, self._read_since)
-        took = time.monotonic() - began
-        self._watch("join", took)
-        self.observed.events_s.append(took)
+        self._tally.joined(time.monotonic() - began)
         self._do_all(maintenance, wanted)
 
     @property
@@ -441,7 +443,8 @@ class Maintainer:
                 case Look():
                     assert self._stored is not None
                     began = time.monotonic()
-                    found = effect.found(self._stored)
+                    with named(f"{self.name}: look up"):
+                        found = effect.found(self._stored)
                     self.observed.look_ups_s.append(time.monotonic() - began)
                     coming.extend(maintenance.looked_up(found, time.monotonic()))
                 case Consult():
@@ -454,40 +457,35 @@ class Maintainer:
         began = time.monotonic()
         found = consult.answer(self._stored, self._engine.lift)
         results = tuple(map(self._engine.settle, found.results))
-        self.counters.saved += 1
-        self._watch("copy", time.monotonic() - began)
+        self._tally.consulted(time.monotonic() - began)
         return replace(found, results=results)
 
     def _watch_arrival(self, delivery: Delivery) -> None:
         match delivery.event:
             case TransactionArrived(transaction):
-                self.counters.transactions += 1
-                if delivery.read_at and transaction.updates:
-                    waited = time.monotonic() - delivery.read_at
-                    self._watch("delivery", waited)
-                    self.observed.deliveries_s.append(waited)
-                    self.observed.arrived(delivery.source, transaction, delivery.read_at)
-            case AnswerArrived(label=label, results=results):
-                self.counters.answer_bytes += sum(map(about_bytes, results))
-                took = time.monotonic() - self._asked.pop(label)
-                self._watch("probe", took)
-                self.observed.answered(delivery.source, took)
+                self._tally.arrived(delivery, transaction)
+                if transaction.updates:
+                    self._patience.received(time.monotonic())
+            case AnswerArrived() as answer:
+                self._patience.answered(time.monotonic())
+                self._tally.answered(answer)
 
     def _ask(self, ask: Ask) -> None:
-        self.counters.questions += 1
-        self._asked[ask.label] = time.monotonic()
+        self._tally.asked(ask.label)
         subscription = self._subscriptions[ask.source]
         subscription.put(ask)
         self._inbox.extend(self._taken(ask.source, subscription))  # has it asked at once
 
     def _write_all(self, maintenance: Maintenance, commits: Sequence[Commit]) -> None:
         for commit in commits:
-            rows = self._write(commit)
+            with named(f"{self.name}: commit"):
+                rows = self._write(commit)
             now = time.monotonic()
             maintenance.written(commit, now)
             self.burden.committed(commit.vector, now)
             if commit.kind == "change":
-                self._count(commit, rows, now)
+                self._tally.committed(commit, rows, now, self._following_since)
+            self._patience.shown()
 
     def _write(self, commit: Commit) -> int:
         """Write a commit; how many signed rows it has."""
@@ -496,7 +494,7 @@ class Maintainer:
         began = time.monotonic()
         change = self._engine.settle(commit.change(self._stored))
         took = time.monotonic() - began
-        self._watch("join", took)
+        self._tally.watch("join", took)
         if not all(isinstance(action, Add) for action in commit.actions):
             self.observed.look_ups_s.append(took)
         began = time.monotonic()
@@ -504,7 +502,7 @@ class Maintainer:
             self._feeds[source].wait_durable(number)
         durable = time.monotonic()
         self._writer.commit(
-            change.dataframe if isinstance(change, Frame) else change,
+            _as_written(change),
             commit.vector,
             added=commit.added,
             algorithm=self.plan.algorithm,
@@ -512,23 +510,25 @@ class Maintainer:
             kind=commit.kind if change else "vector",
             split=commit.split,
         )
-        self._watch("change log", durable - began)
-        self._watch("commit", time.monotonic() - durable)
+        self._tally.watch("change log", durable - began)
+        self._tally.watch("commit", time.monotonic() - durable)
         self.observed.commits_s.append(time.monotonic() - began)
         return len(change)
 
-    def _count(self, commit: Commit, rows: int, now: float) -> None:
-        self.counters.commits += 1
-        self.counters.rows += rows
-        self.counters.committed_at = time.time()
-        for received in commit.received:
-            if received.read_at > self._following_since:
-                self.counters.note_freshness(now - received.read_at)
+
+def _as_written(change: Rows) -> Rows | DataFrame:
+    """A change as a table takes it: what is at hand is written without a job of Spark's."""
+    if not isinstance(change, Frame):
+        return change
+    return change.in_columns() if change.is_at_hand else change.dataframe
 
 
-def about_bytes(rows: Rows) -> int:
-    """How many bytes rows have, by a few of them; unknown, and so none, on Spark."""
-    sample = rows.some(_SAMPLED)
-    if not sample:
-        return 0
-    return sum(sum(map(width, row)) for row in sample) * rows.size_hint // len(sample)
+def _step(delivery: Delivery) -> str:
+    """What is done with a delivery, in words."""
+    match delivery.event:
+        case TransactionArrived(transaction):
+            changed = dict.fromkeys(update.relation for update in transaction.updates)
+            return f"delta of {', '.join(changed) or delivery.source}"
+        case AnswerArrived(source=source):
+            return f"answer of {source}"
+    return f"message of {delivery.source}"

@@ -33,6 +33,8 @@ class Observed:
     """By source."""
     bursts: int = 0
     questions_s: dict[str, deque[float]] = field(default_factory=dict)
+    questions: Counter[str] = field(default_factory=Counter)
+    """That were answered, by source."""
     commits_s: deque[float] = field(default_factory=_recent)
     look_ups_s: deque[float] = field(default_factory=_recent)
     events_s: deque[float] = field(default_factory=_recent)
@@ -51,6 +53,7 @@ class Observed:
 
     def answered(self, source: str, seconds: float) -> None:
         self.questions_s.setdefault(source, _recent()).append(seconds)
+        self.questions[source] += 1
 
 
 def kinds_of(delta: Rows) -> dict[str, int]:

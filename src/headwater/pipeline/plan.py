@@ -36,6 +36,8 @@ class Plan:
     ticks: Ticks = "when quiet"
     recompute: Recompute = "never"
     """When it is recomputed rather than maintained."""
+    may_change: bool = False
+    """Whether another algorithm may be taken, should this one wait in vain for sources to pause."""
 
     @property
     def is_by_arrival(self) -> bool:

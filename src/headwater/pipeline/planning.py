@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from headwater.algebra.schema import Relation
 from headwater.algebra.sql.view import normalised
+from headwater.algorithms.registry import ALGORITHMS
 from headwater.costs.recomputing import recomputes
 from headwater.errors import HeadwaterError, InputError
 from headwater.pipeline.plan import Plan, Ticks
@@ -54,6 +55,7 @@ def plan_view(
         choice.parameters,
         _TICKS.get(choice.parameters.get("refresh", ""), "when quiet"),
         recomputes(definition.file.recompute, definition.file.level),
+        ALGORITHMS[choice.algorithm].waits and not definition.file.algorithm,
     )
 
 
@@ -62,7 +64,12 @@ def is_as_loaded(project: Project, warehouse: Warehouse, view: str) -> bool:
     if not warehouse.has_view(view):
         return False
     try:
-        stored = warehouse.view(view).definition.selects
+        stored = warehouse.view(view).definition
     except HeadwaterError:
         return True  # its table is damaged: that is told where it is brought up
-    return stored == tuple(normalised(file.whole) for file in project.files_of(view))
+    relations = [each.relation for each in stored.relations]
+    try:
+        now = tuple(normalised(file.whole(relations)) for file in project.files_of(view))
+    except HeadwaterError:
+        return False  # its mediated relations are described by other tables
+    return stored.selects == now

@@ -17,8 +17,8 @@ from sqlglot import Token, TokenType, exp
 from headwater.algebra.sql.names import closest_first
 from headwater.algebra.sql.text import SqlText, means
 from headwater.errors import InputError, SqlError
+from headwater.frames.naming import named
 from headwater.frames.query_plan import check_query
-from headwater.frames.session import named
 from headwater.project.project import Project
 from headwater.readers.registering import newest_frames
 from headwater.warehouse.netting import quoted
@@ -44,21 +44,21 @@ def query_views(
 
     Spark is started only for a query that may be one.
     """
-    from headwater.frames.failures import SPARK_ERRORS
+    from headwater.frames.failures import SPARK_ERRORS, state_lost
 
     text = SqlText(SqlText(query).code)
     statement = _parsed(text)
     inner = [text.name(cte.args["alias"]) for cte in statement.find_all(exp.CTE)]
     views = _named_views(project, text, statement, inner)
-    spark = session()
-    prepared, known = _registered(project, spark, text, views)
     try:
-        with named(spark, "sql"):
+        with named("sql"):
+            spark = session()
+            prepared, known = _registered(project, spark, text, views)
             check_query(spark, prepared, [*known, *inner])
             found = spark.sql(prepared)
             rows = [tuple(row) for row in found.limit(limit + 1).collect()]
     except SPARK_ERRORS as error:
-        raise _in_words(str(error)) from None
+        raise (state_lost(error) or _in_words(str(error))) from None
     return found.columns, rows[:limit], len(rows) > limit
 
 

@@ -18,9 +18,10 @@ from typing import Literal, get_args
 
 from headwater.errors import EngineError, HeadwaterError, InputError, SeveralError
 from headwater.project.project import Project
+from headwater.storage.bucket import StoreError
 from headwater.storage.location import Location
 from headwater.warehouse.lease import Lease, current_runner
-from headwater.warehouse.own_files import read_own
+from headwater.warehouse.own_files import read_own, store_trouble
 from headwater.warehouse.warehouse import Warehouse
 
 RequestKind = Literal["drop", "reload", "repair", "refresh"]
@@ -37,6 +38,8 @@ class Request:
     kind: RequestKind
     name: str
     """The view, or the source."""
+    others: tuple[str, ...] = ()
+    """Further views with which the same is to be done."""
     failures: list[HeadwaterError] = field(default_factory=list)
 
 
@@ -54,8 +57,10 @@ def drop_view(project: Project, view: str) -> None:
         lease.release()
 
 
-def ask_runner(project: Project, kind: RequestKind, name: str) -> bool:
+def ask_runner(project: Project, kind: RequestKind, name: str, *others: str) -> bool:
     """Have the runner do something, and wait until it is done; False if none is at work.
+
+    Several views are loaded anew at the same time.
 
     Raises what the runner answers if it could not.
     """
@@ -68,7 +73,9 @@ def ask_runner(project: Project, kind: RequestKind, name: str) -> bool:
         path.parent.make_folder(durable=False)
         if path.parent.is_link():
             raise OSError(ELOOP, "it is a link")
-        _put(path, {"action": kind, "name": name})
+        _put(path, {"action": kind, "name": name, "others": others})
+    except StoreError as error:
+        raise store_trouble(error) from None
     except OSError as error:
         raise HeadwaterError(
             f"The runner cannot be asked to {kind} {name}: {path.parent}: {error.strerror}.",
@@ -112,7 +119,10 @@ def waiting_requests(folder: Location | Path) -> list[Request]:
         except (OSError, EngineError):
             continue  # what is no file is no request either
         if told and told.get("action") in _KINDS and isinstance(told.get("name"), str):
-            found.append(Request(name.removesuffix(_REQUEST), told["action"], told["name"]))
+            others = told.get("others", [])
+            named = [n for n in others if isinstance(n, str)] if isinstance(others, list) else []
+            asked = (told["action"], told["name"], tuple(named))
+            found.append(Request(name.removesuffix(_REQUEST), *asked))
     return found
 
 

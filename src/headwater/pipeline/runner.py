@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from headwater import __version__
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
-from headwater.frames.engine import THRESHOLD, Engine
+from headwater.frames.engine import Engine
+from headwater.frames.naming import named
 from headwater.nodes.settings import of_runner
 from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.describe import (
@@ -33,13 +33,16 @@ from headwater.pipeline.gathering import Gatherer
 from headwater.pipeline.kept_views import KeptView, KeptViews, Watch
 from headwater.pipeline.life import with_way_out
 from headwater.pipeline.project_files import ProjectFiles, with_sound
+from headwater.pipeline.publisher import Publisher
 from headwater.pipeline.refreshing import Refreshing
 from headwater.pipeline.requests import Request, answer, forget_requests, waiting_requests
+from headwater.pipeline.sessions import ClusterCheck
 from headwater.pipeline.spark_jobs import SparkJobs
 from headwater.pipeline.status import stopped_views
 from headwater.pipeline.turns import Pace
 from headwater.pipeline.upkeep import Upkeep
 from headwater.project.project import Project
+from headwater.version import VERSION
 from headwater.warehouse.failing import failures
 from headwater.warehouse.lease import Lease
 from headwater.warehouse.warehouse import Warehouse
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STATUS_S = 0.5
+_PAID_LOOK_S = 1.0
+_PAID_STATUS_S = 2.0
+"""The same, and how often it is looked what is asked, where each request is paid for."""
 _NOTE_S = 5.0
 """How often it is noted how far views have come that do not change."""
 _STOP_S = 5.0
@@ -73,7 +79,8 @@ class Runner:
         self.lease = Lease(self.warehouse.own)
         settings = project.settings.spark
         jobs = SparkJobs(spark)
-        self.engine = Engine(jobs.session, settings.engine, settings.threshold or THRESHOLD)
+        self.engine = Engine(jobs.session, settings.engine, settings.most_in_memory)
+        self._cluster = ClusterCheck(project, self.engine.start)
         self._to_repair = repair
         self.has_repaired = False
         self.held_back: dict[str, str] = {}
@@ -94,9 +101,12 @@ class Runner:
             watch,
             self._switchboard,
             lambda: self._gatherer.statistics,
+            lambda maintainer, seconds: self._gatherer.waited_in_vain(maintainer, seconds),
         )
         self._refreshing = Refreshing(self.warehouse.own, self.feeds)
         self._upkeep: Upkeep | None = None
+        self.publisher: Publisher | None = None
+        """Publishes what views do, if it is to."""
         self._gatherer = Gatherer(
             self.warehouse,
             lambda: [v.maintainer for v in list(self.views.values()) if v.maintainer is not None],
@@ -105,7 +115,10 @@ class Runner:
         self._files = ProjectFiles(project)
         self._looking_at_files = Pace(self._look_at_files)
         self._noting = Pace(self._note, _NOTE_S)
-        self._writing_status = Pace(self._write_status, _STATUS_S)
+        is_folder = self.warehouse.own.storage.moves_folders
+        self._writing_status = Pace(self._write_status, _STATUS_S if is_folder else _PAID_STATUS_S)
+        self._look_s = 0.0 if is_folder else _PAID_LOOK_S
+        self._look_at = 0.0
         self._written: Sequence[tuple[str, str]] = ()
         self._left_alone = {} if self._all else stopped_views(self.warehouse)
 
@@ -136,6 +149,14 @@ class Runner:
         except BaseException:
             self.stop()
             raise
+        if self.project.settings.share.publish:
+            self.publisher = Publisher(
+                lambda: self.project,
+                lambda: list(self.views.values()),
+                self.engine,
+                lambda: self.lease.lost,
+            )
+            self.publisher.start()
         self._upkeep = Upkeep(
             self.warehouse,
             lambda: list(self.views.values()),
@@ -146,12 +167,18 @@ class Runner:
             self.project.settings.warehouse.changes_retention,
             lambda: self.lease.lost,
             self._gatherer.look,
+            self.publisher,
         )
         self._upkeep.start()
+        self._cluster.begin()
 
     def supervise(self) -> None:
         """Look after views and sources; raises what ends the whole runner."""
-        self.lease.check()
+        is_due = time.monotonic() >= self._look_at
+        if is_due:
+            self.lease.check()
+        if self._cluster.failure is not None:
+            raise self._cluster.failure
         if self._all:
             self._looking_at_files.keep()
         if self._upkeep is not None:
@@ -163,8 +190,10 @@ class Runner:
         for feed in self.feeds.values():
             if feed.failure is not None:
                 raise feed.failure
-        for request in waiting_requests(self.warehouse.own):
-            self._carry_out(request)
+        if is_due:
+            for request in waiting_requests(self.warehouse.own):
+                self._carry_out(request)
+            self._look_at = time.monotonic() + self._look_s
         self._refreshing.look(self._reach)
         self._noting.keep()
         states = [(view.name, view.state) for view in self.views.values()]
@@ -184,6 +213,8 @@ class Runner:
             self._switchboard.close()
         for feed in self.feeds.values():
             feed.close()
+        if self.publisher is not None:
+            self.publisher.finish(_STOP_S)
         if self._upkeep is not None:
             self._upkeep.join(_STOP_S)
         if self.lease.epoch:
@@ -206,16 +237,18 @@ class Runner:
         return found
 
     def reach(self, targets: Mapping[str, int]) -> bool:
-        """Let every view show everything up to these numbers, as soon as it can.
+        """Let every view show everything up to these numbers, as soon as it can, and be published.
 
         Returns whether all of them do, or cannot go on.
         """
-        return all(self._reach(view, targets) for view in self.views.values())
+        if not all(self._reach(view, targets) for view in self.views.values()):
+            return False
+        return self.publisher is None or self.publisher.catch_up()
 
     def _reach(self, view: KeptView, targets: Mapping[str, int]) -> bool:
         maintainer = view.maintainer
         if maintainer is None:
-            return view.failure is not None
+            return view.life.is_given_up
         sources = maintainer.plan.view.sources
         if any(s in self.feeds and self.feeds[s].channel.is_over for s in sources):
             return False  # it is about to be told why
@@ -242,7 +275,7 @@ class Runner:
         """Find the views of which readers keep an earlier state than the newest."""
         for name, view in self.views.items():
             if view.failure is None and self.warehouse.has_view(name):
-                with suppress(HeadwaterError):  # told by who reads it
+                with suppress(HeadwaterError), named(f"{name}: look for errors"):  # told by readers
                     if why := failures(self.warehouse.view(name), self.engine.start):
                         self.held_back[name] = why
 
@@ -268,12 +301,13 @@ class Runner:
             "engine": self.engine.mode,
             "trouble": self._files.trouble or None,
             "views": {
-                name: describe_view(view, self.feeds, troubles.get(name, ""))
+                name: describe_view(view, self.feeds, troubles.get(name, ""), self.publisher)
                 for name, view in self.views.items()
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
             "global": describe_across(self._followed.parts, self.views.values()),
             **({"nodes": self._switchboard.described} if self._switchboard is not None else {}),
+            **({"share": self.publisher.describe()} if self.publisher is not None else {}),
         }
 
     def _note(self) -> None:
@@ -301,7 +335,8 @@ class Runner:
                     self._views.drop(request.name)
                     answer(self.warehouse.own, request)
                 case "reload":
-                    self._reload([request.name], request, [request.name])
+                    names = [request.name, *request.others]
+                    self._reload(names, request, names)
                 case "repair":
                     self._repair(request)
                 case "refresh":
@@ -335,7 +370,7 @@ def _switchboard(project: Project) -> Switchboard | None:
     if not apart:
         return None
     settings = project.settings.nodes
-    return Switchboard(of_runner(settings, project.folder, project.warehouse, __version__), apart)
+    return Switchboard(of_runner(settings, project.folder, project.warehouse, VERSION), apart)
 
 
 def _by_reason(views: Iterable[KeptView]) -> Iterator[HeadwaterError]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from headwater.frames.naming import tell
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -25,7 +27,7 @@ class SparkJobs:
         session = self._session = self._start()
         session.sparkContext.setInterruptOnCancel(True)
         session.sparkContext.addJobTag(self._tag)
-        return session
+        return tell(session)
 
     @contextmanager
     def of_view(self, view: str) -> Iterator[Callable[[], SparkSession]]:

@@ -62,6 +62,29 @@ class _ProgressTold(_Told):
     left_s: float | None = None
 
 
+class _PublishedTold(_Told):
+    number: int | None = None
+    versions: dict[str, int] | None = None
+    waits_since: float | None = None
+    why: str | None = None
+
+
+class _OwedTold(_Told):
+    booster: str
+    source: str
+    why: str | None = None
+
+
+class _ShareTold(_Told):
+    node: str | None = None
+    folder: str
+    objects: int
+    at: float | None = None
+    trouble: str | None = None
+    notes: list[str] = []
+    owed: list[_OwedTold] = []
+
+
 class _ViewTold(_Told):
     state: str
     level: str | None = None
@@ -74,6 +97,7 @@ class _ViewTold(_Told):
     rings: _RingsTold | None = None
     rows_read: dict[str, int] | None = None
     progress: _ProgressTold | None = None
+    published: _PublishedTold | None = None
 
 
 class _WaitingTold(_Told):
@@ -98,6 +122,7 @@ class _StatusTold(_Told):
     model_config = ConfigDict(strict=True, populate_by_name=True)
 
     nodes: _NodesTold | None = None
+    share: _ShareTold | None = None
     trouble: str | None = None
     across: _AcrossTold = Field(default=_AcrossTold(), alias="global")
     views: dict[str, _ViewTold] = {}
@@ -156,7 +181,14 @@ def describe(project: Project) -> dict[str, Any]:
         "sources": sources,
         "global": {"waiting": [], "mistakes": [], **(live.get("global") or {})},
         **({"nodes": live["nodes"]} if live.get("nodes") else {}),
+        **({"share": _share(last, runner)} if project.settings.share.publish else {}),
     }
+
+
+def _share(last: Mapping[str, Any], runner: object) -> dict[str, Any]:
+    """How publishing stands, or stood when a runner was last at work: what is owed stays owed."""
+    told = dict(last.get("share") or {"node": None, "owed": [], "notes": [], "trouble": None})
+    return told if runner else {**told, "trouble": None}
 
 
 def _refuse(view: dict[str, Any], why: str) -> None:
@@ -181,7 +213,8 @@ def _left(last: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """How views were left by the runner that was last at work: what did not go on has stopped."""
     found = {}
     for name, view in last.get("views", {}).items():
-        told = {key: view[key] for key in ("message", "since", "note") if view.get(key)}
+        kept = ("message", "since", "note", "published")
+        told = {key: view[key] for key in kept if view.get(key)}
         if "message" in told and view["state"] in ("stopped", "waiting"):
             told["state"] = "stopped"
         found[name] = told
@@ -296,9 +329,49 @@ def troubles(found: Mapping[str, Any]) -> list[str]:
     ]
     told += [f"{name}{_since(view)}: {view['message']}" for name, view in found["views"].items()
              if view.get("message")]  # fmt: skip
+    told += unpublished(found)
     recent = time.time() - _TELL_MISTAKES_S
     told += [each["what"] for each in found["global"]["mistakes"] if each["since"] > recent]
     return list(dict.fromkeys([*told, *found["last_run"]]))
+
+
+def unpublished(found: Mapping[str, Any]) -> list[str]:
+    """What cannot be published, a sentence each."""
+    share = found.get("share") or {}
+    told = [f"Nothing can be published: {share['trouble']}"] if share.get("trouble") else []
+    for name, view in found["views"].items():
+        if (published := view.get("published")) and published.get("why"):
+            told.append(f"{name} is not published: {published['why']}")
+    return told
+
+
+def publishing(found: Mapping[str, Any]) -> list[str]:
+    """What is said of publishing beyond what is wrong: how far it is, what waits; a line each."""
+    share = found.get("share")
+    if share is None:
+        return []
+    when = share.get("at")
+    at = time.strftime("%F %T", time.localtime(when)) if when else "not yet"
+    lines = [f"node {share['node'] or '(not made yet)'}: last published {at}"]
+    for name, view in found["views"].items():
+        if published := view.get("published"):
+            lines.append(f"{name} {_published_line(published, view.get('number'))}")
+    lines += [f"owed: {owed['booster']}{_because(owed)}" for owed in share["owed"]]
+    return [*lines, *share["notes"]]
+
+
+def _published_line(published: Mapping[str, Any], newest: int | None) -> str:
+    number, waits = published.get("number"), published.get("waits_since")
+    shown = "is not published yet" if number is None else f"is published up to version {number}"
+    if newest and number and newest > number:
+        shown += f" of {newest}"
+    if waits:
+        shown += f"; the rest waits since {time.strftime('%F %T', time.localtime(waits))}"
+    return shown
+
+
+def _because(owed: Mapping[str, Any]) -> str:
+    return f": {owed['why']}" if owed.get("why") else ""
 
 
 def waiting_parts(found: Mapping[str, Any]) -> list[str]:

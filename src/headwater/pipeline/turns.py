@@ -17,8 +17,10 @@ from itertools import count
 from headwater.sources.workers import Workers
 
 _SHARE = 50
-"""What is done again and again waits at least so many times as long as it took: it grows with the
-number of views, and must not take the processor from them."""
+"""What is done again and again waits at least so many times as long as it kept the processor: that
+grows with the number of views, and must not be taken from them. While it waited for a disk, or the
+whole process stood still, it took nothing from anybody."""
+_MOST_AFTER_WAITING_S = 10.0
 
 
 class Pace:
@@ -31,11 +33,12 @@ class Pace:
 
     def keep(self, at_once: bool = False) -> None:
         """Do it, if it is time or has to be at once."""
-        began = time.monotonic()
+        began, worked = time.monotonic(), time.thread_time()
         if at_once or began >= self._at:
             self._do()
-            took = time.monotonic() - began
-            self._at = began + took + max(self._at_least_s, _SHARE * took)
+            ended, worked = time.monotonic(), time.thread_time() - worked
+            waited = min(ended - began, _MOST_AFTER_WAITING_S)
+            self._at = ended + max(self._at_least_s, _SHARE * worked, waited)
 
 
 class Clock:

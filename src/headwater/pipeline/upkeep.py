@@ -6,23 +6,44 @@ writes it. What it has to tell of a view (that its plain table cannot be renewed
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import Protocol
 
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
 from headwater.frames.engine import Engine
+from headwater.frames.failures import state_lost
+from headwater.frames.naming import named
 from headwater.pipeline.feed import Feed
 from headwater.pipeline.kept_views import KeptView
 from headwater.pipeline.upkeep_policy import Activity, UpkeepPolicy, ViewTask, WarehouseTask
 from headwater.warehouse.folding import Unfolded
+from headwater.warehouse.view_table import ViewTable
 from headwater.warehouse.warehouse import Warehouse
 
 _LOOK_S = 0.5
+_MARGIN_S = 60.0
+"""What is needed since a moment is kept since a little before."""
 _RENEWED = "The plain table could not be renewed: "
 _CLEANED = "Old versions could not be deleted: "
+
+
+class Unpublished(Protocol):
+    """What is kept since it is not published yet, for so long."""
+
+    retention_s: float
+
+    def needed(self, source: str) -> int | None:
+        """Behind which number a source's change log is needed; None if it is not."""
+        ...
+
+    def number(self, unit: str) -> int | None:
+        """From which of its commits on a view is needed; None if it is not."""
+        ...
 
 
 class Upkeep:
@@ -42,8 +63,10 @@ class Upkeep:
         changes_s: float,
         is_replaced: Callable[[], bool],
         gather: Callable[[], None] = lambda: None,
+        unpublished: Unpublished | None = None,
     ) -> None:
         self._gather = gather
+        self._unpublished = unpublished
         self._warehouse = warehouse
         self._views = views
         self._feeds = feeds
@@ -100,7 +123,7 @@ class Upkeep:
             self._policy.done(task, time.monotonic())
 
     def _look_at(self, view: KeptView) -> None:
-        with self._attempting(view, _RENEWED):
+        with self._attempting(view, _RENEWED), named(f"{view.name}: fold"):
             self._keep_up(view)
 
     @contextmanager
@@ -114,7 +137,8 @@ class Upkeep:
                 raise
             if self._stopping.is_set():
                 return  # its job was cancelled
-            text = next(iter(str(error).splitlines()), type(error).__name__)
+            told = state_lost(error) or error
+            text = next(iter(str(told).splitlines()), type(error).__name__)
             self.troubles[view.name] = what + text
             self._policy.failed(view.name, time.monotonic())
 
@@ -154,19 +178,31 @@ class Upkeep:
         for source, feed in self._feeds().items():
             if feed.log.has_old(self._retention_s):
                 upto = min([*self._warehouse.reached(source), feed.channel.needed - 1])
+                if (kept := self._unpublished) and (needed := kept.needed(source)) is not None:
+                    feed.log.release(upto, max(kept.retention_s, self._retention_s))
+                    upto = min(upto, needed)
                 feed.log.release(upto, self._retention_s)
+
+    def _unpublished_for(self, table: ViewTable) -> timedelta:
+        """For how long something of a view has waited to be published, up to the limit."""
+        number = None if self._unpublished is None else self._unpublished.number(table.name)
+        if self._unpublished is None or number is None:
+            return timedelta(0)
+        last = next((c for c in table.commits() if c.number <= number and c.timestamp), None)
+        waited_s = math.inf if last is None else time.time() - last.timestamp / 1000 + _MARGIN_S
+        return timedelta(seconds=min(waited_s, self._unpublished.retention_s))
 
     def _clean_up(self) -> None:
         """Delete versions of views that are older than they are to be kept."""
         keep = timedelta(seconds=self._retention_s)
         for view in self._views():
-            with self._attempting(view, _CLEANED):
+            with self._attempting(view, _CLEANED), named(f"{view.name}: clean up"):
                 if self._warehouse.has_view(view.name):
                     table = self._warehouse.view(view.name)
                     if view.maintainer is not None and view.maintainer.plan.changes:
                         table.follow_changes(self._engine.for_small)
                         changes = timedelta(seconds=self._changes_s)
                         table.trim_changes(changes, keep, self._engine.for_small)
-                    table.clean_up(keep)
+                    table.clean_up(max(keep, self._unpublished_for(table)))
                 if self.troubles.get(view.name, "").startswith(_CLEANED):
                     del self.troubles[view.name]

@@ -24,9 +24,11 @@ from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.views import View
-from headwater.errors import HeadwaterError, InputError, LostConnectionError
+from headwater.errors import HeadwaterError, InputError, LostConnectionError, StateLostError
 from headwater.frames import small
-from headwater.frames.session import Spark, named
+from headwater.frames.failures import SPARK_ERRORS, state_lost
+from headwater.frames.naming import named
+from headwater.frames.session import Spark
 from headwater.pipeline.bulk_read import Tally
 from headwater.pipeline.comparing import compare, compare_group
 from headwater.pipeline.cutting import changes_of
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 _LOG_WAIT_S = 60.0
 _POLL_S = 0.1
+_TRIES = 3
 
 OpenedLoad: TypeAlias = tuple[Load, ChangeLog]
 Open: TypeAlias = Callable[[str, list[str]], OpenedLoad]
@@ -90,9 +93,24 @@ def verify_view(
     """Recompute one view at its own version vector, and compare; of a member the whole group."""
     if group := Warehouse(project.warehouse).group_of(name):
         name = group.name
-    if callable(spark) and not Warehouse(project.warehouse).view(name).at().is_small:
-        spark = spark()
-    return in_memory_first(spark, lambda session: _verify(project, name, session, report))
+    with named(f"{name}: verify"):
+        if callable(spark) and not Warehouse(project.warehouse).view(name).at().is_small:
+            spark = spark()
+        return _again_when_lost(
+            lambda: in_memory_first(spark, lambda s: _verify(project, name, s, report))
+        )
+
+
+def _again_when_lost(verify: Callable[[], Verification]) -> Verification:
+    """Verify, from the beginning when what Spark had computed is gone with executors."""
+    for tries in range(1, _TRIES + 1):
+        try:
+            return verify()
+        except (StateLostError, *SPARK_ERRORS) as error:
+            lost = state_lost(error)
+            if tries == _TRIES or lost is None:
+                raise (lost or error) from None
+    raise AssertionError("the last try has returned or raised")
 
 
 def _verify(
@@ -143,12 +161,11 @@ def _verify(
                 rows = read(load, relation)
                 found = difference.get(relation.name)
                 base[relation.name] = rows + found if found else rows
-        with named(spark, f"{name}: verify"):
-            expected = evaluate_view(view, base, None if spark else small.ROWS)
-            if view.members:
-                wrong, number_of_rows = compare_group(view, table, state, expected, base, spark)
-            else:
-                wrong, number_of_rows = compare(view, state, expected, base, spark)
+        expected = evaluate_view(view, base, None if spark else small.ROWS)
+        if view.members:
+            wrong, number_of_rows = compare_group(view, table, state, expected, base, spark)
+        else:
+            wrong, number_of_rows = compare(view, state, expected, base, spark)
     seconds = time.monotonic() - began
     return Verification(
         wrong.member if wrong and wrong.member else name,

@@ -15,17 +15,20 @@ its file (`USING`, `KEEP KEYS`), or is what the view was loaded with.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS, Algorithm, make_hosted
 from headwater.check.levels import Level, parse_level
 from headwater.costs.estimating import Estimator
+from headwater.costs.expected import FromStatistics
 from headwater.costs.statistics import Statistics
-from headwater.costs.weighing import BUSIEST, UNMEASURED, Candidate, Weighed, weigh
+from headwater.costs.weighing import BUSIEST, LATE, LATE_S, UNMEASURED, Candidate, Weighed, weigh
 from headwater.errors import InputError, UnsupportedViewError
 from headwater.project.setting_values import did_you_mean
 from headwater.project.settings import RunSettings
@@ -85,11 +88,10 @@ def choose(
     `running` is the one by which it was maintained last.
     """
     run = run or RunSettings()
-    chosen, settings = resolve(level, forced, parameters or {}, run, view.sources)
+    can_use = partial(_can_use, level, view, keep_keys)
+    chosen, settings = resolve(level, forced, parameters or {}, run, view.sources, can_use)
     if unsure := chosen.unsure(view):
-        raise ForcedError(
-            "algorithm", f"{chosen.name} {unsure}.", _can_use(level, view.sources, view)
-        )
+        raise ForcedError("algorithm", f"{chosen.name} {unsure}.", can_use())
     by_cost = ""
     if not _asks(view):
         by_cost = "no join, so no source is asked anything"
@@ -101,13 +103,16 @@ def choose(
         by_cost = UNMEASURED
     parts = [_why(level, forced, chosen, promised(chosen, settings, view.sources), settings)]
     parts += [by_cost] if by_cost else []
+    if running is not None and running != chosen.name:
+        parts.append(f"its last commit was by {running}, and the next start takes {chosen.name}")
     if len(view.sources) > 1 and level > Level.NONE:
         parts.append(f"transactions across databases: {global_promise(chosen)}")
     if keep_keys and Need.KEYS not in chosen.needs:
         parts.append("KEEP KEYS is not needed: it works without keys")
     if view.copies and Need.COPIES not in chosen.needs:
         parts.append(f"questions about {', '.join(view.copies)} alone are answered from copies")
-    manager = make_hosted(chosen, view, settings)
+    expected = FromStatistics(view, statistics or Statistics())
+    manager = make_hosted(chosen, view, settings, expected)
     return Choice(chosen.name, settings, manager, "; ".join(parts) + ".")
 
 
@@ -126,6 +131,18 @@ def costs(
     return _weighed(view, level, run, statistics, running).candidates
 
 
+def cost_of(choice: Choice, view: View, level: Level, statistics: Statistics) -> Candidate:
+    """What the algorithm that was taken would cost, with its parameters; without an estimate where
+    there is none, as of what nodes do."""
+    chosen = ALGORITHMS[choice.algorithm]
+    estimator = Estimator(view, statistics, level >= Level.COMPLETE)
+    estimate = None
+    if chosen.nodes is None:
+        with suppress(Exception):  # what it costs is no reason to stop a view
+            estimate = estimator.estimate(chosen, choice.parameters)
+    return Candidate(chosen.name, choice.parameters, estimate)
+
+
 def _asks(view: View) -> bool:
     return any(len(join.occurrences) > 1 for join in view.joins)
 
@@ -135,13 +152,25 @@ def _weighed(
 ) -> Weighed:
     """Every algorithm, with what it would cost for the view or why it is out."""
     alike = replace(view, name="view", sql="")  # views that differ in nothing else cost the same
-    return _weighed_alike(alike, level, run, statistics, running)
+    spent = statistics.spent.get(view.name, {})
+    late = max(
+        ((s.time_s, n) for n, s in spent.items() if n in ALGORITHMS and ALGORITHMS[n].waits),
+        default=(0.0, ""),
+    )
+    return _weighed_alike(alike, level, run, statistics, running, late)
 
 
 @lru_cache(maxsize=256)
 def _weighed_alike(
-    view: View, level: Level, run: RunSettings, statistics: Statistics, running: str | None
+    view: View,
+    level: Level,
+    run: RunSettings,
+    statistics: Statistics,
+    running: str | None,
+    late: tuple[float, str],
 ) -> Weighed:
+    """`late` is after how many seconds one that waits for pauses showed changes when it ran, and
+    which one: others that do would wait as long."""
     estimator = Estimator(view, statistics, level >= Level.COMPLETE)
     default, measured = _default(level), statistics.is_observed(view.sources)
     candidates = []
@@ -150,12 +179,16 @@ def _weighed_alike(
         if out := _out(chosen, settings, view, level):
             candidates.append(Candidate(name, out=out))
         else:
-            candidates += _tried(chosen, settings, estimator, measured)
+            candidates += _tried(chosen, settings, estimator, measured, late)
     return weigh(candidates, default.name, running, measured)
 
 
 def _tried(
-    chosen: Algorithm, settings: Mapping[str, str], estimator: Estimator, measured: bool
+    chosen: Algorithm,
+    settings: Mapping[str, str],
+    estimator: Estimator,
+    measured: bool,
+    late: tuple[float, str],
 ) -> list[Candidate]:
     """One algorithm with all parameters that are worth a try, once something was measured."""
     found = []
@@ -167,6 +200,12 @@ def _tried(
             return [Candidate(chosen.name, out=f"cannot be estimated ({type(error).__name__})")]
         if not chosen.waits or estimator.busy(estimate) <= BUSIEST:
             found.append(Candidate(chosen.name, tried, estimate))
+    most = LATE * max((each.estimate.time_s for each in found if each.estimate), default=math.inf)
+    late_s, who = late
+    if chosen.waits and late_s > max(LATE_S, most):
+        it = "it" if who == chosen.name else who
+        out = f"showed changes after {late_s:.1f} s when {it} ran last, for want of pauses"
+        return [Candidate(chosen.name, out=out)]
     if found:
         return found
     out = "shows nothing while a question is unanswered, and the sources hardly pause"
@@ -180,9 +219,9 @@ def is_only_by_name(chosen: Algorithm) -> bool:
 
 def variants(chosen: Algorithm) -> list[dict[str, str]]:
     """Parameters beside the usual ones that may make it cheaper."""
-    found: list[dict[str, str]] = [{}]
+    found: list[dict[str, str]] = [{"fetch": "on"} if "fetch" in chosen.parameters else {}]
     if "local" in chosen.parameters:
-        found.append({"local": "on"})
+        found.append({**found[0], "local": "on"})
     if "order" in chosen.parameters:
         found += [{**each, "order": "least"} for each in found]
     if "handle" in chosen.parameters:
@@ -265,13 +304,18 @@ def resolve(
     parameters: Mapping[str, str],
     run: RunSettings,
     sources: Collection[str],
+    can_use: Callable[[], str] | None = None,
 ) -> tuple[Algorithm, dict[str, str]]:
-    """The algorithm and its parameters, for a view over these sources."""
-    chosen = _forced(forced, sources, level) if forced else _default(level)
+    """The algorithm and its parameters, for a view over these sources.
+
+    `can_use` says which others would do, where the view itself is known.
+    """
+    can_use = can_use or partial(_may_use, level, sources)
+    chosen = _forced(forced, level, can_use) if forced else _default(level)
     _check_parameters(chosen, parameters)
     _check_needs(chosen, parameters)
     settings = {**_ours(chosen, level, run), **parameters}
-    _check_promise(chosen, settings, level, sources)
+    _check_promise(chosen, settings, level, sources, can_use)
     if Need.EARLY in chosen.needs and (name := _lowering(settings)):
         raise ForcedError(
             f"parameter {name}",
@@ -309,19 +353,31 @@ def usable(level: Level, sources: Collection[str]) -> list[str]:
         name
         for name, algorithm in ALGORITHMS.items()
         if not (_needs_no_level(algorithm, level) or _lacking(algorithm))
+        and not (Need.ONE_SOURCE in algorithm.needs and len(sources) > 1)
         and promised(algorithm, {}, sources) >= level
     ]
 
 
-def _can_use(level: Level, sources: Collection[str], view: View | None = None) -> str:
-    names = [name for name in usable(level, sources) if view is None or _fits(name, view)]
-    return f"For {level} the view can use: {', '.join(names)}."
+def _may_use(level: Level, sources: Collection[str]) -> str:
+    """What is known of a view over these sources before its SELECT is read."""
+    names = ", ".join(usable(level, sources))
+    return f"For {level} the view can use, if its joins and keys allow it: {names}."
 
 
-def _fits(name: str, view: View) -> bool:
-    """Whether an algorithm can maintain a view, if need be with KEEP KEYS."""
+def _can_use(level: Level, view: View, keep_keys: bool) -> str:
+    """Which algorithms would do for a view, now and if it kept its keys."""
+    names = [name for name in usable(level, view.sources) if fits(name, view, keep_keys)]
+    told = f"For {level} the view can use: {', '.join(names)}"
+    others = [] if keep_keys else usable(level, view.sources)
+    if more := [name for name in others if name not in names and fits(name, view, True)]:
+        told += f"; with KEEP KEYS also: {', '.join(more)}"
+    return f"{told}."
+
+
+def fits(name: str, view: View, keep_keys: bool = True) -> bool:
+    """Whether an algorithm can maintain a view."""
     try:
-        make_hosted(ALGORITHMS[name], as_stored(view, name, keep_keys=True), {})
+        make_hosted(ALGORITHMS[name], as_stored(view, name, keep_keys), {})
     except UnsupportedViewError:
         return False
     return not ALGORITHMS[name].unsure(view)
@@ -342,24 +398,23 @@ def _default(level: Level) -> Algorithm:
     return ALGORITHMS["sweep" if level < Level.COMPLETE else "pvm-cc"]
 
 
-def _forced(name: str, sources: Collection[str], level: Level) -> Algorithm:
-    can_use = f"The view can use: {', '.join(usable(Level.CONVERGENT, sources))}."
+def _forced(name: str, level: Level, can_use: Callable[[], str]) -> Algorithm:
     if name not in ALGORITHMS:
         raise ForcedError(
             "algorithm",
             f"there is no algorithm '{name}'.",
-            did_you_mean(name, ALGORITHMS) + can_use,
+            did_you_mean(name, ALGORITHMS) + can_use(),
         )
     if lacks := _lacking(ALGORITHMS[name]):
         needs = ", and that ".join(need.value for need in lacks)
         raise ForcedError(
-            "algorithm", f"{name} runs in the lab only: it needs that {needs}.", can_use
+            "algorithm", f"{name} runs in the lab only: it needs that {needs}.", can_use()
         )
     if _needs_no_level(ALGORITHMS[name], level):
         raise ForcedError(
             "algorithm",
             f"{name} keeps no level unless {Need.SILENCE.value}.",
-            f"{can_use} To see what {name} does, write WITH NO CONSISTENCY.",
+            f"{can_use()} To see what {name} does, write WITH NO CONSISTENCY.",
         )
     return ALGORITHMS[name]
 
@@ -394,14 +449,17 @@ def _check_needs(chosen: Algorithm, parameters: Mapping[str, str]) -> None:
 
 
 def _check_promise(
-    chosen: Algorithm, settings: Mapping[str, str], level: Level, sources: Collection[str]
+    chosen: Algorithm,
+    settings: Mapping[str, str],
+    level: Level,
+    sources: Collection[str],
+    can_use: Callable[[], str],
 ) -> None:
-    hint = _can_use(level, sources)
     if Need.ONE_SOURCE in chosen.needs and len(sources) > 1:
         raise ForcedError(
             "algorithm",
             f"{chosen.name} needs that {Need.ONE_SOURCE.value}; they are at {', '.join(sources)}.",
-            hint,
+            can_use(),
         )
     kept = promised(chosen, settings, sources)
     if kept >= level:
@@ -412,7 +470,9 @@ def _check_promise(
             f"with {name} = {settings[name]} {chosen.name} is {kept}, and {level} was asked for.",
             f"Leave {name} out, or write WITH {str(kept).upper()} CONSISTENCY.",
         )
-    raise ForcedError("algorithm", f"{chosen.name} is {kept}, and {level} was asked for.", hint)
+    raise ForcedError(
+        "algorithm", f"{chosen.name} is {kept}, and {level} was asked for.", can_use()
+    )
 
 
 def _batch(settings: Mapping[str, str]) -> int:

@@ -1,14 +1,18 @@
-"""What each algorithm costs a view, estimated and measured: a line each, to be shown."""
+"""What each algorithm costs a view, estimated and measured: a line each, to be shown.
+
+The one that USING names has the parameters of the view's file, also where it would never be chosen
+by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from headwater.algebra.values import Json
 from headwater.costs.statistics import Spent
 from headwater.costs.weighing import Candidate
-from headwater.project.choice import Choice, costs
+from headwater.project.choice import Choice, cost_of, costs
 from headwater.project.project import Project
 from headwater.project.view_files import DefinedView
 
@@ -23,17 +27,28 @@ class CostLine:
     candidate: Candidate
     is_chosen: bool
     spent: Spent | None = None
+    told: Collection[str] = ()
+    """The parameters that the view's file gives."""
 
     @property
     def cells(self) -> list[str]:
-        """Of one that may be chosen."""
+        """Of one that may be chosen, or is."""
         estimate, measured = self.candidate.estimate, "-"
-        assert estimate is not None
         if (spent := self.spent) is not None:
             told = _figures(spent.messages, spent.bytes, spent.time_s)
             measured = f"{told[0]}, {told[1]} bytes, {told[2]}"
-        figures = _figures(estimate.messages, estimate.bytes, estimate.time_s)
-        return ["●" if self.is_chosen else "", _title(self.candidate), *figures, measured]
+        figures = ["-", "-", "-"]
+        if estimate is not None:
+            figures = _figures(estimate.messages, estimate.bytes, estimate.time_s)
+        return ["●" if self.is_chosen else "", self._title, *figures, measured]
+
+    @property
+    def _title(self) -> str:
+        """With the parameters that differ from what a project's settings give."""
+        parameters = self.candidate.parameters.items()
+        told = [f"{n} = {v}" for n, v in parameters if n in self.told or n not in ("batch", "p")]
+        name = self.candidate.algorithm
+        return f"{name} ({', '.join(told)})" if told else name
 
     def to_json(self) -> dict[str, Json]:
         estimated: Json = None
@@ -59,11 +74,17 @@ def cost_lines(
     """A line for each algorithm, those that may be chosen first."""
     statistics = project.statistics
     spent = statistics.spent.get(definition.name, {})
-    run, level = project.settings.run, definition.file.level
-    return tuple(
-        CostLine(each, each.algorithm == choice.algorithm, spent.get(each.algorithm))
-        for each in costs(definition.view, level, run, statistics, running)
-    )
+    file, run, view = definition.file, project.settings.run, definition.view
+    found = list(costs(view, file.level, run, statistics, running))
+    if found and file.algorithm:
+        others = [each for each in found if each.algorithm != choice.algorithm]
+        found = [cost_of(choice, view, file.level, statistics), *others]
+    lines = []
+    for each in found:
+        is_chosen = each.algorithm == choice.algorithm
+        told = file.parameters if is_chosen else ()
+        lines.append(CostLine(each, is_chosen, spent.get(each.algorithm), told))
+    return tuple(lines)
 
 
 def able(lines: Sequence[CostLine]) -> list[CostLine]:
@@ -78,13 +99,6 @@ def reasons(lines: Sequence[CostLine]) -> dict[str, list[str]]:
         if line.candidate.out:
             found.setdefault(line.candidate.out, []).append(line.candidate.algorithm)
     return found
-
-
-def _title(candidate: Candidate) -> str:
-    """With the parameters that differ from what a project's settings give."""
-    told = {name: v for name, v in candidate.parameters.items() if name not in ("batch", "p")}
-    listed = ", ".join(f"{name} = {value}" for name, value in told.items())
-    return f"{candidate.algorithm} ({listed})" if listed else candidate.algorithm
 
 
 def _figures(messages: float, moved: float, seconds: float) -> list[str]:

@@ -73,6 +73,13 @@ def _kept_differs(before: StoredDefinition, now: StoredDefinition) -> str | None
         "rows": "rows that are looked up by key",
         "keys": "hidden keys",
     }
+    then = _by_name(before)
+    lost = [n for n, r in _by_name(now).items() if then[n].relation.key and not r.relation.key]
+    if before.kept == "keys" and lost:
+        return (
+            f"{lost[0]} has no key any more, and view {now.name} kept it out of sight when it was "
+            "loaded."
+        )
     return (
         f"View {now.name} now stores {words[now.kept]}, for its algorithm, and stored "
         f"{words[before.kept]} when it was loaded."

@@ -36,6 +36,7 @@ from headwater.algebra.values import Json
 from headwater.algebra.views import Join, View, equated_columns
 from headwater.costs.recomputing import Crossover, Recompute, crossover, recomputes
 from headwater.errors import HeadwaterError, InputError
+from headwater.mediation.telling import Line, never_told, steps_of
 from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.project import Project as ProjectFolder
 from headwater.project.project import known_owner
@@ -110,6 +111,10 @@ class Explanation:
     """The relations of which copies are kept."""
     now: StoredNow | None
     """None if it is not loaded."""
+    mediation: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
+    """By view: how what it asks of a mediated schema is answered, as lines with their depths."""
+    never: tuple[str, ...] = ()
+    """What it can never answer of a mediated schema, and why."""
     costs: tuple[CostLine, ...] = ()
     """What each algorithm would cost; none where nothing is asked."""
     recompute: Recompute = "never"
@@ -149,6 +154,11 @@ class Explanation:
             "left_to_spark": list(self.left_to_spark),
             "all_pairs": list(self.all_pairs),
             "copies": [copy.to_json() for copy in self.copies],
+            "mediation": {
+                name: [{"depth": depth, "step": step} for depth, step in lines]
+                for name, lines in self.mediation.items()
+            },
+            "never": list(self.never),
             "now": None if self.now is None else self.now.to_json(),
             "costs": [line.to_json() for line in self.costs],
             "recompute": {"when": self.recompute, **self._crossing_to_json()},
@@ -217,6 +227,8 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
         ),
         stored_copies(view),
         _now(project.warehouse, unit),
+        {name: steps_of(answer) for name, answer in definition.answered.items()},
+        tuple(told for answer in definition.answered.values() for told in never_told(answer)),
         cost_lines(project, definition, choice, running),
         recompute,
         crossover(
@@ -226,6 +238,7 @@ def explain(project: ProjectFolder, name: str) -> Explanation:
             project.statistics,
             unit,
             recompute,
+            project.settings.spark.spark_from,
         ),
     )
 

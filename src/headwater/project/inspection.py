@@ -18,6 +18,8 @@ from headwater.algebra.schema import Relation
 from headwater.algebra.views import View, equated_columns
 from headwater.check.levels import Level
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError
+from headwater.mediation.telling import never_told
+from headwater.project.choice import Choice
 from headwater.project.cost_lines import CostLine, cost_lines
 from headwater.project.differences import cannot_be_relied_on, describe_difference
 from headwater.project.explanation import table_sizes
@@ -212,10 +214,12 @@ def _as_it_goes_on(project: Project, definition: DefinedView) -> tuple[DefinedVi
     return as_it_goes_on(definition, Warehouse(project.warehouse))
 
 
-def _reload_would(project: Project, filed: DefinedView, goes_on: DefinedView) -> Iterator[str]:
+def _reload_would(
+    project: Project, filed: DefinedView, goes_on: DefinedView, now: Choice
+) -> Iterator[str]:
     """What a reload would bring, where a view is not stored as its file has it."""
     if filed.view.kept != goes_on.view.kept:
-        now, then = project.choose(goes_on), project.choose(filed)
+        then = project.choose(filed)
         words = "with hidden keys" if goes_on.view.kept else "without the keys of KEEP KEYS"
         yield (
             f"View {filed.name} goes on as it was loaded, {words}, by {now.algorithm}; after "
@@ -347,6 +351,7 @@ def _view(
             for each in alone
             for caution in (*cautions_of(each), *told_of_pairs(each), *_constants(each, sources))
         )
+        told += tuple(t for answer in definition.answered.values() for t in never_told(answer))
         parts, stored = stored_parts(view), describe_parts(view)
         copies = describe_copies(view, table_sizes(view, sources)) if view.copies else ""
         if files[0].level == Level.NONE:
@@ -358,7 +363,7 @@ def _view(
                 needed,
                 choice.algorithm,
                 choice.reason,
-                (*told, *_reload_would(project, filed, definition)),
+                (*told, *_reload_would(project, filed, definition, choice)),
                 parts,
                 stored,
                 copies,

@@ -32,15 +32,16 @@ def needed_columns(
     whose sources could not all be asked needs nothing for now. A relation that no view uses is
     nobody's concern.
     """
-    return _columns([*_loaded(warehouse), *_written(project, relations)])
+    return columns_of([*_loaded(warehouse), *_written(project, relations)])
 
 
 def loaded_columns(warehouse: Warehouse, source: str) -> Columns:
     """What the views of a source need that are loaded already."""
-    return _columns(_loaded(warehouse)).get(source, {})
+    return columns_of(_loaded(warehouse)).get(source, {})
 
 
-def _columns(views: Iterable[View]) -> Mapping[str, Columns]:
+def columns_of(views: Iterable[View]) -> Mapping[str, Columns]:
+    """For each source what these views look at."""
     found: dict[str, dict[str, frozenset[str]]] = {}
     for view in views:
         for relation in view.relations:

@@ -1,5 +1,5 @@
-"""A project: a folder with `headwater.toml`, `views/*.sql` and `functions/*.sql`: all that the user
-writes.
+"""A project: a folder with `headwater.toml`, `views/*.sql`, `functions/*.sql` and `schema/*.sql`:
+all that the user writes.
 
 Opening one reads and checks the files; no source is contacted and nothing is written. What only
 the sources know, the columns of their tables, is asked for by `relations`.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from headwater.algebra.schema import Relation, Schema
+from headwater.algebra.sql.functions import NONE
 from headwater.algebra.sql.names import closest_first, find_relation
 from headwater.algebra.sql.sources import TableName
 from headwater.algebra.sql.text import RefusalError, means
@@ -28,6 +29,8 @@ from headwater.project.function_files import read_functions
 from headwater.project.groups import check_groups, units_of
 from headwater.project.meant import known_relations, meant
 from headwater.project.over_views import with_others
+from headwater.project.schema_files import FOLDER as SCHEMA
+from headwater.project.schema_files import check_sources, with_schema
 from headwater.project.settings import (
     FILE,
     Problems,
@@ -76,7 +79,12 @@ class Project:
         are_sound = not problems
         files, twice = _view_files(folder, problems)
         files, endless = with_others(files, problems)
+        functions = next((file.functions for file in files.values()), NONE)
+        files, schema, misled = with_schema(files, folder / SCHEMA, functions, problems)
         known = _meant(folder, settings, files.values()) if are_sound else None
+        if known is not None:
+            left_open = [name for name, s in settings.sources.items() if s.is_open]
+            check_sources(schema, known, left_open, problems)
         twice |= check_groups(files.values(), problems)
         needs = {}
         for name, file in files.items():
@@ -84,7 +92,7 @@ class Project:
             with problems.collecting(name):
                 _check_using(file, settings, known)
                 _check_table_of_changes(file, files)
-            if name in endless:
+            if name in endless | misled:
                 continue
             with problems.collecting(name):
                 tables = file.tables()
@@ -156,7 +164,8 @@ class Project:
     def open_sources(self, owner: str) -> dict[str, Source]:
         """Every source, with the logs that belong to the warehouse of this name."""
         found = _meant(self.folder, self.settings, self.view_files.values())
-        return {n: s.open(n, self.folder, owner) for n, s in found.items()}
+        place = self.warehouse
+        return {n: s.kept_in(place).open(n, self.folder, owner) for n, s in found.items()}
 
     def relations(self, units: Iterable[str] | None = None) -> tuple[Relation, ...]:
         """What the sources of these views and groups, or of all, say about their relations."""
@@ -266,7 +275,10 @@ def open_source(folder: str | Path, name: str, owner: str | None = None) -> Sour
         problems = Problems()
         files, _ = _view_files(Path(folder), problems)
         files, _ = with_others(files, problems)
+        functions = next((file.functions for file in files.values()), NONE)
+        files, *_ = with_schema(files, Path(folder) / SCHEMA, functions, problems)
         found = meant({name: found}, _named(files.values()), warehouse)[name]
+    found = found.kept_in(warehouse)
     return found.open(name, Path(folder), _owner(warehouse) if owner is None else owner)
 
 
@@ -289,7 +301,7 @@ def known_owner(warehouse: Location) -> str:
 def file_signature(folder: Path) -> frozenset[tuple[str, int, int]]:
     """What changes when somebody writes to a project's files."""
     found = set()
-    listed = (folder / VIEWS, folder / FUNCTIONS)
+    listed = (folder / VIEWS, folder / FUNCTIONS, folder / SCHEMA)
     for path in (folder / FILE, *(path for each in listed for path in each.glob("*.sql"))):
         with suppress(FileNotFoundError):
             status = path.stat()

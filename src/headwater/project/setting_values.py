@@ -55,6 +55,15 @@ def parse_duration(text: object) -> float:
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Seconds; written as a number and a unit."""
 
+
+def parse_every(text: object) -> float:
+    """Seconds, or 0 for at every commit."""
+    return 0.0 if text == "commit" else parse_duration(text)
+
+
+Every = Annotated[float, BeforeValidator(parse_every)]
+"""Seconds; written as a number and a unit, or as `commit`, which is none."""
+
 # Addresses
 
 
@@ -127,7 +136,7 @@ def known_to_spark(settings: dict[str, str]) -> dict[str, str]:
         for name in settings:
             if not name.startswith("spark."):
                 raise ValueError(f"{name} is no setting of Spark's: their names start with spark.")
-            if name in MEANING:
+            if name in MEANING or name.startswith("spark.sql.legacy."):
                 raise ValueError(
                     f"{name} decides what values mean, so Headwater sets it itself: leave it out"
                 )

@@ -19,15 +19,18 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    StrictBool,
     ValidationError,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
 from headwater.errors import HeadwaterError, InputError, SeveralError, SourceError, one_of
+from headwater.frames.small import THRESHOLD
 from headwater.project.setting_values import (
     Address,
     Duration,
+    Every,
     Master,
     SparkOwn,
     WarehousePath,
@@ -37,7 +40,7 @@ from headwater.project.setting_values import (
 )
 from headwater.project.variables import with_variables
 from headwater.reading import as_text, read_plain
-from headwater.sources.kinds import KINDS
+from headwater.sources.kinds import kind_of, known_kinds
 from headwater.sources.settings import LocalPath, SourceSettings, WholeNumber
 from headwater.storage.location import Location
 from headwater.storage.opening import opened
@@ -120,6 +123,16 @@ class SparkSettings(_Section):
             repr=False,
         ),
     ] = {}
+
+    @property
+    def most_in_memory(self) -> int:
+        """Up to how many rows `auto` works in memory."""
+        return THRESHOLD if self.threshold is None else self.threshold
+
+    @property
+    def spark_from(self) -> int:
+        """Changes of more rows are worked on by Spark."""
+        return 0 if self.engine == "spark" else self.most_in_memory
 
 
 class RunSettings(_Section):
@@ -220,6 +233,65 @@ class NodesSettings(_Section):
         return self
 
 
+class ShareSettings(_Section):
+    """What the runner publishes by itself, for other nodes."""
+
+    publish: Annotated[
+        StrictBool,
+        Field(description="Whether the runner publishes what views do, as they commit."),
+    ] = False
+    folder: Annotated[
+        LocalPath,
+        Field(description="The folder of the node's objects, relative to the project."),
+    ] = Path("share")
+    node: Annotated[
+        Annotated[str, Field(min_length=1)] | None,
+        Field(
+            description="The node's name, for when it is made; left out, that of the project's "
+            "folder."
+        ),
+    ] = None
+    system: Annotated[
+        str,
+        Field(min_length=1, description="The name of the system of nodes, for when it is made."),
+    ] = "shared"
+    every: Annotated[
+        Every,
+        Field(
+            description="How often something is published: a duration, or `commit` for whenever a "
+            "view has committed. Publishing takes a fifth of the time at most."
+        ),
+    ] = "10 seconds"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+    views: Annotated[
+        list[str],
+        Field(description="Which views are published; `*` for all."),
+    ] = ["*"]
+    boosters: Annotated[
+        list[str] | None,
+        Field(
+            description="For which views boosters are published, `*` for all; left out, as the "
+            "node's policy has it."
+        ),
+    ] = None
+    granularity: Annotated[
+        Literal["run", "transaction"] | None,
+        Field(
+            description="One updategram for each publication (`run`), or one for each transaction; "
+            "left out, as the node's policy has it."
+        ),
+    ] = None
+    retention: Annotated[
+        Duration,
+        Field(
+            description="How long the warehouse keeps what is not published yet, where that is "
+            "longer than its own `retention`. After that publishing begins anew, with contents."
+        ),
+    ] = "7 days"  # type: ignore[assignment]  # read as a duration, as what the user writes is
+
+    def publishes(self, view: str) -> bool:
+        return "*" in self.views or view in self.views
+
+
 class Settings(_Section):
     """All of `headwater.toml`."""
 
@@ -228,6 +300,7 @@ class Settings(_Section):
     run: RunSettings = RunSettings()
     across: Annotated[GlobalSettings, Field(alias="global")] = GlobalSettings()
     nodes: NodesSettings = NodesSettings()
+    share: ShareSettings = ShareSettings()
     sources: dict[str, SourceSettings] = {}
 
 
@@ -237,6 +310,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "run": RunSettings,
     "global": GlobalSettings,
     "nodes": NodesSettings,
+    "share": ShareSettings,
 }
 Document = Mapping[str, Any]
 
@@ -387,10 +461,10 @@ def _kind(table: Mapping[str, Any], place: str) -> type[SourceSettings]:
     if "kind" not in table and (close := get_close_matches("kind", table, 1)):
         raise InputError(f"{place}.{close[0]}: there is no such setting.", "Did you mean 'kind'?")
     kind = with_variables(table.get("kind"), f"{place}.kind")
-    if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind]
-    meant = did_you_mean(kind, KINDS) if isinstance(kind, str) else ""
-    hint = meant.strip() or f"The kinds are: {', '.join(KINDS)}."
+    if isinstance(kind, str) and (found := kind_of(kind)) is not None:
+        return found
+    meant = did_you_mean(kind, known_kinds()) if isinstance(kind, str) else ""
+    hint = meant.strip() or f"The kinds are: {', '.join(known_kinds())}."
     raise InputError(f"{place}.kind: there is no such kind of source.", hint)
 
 

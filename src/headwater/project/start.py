@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from headwater.algebra.sql.text import is_keyword
 from headwater.errors import InputError
@@ -46,7 +47,7 @@ class Started:
 
 
 def start_project(folder: Path, database: str) -> Started:
-    """Write a project for a database: a connection string of PostgreSQL, or a SQLite file."""
+    """Write a project for a database: a server's connection string, or a SQLite file."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is not an empty folder.", "Name one that is not there yet.")
     path = Path(database)
@@ -55,8 +56,9 @@ def start_project(folder: Path, database: str) -> Started:
         kind, place = "sqlite", f"path = {_quoted(str(path.absolute()))}"
         found = _opened(name, kind, database).discover()
     else:  # its name is taken only from a connection string that is known to be one
-        kind, found = "postgres", _opened("database", "postgres", database).discover()
-        name = _name(_database_name(database))
+        kind = next((k for k in ("mariadb", "mysql") if database.startswith(f"{k}://")), "postgres")
+        found = _opened("database", kind, database).discover()
+        name = _name(_database_name(kind, database))
         variable = f"{name.upper()}_DSN"
         place = f'dsn = "${{{variable}}}"'
     texts = {
@@ -79,12 +81,18 @@ def _opened(name: str, kind: str, database: str) -> Source:
         from headwater.sources.sqlite.source import SqliteSource
 
         return SqliteSource(name, Path(database), [])
+    if kind in ("mariadb", "mysql"):
+        from headwater.sources.mariadb.source import MariadbSource
+
+        return MariadbSource(name, database, [], kind=kind)
     from headwater.sources.postgres.source import PostgresSource
 
     return PostgresSource(name, database, [])
 
 
-def _database_name(dsn: str) -> str:
+def _database_name(kind: str, dsn: str) -> str:
+    if kind != "postgres":
+        return unquote(urlsplit(dsn).path.strip("/")) or "database"
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
 
@@ -92,8 +100,9 @@ def _database_name(dsn: str) -> str:
         return str(conninfo_to_dict(dsn).get("dbname") or "database")
     except Error:
         raise InputError(
-            "--from is neither a file nor a connection string of PostgreSQL.",
-            "Write it like postgresql://role@host:5432/database, or name a SQLite file.",
+            "--from is neither a file nor a connection string of a database.",
+            "Write it like postgresql://role@host:5432/database or "
+            "mariadb://account@host:3306/database, or name a SQLite file.",
         ) from None
 
 

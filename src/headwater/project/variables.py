@@ -1,6 +1,6 @@
 """`${NAME}` in texts of settings: the environment's value stands in its place.
 
-In a URI of PostgreSQL a value that is a role, a password or an option is percent-encoded as it is
+In a URI of a server a value that is a role, a password or an option is percent-encoded as it is
 put in: an `@` in a password would otherwise make the rest of it a host, which messages name. In
 `name=value` pairs a password with blanks is quoted, since the rest of it would be another pair.
 """
@@ -17,7 +17,7 @@ from headwater.errors import InputError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PAIR = re.compile(r"(?:^|\s)(?:ssl)?password\s*=\s*$")
 _BLANK = re.compile(r"(?<!\\)\s")
-_URI = re.compile(r"postgres(?:ql)?://")
+_URI = re.compile(r"(?:postgres(?:ql)?|mariadb|mysql)://")
 
 
 def with_variables(value: Any, place: str) -> Any:

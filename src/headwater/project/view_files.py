@@ -39,7 +39,10 @@ from headwater.algebra.views import View
 from headwater.check.levels import Level
 from headwater.costs.recomputing import Recompute
 from headwater.errors import HeadwaterError, InputError, SeveralInputError, SqlError
+from headwater.mediation.binding import Answer
+from headwater.mediation.schema import NO_SCHEMA, SOURCE, MediatedSchema
 from headwater.project.choice import as_loaded, as_stored
+from headwater.project.over_mediated import Meaning, meaning_of
 from headwater.project.setting_values import did_you_mean, parse_duration
 from headwater.reading import as_text, read_plain
 from headwater.warehouse.definition import StoredDefinition
@@ -98,6 +101,8 @@ class ViewFile:
     """The SELECTs of the views that it reads, by their names; each reads tables only."""
     functions: Functions = NONE
     """The functions of the project, which it may call."""
+    mediation: MediatedSchema = NO_SCHEMA
+    """The mediated schema, if it reads relations of one."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Where in the file the name and each clause stand."""
 
@@ -105,31 +110,61 @@ class ViewFile:
     def select(self) -> str:
         return self.text[self.offset :].strip().rstrip(";").rstrip()
 
-    @property
-    def whole(self) -> str:
-        """The SELECT by itself, with the views that it reads and the functions that it calls."""
-        return unfolded(self.select, self.others, self.functions)
+    def whole(self, relations: Iterable[Relation]) -> str:
+        """The SELECT by itself, with the views that it reads and the functions that it calls; over
+        mediated relations what it is over sources."""
+        return self._whole(self._meaning(tuple(relations)))
+
+    def _whole(self, meaning: Meaning) -> str:
+        if meaning.own is not None:
+            return meaning.own.sql
+        return unfolded(self.select, meaning.others, self.functions)
 
     def tables(self) -> tuple[TableName, ...]:
         """The tables that the SELECT reads; its syntax is checked, its names are not.
 
-        A view that it reads stands for the tables of that view, in the place where it is named.
+        A view that it reads stands for the tables of that view, in the place where it is named; so
+        does a mediated relation for the tables that may tell its rows.
         """
         found: list[TableName] = []
         self._check_is_one_query()
         for table in self._placed(lambda: tables_of(self._padded, self.functions)):
             other = self._other(table)
             if other is None:
-                found.append(table)
-            else:
-                line, column = table.line, table.column
-                found += [
-                    replace(t, line=line, column=column, function="") for t in tables_of(other)
-                ]
+                found += self._told(table, table)
+                continue
+            for inner in tables_of(other):
+                placed = replace(inner, line=table.line, column=table.column, function="")
+                found += self._told(inner, placed)
         if not found:
             message, hint = "the query reads no table.", "A view shows what its sources have."
             raise error_at(self.path, self.text, self.offset, message, hint)
         return tuple(found)
+
+    def _told(self, table: TableName, placed: TableName) -> list[TableName]:
+        """The tables by which rows of a mediated relation may be told; any other as it is."""
+        name = self.mediation.meant(table)
+        if name is not None:
+            line, column = placed.line, placed.column
+            told = self.mediation.tables_behind(name)
+            return [replace(t, line=line, column=column, function="") for t in told]
+        if self.mediation and table.source.lower() == SOURCE:
+            raise InputError(
+                f"{self.path}:{placed.line}:{placed.column}: there is no mediated relation "
+                f"{table.name}.",
+                f"There are: {closest_first(table.name, self.mediation.names.values())}.",
+            )
+        return [placed]
+
+    @property
+    def mediated(self) -> tuple[str, ...]:
+        """The mediated relations that it reads, by itself or in views that it reads."""
+        own = [t for t in tables_of(self._padded, self.functions) if self._other(t) is None]
+        inner = [t for select in self.others.values() for t in tables_of(select)]
+        found = [self.mediation.meant(table) for table in (*own, *inner)]
+        wanted = any(table.source.lower() == SOURCE for table in (*own, *inner))
+        names = tuple(dict.fromkeys(name for name in found if name is not None))
+        return names or ((SOURCE,) if wanted else ())
 
     def _check_is_one_query(self) -> None:
         if self._placed(lambda: script(self._padded))[0]:
@@ -139,8 +174,12 @@ class ViewFile:
     @property
     def read_views(self) -> tuple[str, ...]:
         """The views of the project that it reads, by itself or by functions that it calls."""
+        return tuple(dict.fromkeys(table.name for table in self.named_views()))
+
+    def named_views(self) -> tuple[TableName, ...]:
+        """The same, wherever one is named."""
         named = tables_of(self._padded, self.functions)
-        return tuple(dict.fromkeys(t.name for t in named if self._other(t) is not None))
+        return tuple(table for table in named if self._other(table) is not None)
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -162,7 +201,8 @@ class ViewFile:
         from headwater.warehouse.columns import CHANGE, VERSION, check_columns
 
         relations = tuple(relations)
-        view = self._placed(lambda: self._view(relations))
+        meaning = self._placed(lambda: self._meaning(relations))
+        view = self._placed(lambda: self._view(relations, meaning))
         try:
             check_columns(self.name, view.schema)
             check_columns(self.name, view.shown_schema, (CHANGE, VERSION) if self.changes else ())
@@ -170,8 +210,11 @@ class ViewFile:
             raise error_at(self.path, self.text, self.offset, error.message, error.hint) from None
         copied = self.copied(view, relations)
         stored = as_stored(view, self.algorithm, self.keep_keys, copied)
-        plain = replace(view, sql=self.whole)
-        return DefinedView(self, replace(stored, sql=self.whole), plain, copied)
+        whole = self._whole(meaning)
+        plain = replace(view, sql=whole)
+        return DefinedView(
+            self, replace(stored, sql=whole), plain, copied, answers=meaning.answers_of(self.name)
+        )
 
     def copied(self, view: View, relations: Sequence[Relation]) -> frozenset[str]:
         """The relations of which copies are to be kept; InputError for one that cannot be."""
@@ -179,7 +222,8 @@ class ViewFile:
 
     def _copied(self, name: CopyName, view: View, relations: Sequence[Relation]) -> str:
         names = closest_first(str(name), view.joined)
-        hint = f"View {view.name} joins {names}." if names else "It joins nothing: leave KEEP out."
+        hint = "It joins nothing: leave KEEP COPY OF out."
+        hint = f"View {view.name} joins {names}." if names else hint
         try:
             found = _relation_of(name, view.relations, relations)
         except RefusalError as error:
@@ -190,9 +234,20 @@ class ViewFile:
         message = f"a copy of {found.name} is of no use to {view.name}, which never {does} it."
         raise error_at(self.path, self.text, name.place, message, hint)
 
-    def _view(self, relations: Iterable[Relation]) -> View:
-        known, functions = tuple(relations), self.functions
-        return parse_view(self._padded, known, self.name, self.others, functions=functions)
+    def _meaning(self, relations: tuple[Relation, ...]) -> Meaning:
+        """What it and the views that it reads are over sources."""
+        if not self.mediation:
+            return Meaning(self.others)
+        own = [t for t in tables_of(self._padded, self.functions) if self._other(t) is None]
+        reads = any(self.mediation.meant(table) is not None for table in own)
+        select = self._padded if reads else None
+        return meaning_of(select, self.others, self.functions, self.mediation, relations)
+
+    def _view(self, relations: tuple[Relation, ...], meaning: Meaning) -> View:
+        if meaning.own is not None:
+            return parse_view(meaning.own.sql, relations, self.name)
+        others, functions = meaning.others, self.functions
+        return parse_view(self._padded, relations, self.name, others, functions=functions)
 
     @property
     def _padded(self) -> str:
@@ -238,10 +293,20 @@ class DefinedView:
     """The relations of which its file asks for copies."""
     members: tuple[DefinedView, ...] = ()
     """The views of a group, each as it would be by itself."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """How it is answered over a mediated schema, or views that it reads are, by their names."""
 
     @property
     def name(self) -> str:
         return self.view.name
+
+    @property
+    def answered(self) -> Mapping[str, Answer]:
+        """Its own answers over a mediated schema, and those of its members."""
+        found = dict(self.answers)
+        for member in self.members:
+            found |= member.answers
+        return found
 
     @classmethod
     def of_group(

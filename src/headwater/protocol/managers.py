@@ -37,6 +37,7 @@ class Need(Enum):
     EARLY = "a transaction may be shown before earlier ones of its source"
     IDLE = "it is told when nothing goes on"
     MESSAGES = "a node stands beside every source"
+    SPANS = "each part of a global transaction tells which sources it spans"
 
 
 class ViewManager(Protocol[State]):

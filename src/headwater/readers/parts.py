@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -14,9 +13,6 @@ from headwater.frames.columns import arrow_table
 from headwater.warehouse.columns import CHANGE, VERSION
 from headwater.warehouse.scanning import Piece, Scan
 from headwater.warehouse.view_table import ViewTable
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter
 
 _BATCH_ROWS = 2**16
 
@@ -29,11 +25,14 @@ class Part(InputPartition):
 
 
 class StateReader(DataSourceReader):
-    """One state, read by as many tasks as it has parts."""
+    """One state, read by as many tasks as it has parts.
+
+    It takes no filters: Spark 4.3 leaves those of one query on a DataFrame in place for the next
+    one that hands none over, whose rows would be missing then.
+    """
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan.divided()
-        self._where: object = None
 
     def partitions(self) -> list[Part]:
         return state_parts(self._scan)
@@ -41,18 +40,7 @@ class StateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         assert isinstance(partition, Part)
         for table in read_part(self._scan, partition):
-            yield from batches(table if self._where is None else table.filter(self._where))
-
-
-class FilteringReader(StateReader):
-    """The same, to which Spark hands filters. Where that is switched off, it refuses such a one."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's)
-        """Leave rows out early; Spark evaluates all filters again."""
-        from headwater.readers.filters import as_arrow  # not every version of Spark has filters
-
-        self._where = as_arrow(filters, self._scan.schema)
-        return filters
+            yield from batches(table)
 
 
 class ChangesReader(DataSourceReader):

@@ -12,9 +12,6 @@ from headwater.warehouse.warehouse import Warehouse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
-"""Whether Spark hands filters to data sources; one that takes them is refused if it does not."""
-
 
 def register(spark: SparkSession, project: str | Path | None = None) -> list[str]:
     """Make the format `headwater` known to a session; with a project also its views, by name.
@@ -23,11 +20,10 @@ def register(spark: SparkSession, project: str | Path | None = None) -> list[str
     of one group with states that belong together. Call it again for newer states. The names are
     returned.
     """
-    from headwater.readers.source import FilteringSource, HeadwaterSource
+    from headwater.readers.source import HeadwaterSource
 
     spark.createDataFrame([], "n INT")  # makes it the active one, in which Spark looks for the name
-    pushes = spark.conf.get(_PUSH_DOWN, "false") == "true"
-    spark.dataSource.register(FilteringSource if pushes else HeadwaterSource)
+    spark.dataSource.register(HeadwaterSource)
     if project is None:
         return []
     warehouse = Warehouse(warehouse_of_project(Path(project)))

@@ -16,9 +16,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from headwater.errors import InputError
-from headwater.frames.expressions import spark_schema
+from headwater.frames.spark_types import spark_schema
 from headwater.readers.asked import asked_version, asked_view, whole_number
-from headwater.readers.parts import ChangesReader, FilteringReader, StateReader
+from headwater.readers.parts import ChangesReader, StateReader
+from headwater.readers.profiles import send_no_empty_profile
 from headwater.readers.stream import ChangesStream
 from headwater.warehouse.columns import CHANGE, VERSION
 from headwater.warehouse.failing import seen
@@ -38,14 +39,13 @@ class HeadwaterSource(DataSource):
     is_newest = False
     """Whether it is so because it was the newest: then an earlier one is seen if it fails."""
 
-    _state_reader = StateReader
-
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> StructType:
         """Asked for first: what is read later is what was the newest now."""
+        send_no_empty_profile()
         view = self._view()
         if self._gives_changes:
             ending = self.options.get("endingVersion")
@@ -58,6 +58,7 @@ class HeadwaterSource(DataSource):
         return spark_schema(shown, *((CHANGE, VERSION) if self._gives_changes else ()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        send_no_empty_profile()
         self._check_columns(schema)
         view, number = self._view(), self.number
         if self._gives_changes:
@@ -69,7 +70,7 @@ class HeadwaterSource(DataSource):
                 )
             return ChangesReader(view, int(first), number)
         scan = seen(view, scan_of, number) if self.is_newest else view.scan(number)
-        return self._state_reader(scan)
+        return StateReader(scan)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
         if not self._gives_changes:
@@ -100,9 +101,3 @@ class HeadwaterSource(DataSource):
                 f"A view's columns cannot be chosen by a schema: it has {own}.",
                 "Leave .schema(...) out, and .select(...) what you want.",
             )
-
-
-class FilteringSource(HeadwaterSource):
-    """The same for a session in which Spark hands filters to data sources."""
-
-    _state_reader = FilteringReader

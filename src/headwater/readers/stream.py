@@ -165,8 +165,8 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = self._number(start), self._number(end)
         if first == last:
             return []
+        _check_kept(self._view, first or last)
         if first:
-            _check_kept(self._view, first)
             return [_Changes(first, last)]
         scan = seen(self._view, scan_of, last).divided()
         plain = replace(scan, added=scan.added.slice(0, 0))
@@ -195,7 +195,8 @@ def _check_kept(view: ViewTable, number: int) -> None:
         view.at(number)
     except InputError as gone:
         raise InputError(
-            f"{gone.message} This query goes on from there, so what changed since is lost to it.",
+            f"{gone.message} This query goes on with what changed from there on or up to there, "
+            "and that is lost to it.",
             f"{gone.hint} Start the query with a new checkpointLocation, which begins with all "
             "rows; 'retention' in headwater.toml says how long versions are kept.",
         ) from None

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from headwater.errors import InputError
+from headwater.sharing.available import Place
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.encoding import (
@@ -24,6 +25,7 @@ from headwater.sharing.encoding import (
     Manifest,
     address_of,
     decode,
+    definition_of,
     encode,
     net_address,
     read_interval,
@@ -45,6 +47,9 @@ from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.validation import Known
 from headwater.sharing.versions import Interval, Versions
+
+_DEFINING = ("node", "relation", "view")
+_DEPENDING = tuple(kind for kind in KINDS if kind not in _DEFINING)
 
 Between: TypeAlias = tuple[str, Versions, Versions]
 """A subject and two of its versions."""
@@ -83,6 +88,16 @@ class ListedContents(Listed):
 
 
 @dataclass(frozen=True)
+class ListedStored(Listed):
+    """A grouping booster, all that is stored of a view, or a window."""
+
+    view: SharedView
+    first: Versions
+    last: Versions
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ListedBooster(Listed):
     view: SharedView
     interval: Interval
@@ -101,6 +116,8 @@ class Catalog:
         self._listed: dict[str, Listed] = {}
         self._by_kind: dict[str, list[Listed]] = {kind: [] for kind in KINDS}
         self._between: dict[Between, ListedUpdategram] = {}
+        self._updategrams: dict[str, list[ListedUpdategram]] = {}
+        self._contents: dict[str, list[ListedContents]] = {}
         self.refresh()
 
     @classmethod
@@ -111,17 +128,16 @@ class Catalog:
         place = local_folder(folder, "catalog")
         for what, name in (("node", node), ("system", system)):
             require_name(what, name)
-        if (place / NODE_FILE).exists():
-            raise InputError(f"{place} is a catalog already.", "Open it, or choose another folder.")
         store = ObjectStore(place, durable=durable)
+        _refuse_existing(place)
         store.make()
         with store.locked():
-            signer = _new_signer(store)
+            _refuse_existing(place)  # another process may have made it just now
+            signer = store.signer() or _new_signer(store)  # who began may have been killed
+            _introduce(store, system, node, signer)
             description = {"node": node, "system": system, "key": signer.public, **more}
             store.write(NODE_FILE, json.dumps(description, indent=1).encode())
-        catalog = cls(store, description)
-        catalog.add(NodeEntry(node, signer.public))
-        return catalog
+        return cls(store, description)
 
     @classmethod
     def open(cls, folder: Path | str, *, durable: bool = True) -> Catalog:
@@ -133,10 +149,15 @@ class Catalog:
             store.remove_leftovers()
         return cls(store, description)
 
+    def reread(self) -> None:
+        """Take note of what other processes of this node have changed in what it says of itself."""
+        self.description = read_description(self.store.folder / NODE_FILE)
+
     def describe(self, **changes: Any) -> None:
         """Change what the node says about itself; what others have changed meanwhile stays."""
         with self.store.locked():
-            self.description = read_description(self.store.folder / NODE_FILE) | changes
+            self.reread()
+            self.description |= changes
             self.store.write(NODE_FILE, json.dumps(self.description, indent=1).encode())
 
     @property
@@ -189,9 +210,7 @@ class Catalog:
             if listed.maker == self.node:
                 envelope, content = self.store.read(listed.address)
                 self.store.replace(_signed(envelope, signer), content)
-        entry = encode(NodeEntry(self.node, signer.public))
-        envelope = Envelope(self.system, self.node, address_of(entry))
-        self.store.add(_signed(envelope, signer), entry)
+        _introduce(self.store, self.system, self.node, signer)
         self.describe(key=signer.public)
         self.refresh()
         return signer
@@ -206,7 +225,7 @@ class Catalog:
             new.append(self._listed_of(address, envelope.maker, manifest))
         new.sort(key=lambda listed: KINDS.index(listed.kind))
         for listed in new:
-            if listed.kind in ("node", "relation", "view"):
+            if listed.kind in _DEFINING:
                 self._take_in(listed)
             self._note(listed)
 
@@ -232,6 +251,9 @@ class Catalog:
     def _note(self, listed: Listed) -> None:
         if isinstance(listed, ListedUpdategram):
             self._between.setdefault((listed.subject, listed.first, listed.last), listed)
+            self._updategrams.setdefault(listed.subject, []).append(listed)
+        elif isinstance(listed, ListedContents):
+            self._contents.setdefault(listed.subject, []).append(listed)
         self._listed[listed.address] = listed
         self._by_kind[listed.kind].append(listed)
 
@@ -245,8 +267,7 @@ class Catalog:
         return set(self._listed)
 
     def updategrams(self, subject: str) -> list[ListedUpdategram]:
-        found = self._by_kind["updategram"]
-        return [u for u in found if isinstance(u, ListedUpdategram) and u.subject == subject]
+        return list(self._updategrams.get(subject, ()))
 
     def boosters(self, changed: str | None = None) -> list[ListedBooster]:
         return [
@@ -255,9 +276,13 @@ class Catalog:
             if isinstance(b, ListedBooster) and changed in (None, b.interval.relation)
         ]
 
+    def stored(self) -> list[ListedStored]:
+        """Of all views: one may serve another."""
+        found = (*self._by_kind["grouping"], *self._by_kind["window"])
+        return [listed for listed in found if isinstance(listed, ListedStored)]
+
     def contents(self, subject: str) -> list[ListedContents]:
-        found = self._by_kind["contents"]
-        return [c for c in found if isinstance(c, ListedContents) and c.subject == subject]
+        return list(self._contents.get(subject, ()))
 
     def load(self, address: str, most: int | None = None) -> Item:
         """An object with its rows, after its checksum has been verified."""
@@ -278,6 +303,14 @@ class Catalog:
         item = self.load(listed.address)
         assert isinstance(item, Contents)
         return item
+
+    def size(self, address: str) -> int:
+        """Of an object, in bytes."""
+        return self.store.size(address)
+
+    def place(self, address: str) -> Place:
+        """Where an object is."""
+        return Place.LOCAL
 
     # What there is
 
@@ -323,23 +356,39 @@ class Catalog:
 
     def add_all(self, items: Iterable[Item]) -> list[str]:
         """Publish objects of this node's own making: all, or, if one does not fit, none."""
+        arrival = self._made(items)
+        arrival.keep()
+        return [envelope.address for envelope, _ in arrival.ready]
+
+    def add_new(self, items: Iterable[Item]) -> list[Listed]:
+        """The same; those that were not here yet."""
+        return self._made(items).keep()
+
+    def _made(self, items: Iterable[Item]) -> Arrival:
         arrival = Arrival(self)
         for item in items:
             content = encode(item)
             envelope = Envelope(self.system, self.node, address_of(content))
             arrival.take(item, _signed(envelope, self._signer), content)
-        arrival.keep()
-        return [envelope.address for envelope, _ in arrival.ready]
+        return arrival
 
-    def keep(self, known: Known, ready: Iterable[tuple[Envelope, bytes]]) -> None:
-        """Store objects that have been found to fit."""
+    def keep(self, known: Known, ready: Iterable[tuple[Envelope, bytes]]) -> list[Listed]:
+        """Store objects that have been found to fit, what others depend on first; the new ones."""
+        new: list[tuple[Envelope, bytes, Listed]] = []
+        seen = set(self._listed)
         for envelope, content in ready:
-            self.store.add(envelope, content)
-        self.known = known
-        for envelope, content in ready:
-            if envelope.address not in self._listed:
+            if envelope.address not in seen:
+                seen.add(envelope.address)
                 manifest = json.loads(content.partition(b"\n")[0])
-                self._note(self._listed_of(envelope.address, envelope.maker, manifest))
+                listed = self._listed_of(envelope.address, envelope.maker, manifest)
+                new.append((envelope, content, listed))
+        with self.store.locked():
+            for kinds in (*((kind,) for kind in _DEFINING), _DEPENDING):
+                self.store.add_all((e, content) for e, content, at in new if at.kind in kinds)
+        self.known = known
+        for _, _, listed in new:
+            self._note(listed)
+        return [listed for _, _, listed in new]
 
     def one_between(self, between: Between) -> Updategram | None:
         """An updategram at hand between these versions, which all do the same, or none."""
@@ -353,7 +402,9 @@ class Arrival:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.known = catalog.known.copy()
-        self._nets: dict[Between, str] = {}
+        self._nets: dict[Between, str | int] = {}
+        """What the first updategram between two versions comes to; where in `ready` that is, until
+        there is another."""
         self.ready: list[tuple[Envelope, bytes]] = []
 
     def take(self, item: Item, envelope: Envelope, content: bytes) -> None:
@@ -363,21 +414,41 @@ class Arrival:
 
     def _agrees(self, item: Updategram) -> bool:
         """Whether it does what another between its versions does; only one is looked at."""
-        between, address = (item.subject, item.first, item.last), net_address(item)
-        if between not in self._nets:
+        between = (item.subject, item.first, item.last)
+        known = self._nets.get(between)
+        if known is None:
             other = self._catalog.one_between(between)
-            self._nets[between] = net_address(other) if other else address
-        return self._nets[between] == address
+            if other is None:
+                self._nets[between] = len(self.ready)  # where `take` puts it
+                return True
+            known = net_address(other)
+        elif isinstance(known, int):
+            first = decode(self.ready[known][1])
+            assert isinstance(first, Updategram)
+            known = net_address(first)
+        self._nets[between] = known
+        return net_address(item) == known
 
-    def keep(self) -> None:
-        """Let them in, all of them."""
-        self._catalog.keep(self.known, self.ready)
+    def keep(self) -> list[Listed]:
+        """Let them in, all of them; those that were not here yet."""
+        return self._catalog.keep(self.known, self.ready)
 
 
 def _new_signer(store: ObjectStore) -> Signer:
     signer = Signer()
     store.write_key(signer)
     return signer
+
+
+def _refuse_existing(folder: Path) -> None:
+    if (folder / NODE_FILE).exists():
+        raise InputError(f"{folder} is a catalog already.", "Open it, or choose another folder.")
+
+
+def _introduce(store: ObjectStore, system: str, node: str, signer: Signer) -> None:
+    """Publish who a node is."""
+    entry = encode(NodeEntry(node, signer.public))
+    store.add(_signed(Envelope(system, node, address_of(entry)), signer), entry)
 
 
 def _signed(envelope: Envelope, signer: Signer) -> Envelope:
@@ -397,16 +468,18 @@ def _listed(address: str, maker: str, manifest: Manifest) -> Listed:
                 address,
                 maker,
                 manifest,
-                _definition(json.dumps(manifest["view"])),
+                definition_of(manifest),
                 read_interval(manifest),
                 tuple(manifest["of"]),
                 Versions(manifest["versions"]),
                 Versions(manifest["through"]),
             )
+        case "grouping":
+            view, by = definition_of(manifest), tuple(map(str, manifest["by"]))
+            ends = Versions(manifest["first"]), Versions(manifest["last"])
+            return ListedStored(address, maker, manifest, view, *ends, by)
+        case "window":
+            versions = Versions(manifest["versions"])
+            view = definition_of(manifest)
+            return ListedStored(address, maker, manifest, view, versions, versions)
     return Listed(address, maker, manifest)
-
-
-@lru_cache(maxsize=1024)
-def _definition(text: str) -> SharedView:
-    """Boosters of one view share its definition, which is then read once."""
-    return SharedView.from_json(json.loads(text))

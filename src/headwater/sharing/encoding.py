@@ -29,6 +29,7 @@ from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import DamagedObjectError
+from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.limits import MOST_DEPTH, MOST_HEAD_BYTES
 from headwater.sharing.shared_views import (
     SharedView,
@@ -37,6 +38,7 @@ from headwater.sharing.shared_views import (
 )
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Interval, Versions
+from headwater.sharing.windows import Window
 
 FORMAT = 1
 """Raised when the bytes change, or what conditions are deduced to imply: a booster has only the
@@ -148,8 +150,8 @@ def _depth(line: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def _line_form(types: tuple[Type, ...]) -> re.Pattern[bytes]:
-    """One or two counts and a list of values: nothing is nested deeper than the types are."""
-    return re.compile(rb"\[\d{1,19}(?:,\d{1,19})?,\[" + _values_form(types) + rb"\]\]")
+    """Up to three counts and a list of values: nothing is nested deeper than the types are."""
+    return re.compile(rb"\[\d{1,19}(?:,\d{1,19}){0,2},\[" + _values_form(types) + rb"\]\]")
 
 
 def _values_form(types: Iterable[Type]) -> bytes:
@@ -217,6 +219,18 @@ def _described(item: Item) -> tuple[Manifest, Iterable[Line]]:
                 "through": dict(through),
             }
             return {"kind": "booster", **about, **_columns(rows)}, _counted(rows)
+        case GroupingBooster(view, first, last, _, rows):
+            about = {
+                "view": view.to_json(),
+                "first": dict(first),
+                "last": dict(last),
+                "by": list(item.by),
+            }
+            return {"kind": "grouping", **about, **_columns(rows)}, _grouped(item)
+        case Window(view, versions, rows, bound):
+            place = None if bound is None else list(map(to_json, bound))
+            about = {"view": view.to_json(), "versions": dict(versions), "bound": place}
+            return {"kind": "window", **about, **_columns(rows)}, _counted(rows)
 
 
 def _head(manifest: Manifest, rows: int) -> str:
@@ -245,6 +259,18 @@ def _labelled(updategram: Updategram) -> Iterable[Line]:
         yield row, (inserted.count(row), deleted.count(row))
 
 
+def _grouped(booster: GroupingBooster) -> Iterable[Line]:
+    """Rows with their counts, which are sums and may be below zero; and groups, as rows that have
+    nothing but their key."""
+    rows, columns = booster.rows, booster.rows.schema.names
+    places = [booster.by.index(name) if name in booster.by else None for name in columns]
+    keys = booster.groups if booster.by else ()
+    groups = {tuple(None if at is None else key[at] for at in places) for key in keys}
+    for row in {**dict(rows.items()), **dict.fromkeys(groups, 0)}:
+        count = rows.count(row)
+        yield row, (max(count, 0), max(-count, 0), int(row in groups))
+
+
 def _dumps(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -269,7 +295,7 @@ def _read_updategram(manifest: Manifest, body: bytes) -> Updategram:
 def _read_booster(manifest: Manifest, body: bytes) -> Booster:
     (rows,) = _rows(Schema.from_json(manifest["columns"]), body, 1)
     return Booster(
-        SharedView.from_json(manifest["view"]),
+        definition_of(manifest),
         read_interval(manifest),
         tuple(map(text_of, manifest["of"])),
         Versions(manifest["versions"]),
@@ -277,6 +303,38 @@ def _read_booster(manifest: Manifest, body: bytes) -> Booster:
         manifest["exact"] is True,
         Versions(manifest["through"]),
     )
+
+
+def _read_grouping(manifest: Manifest, body: bytes) -> GroupingBooster:
+    schema = Schema.from_json(manifest["columns"])
+    above, below, padded = _rows(schema, body, 3)
+    by = tuple(map(text_of, manifest["by"]))
+    keys = Schema(tuple(schema.columns[schema.positions[name]] for name in by))
+    groups: dict[Row, int] = dict.fromkeys(padded.only(keys), 1) if by else {(): 1}
+    return GroupingBooster(
+        definition_of(manifest),
+        Versions(manifest["first"]),
+        Versions(manifest["last"]),
+        Rows(keys, groups),
+        above - below,
+    )
+
+
+def _read_window(manifest: Manifest, body: bytes) -> Window:
+    schema, bound = Schema.from_json(manifest["columns"]), manifest["bound"]
+    (rows,) = _rows(schema, body, 1)
+    place = None if bound is None else _row(schema, bound)
+    return Window(definition_of(manifest), Versions(manifest["versions"]), rows, place)
+
+
+def definition_of(manifest: Manifest) -> SharedView:
+    """The view that a booster is for. Boosters of one view share it, and it is read once."""
+    return _definition(json.dumps(manifest["view"]))
+
+
+@lru_cache(maxsize=1024)
+def _definition(text: str) -> SharedView:
+    return SharedView.from_json(json.loads(text))
 
 
 def read_interval(manifest: Manifest) -> Interval:
@@ -327,6 +385,8 @@ _READERS: Mapping[str, Callable[[Manifest, bytes], Item]] = {
     "contents": _read_contents,
     "updategram": _read_updategram,
     "booster": _read_booster,
+    "grouping": _read_grouping,
+    "window": _read_window,
 }
 KINDS = tuple(_READERS)
 """In the order in which objects depend on each other."""

@@ -8,8 +8,10 @@ from typing import TypeAlias
 from headwater.algebra.schema import Relation
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
+from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.updategram import Updategram
+from headwater.sharing.windows import Window
 
 
 @dataclass(frozen=True)
@@ -36,5 +38,14 @@ class ViewEntry:
     definition: SharedView
 
 
-Item: TypeAlias = NodeEntry | RelationEntry | ViewEntry | Contents | Updategram | Booster
+Item: TypeAlias = (
+    NodeEntry
+    | RelationEntry
+    | ViewEntry
+    | Contents
+    | Updategram
+    | Booster
+    | GroupingBooster
+    | Window
+)
 """Everything that can be stored and exchanged."""

@@ -25,6 +25,10 @@ class MissingContentsError(SharingError):
     """Nobody has published the rows to start from."""
 
 
+class NotFreshError(SharingError):
+    """What is known is older than what was asked for."""
+
+
 class MisfitError(SharingError):
     """An updategram does not fit the rows to which it is applied."""
 
@@ -39,6 +43,10 @@ class ForeignObjectError(SharingError):
 
 class UntrustedObjectError(SharingError):
     """An object is not signed by the node that it names, or nobody said that it be trusted."""
+
+
+class PeerError(SharingError):
+    """A peer is away, refuses, or is none."""
 
 
 class ConflictError(SharingError):

@@ -9,9 +9,10 @@ read at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from headwater.errors import HeadwaterError
 from headwater.sharing.catalog import Arrival, Catalog
@@ -19,9 +20,28 @@ from headwater.sharing.encoding import KINDS, MALFORMED, decode, read_manifest, 
 from headwater.sharing.entries import NodeEntry
 from headwater.sharing.errors import DamagedObjectError, ForeignObjectError, SharingError
 from headwater.sharing.limits import Limits
-from headwater.sharing.peers import Peer
-from headwater.sharing.store import Envelope
+from headwater.sharing.store import Envelope, ObjectFiles
 from headwater.sharing.trust import Trust, changed_key
+
+
+class Said(Protocol):
+    """Who a node says it is."""
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def system(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
+
+
+class Source(Said, Protocol):
+    """A node, and where its objects are read: in its folder, or where they wait to be judged."""
+
+    @property
+    def files(self) -> ObjectFiles: ...
 
 
 @dataclass(frozen=True)
@@ -39,30 +59,35 @@ class Copied:
 
 
 def copy(
-    source: Peer,
+    source: Source,
     target: Catalog,
     *,
+    only: Container[str] | None = None,
     skip_bad: bool = False,
     unsigned: bool = False,
     limits: Limits | None = None,
 ) -> Copied:
-    """Take everything from `source` that `target` lacks; nothing if something is wrong with it."""
-    _check_peer(source, target)
+    """Take everything from `source` that `target` lacks; nothing if something is wrong with it.
+
+    `only` are the addresses of what is taken, if that is not everything.
+    """
+    check_peer(source, target, is_same=source.files.folder == target.store.folder)
     with target.store.locked():
         target.refresh()
         trust = Trust(target.node, target.trusted, unsigned)
-        taking = _Taking(source, target, trust, limits or Limits(), skip_bad)
+        taking = _Taking(source, target, trust, limits or Limits(), skip_bad, only)
         return taking.all()
 
 
-def _check_peer(source: Peer, target: Catalog) -> None:
+def check_peer(source: Said, target: Catalog, *, is_same: bool = False) -> None:
+    """Whether a node may be taken from; `is_same` if it is the target's own folder."""
     if source.system != target.system:
         raise ForeignObjectError(
             f"Node {source.node} belongs to the system '{source.system}', node {target.node} to "
             f"'{target.system}'.",
             "Only nodes of one system exchange objects.",
         )
-    if source.node == target.node and source.files.folder != target.store.folder:
+    if source.node == target.node and not is_same:
         raise ForeignObjectError(
             f"Both catalogs are those of a node {source.node}.", "Every node has its own name."
         )
@@ -75,10 +100,16 @@ class _Taking:
     """One exchange, object after object."""
 
     def __init__(
-        self, source: Peer, target: Catalog, trust: Trust, limits: Limits, skip_bad: bool
+        self,
+        source: Source,
+        target: Catalog,
+        trust: Trust,
+        limits: Limits,
+        skip_bad: bool,
+        only: Container[str] | None,
     ) -> None:
         self._source, self._target, self._trust = source, target, trust
-        self._limits, self._skip_bad = limits, skip_bad
+        self._limits, self._skip_bad, self._only = limits, skip_bad, only
         self._arrival = Arrival(target)
         self._bytes_left, self._values_left = limits.bytes, limits.values
         self._end = time.monotonic() + limits.seconds
@@ -121,7 +152,10 @@ class _Taking:
     def _lacking(self) -> Iterator[str]:
         for part in self._source.files.parts():
             with self._refusing(f"objects/{part}"):
-                yield from (a for a in self._source.files.part(part) if a not in self._target)
+                yield from filter(self._is_wanted, self._source.files.part(part))
+
+    def _is_wanted(self, address: str) -> bool:
+        return address not in self._target and (self._only is None or address in self._only)
 
     def _check_limits(self, place: int) -> None:
         if place >= self._limits.objects or time.monotonic() > self._end:

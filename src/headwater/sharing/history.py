@@ -8,7 +8,7 @@ can be reached (section 1.2 of the paper: queries about previous versions).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from headwater.sharing.catalog import Catalog, ListedUpdategram
 from headwater.sharing.contents import Contents
@@ -16,6 +16,8 @@ from headwater.sharing.errors import MissingContentsError, VersionGapError
 from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Interval, Versions
 
+FEW = 16
+"""Up to so many versions are tried one after the other."""
 Step = tuple[ListedUpdategram, bool]
 """An updategram, and whether it is gone ahead or back."""
 
@@ -48,15 +50,37 @@ def relation_between(catalog: Catalog, relation: str, first: int, last: int) -> 
 
 def reachable(catalog: Catalog, relation: str, first: int) -> list[int]:
     """The versions to which updategrams lead forwards from one, the highest first."""
-    seen, edges = {first}, catalog.updategrams(relation)
+    leaving: dict[int, list[int]] = {}
+    for edge in catalog.updategrams(relation):
+        leaving.setdefault(edge.first[relation], []).append(edge.last[relation])
+    seen = {first}
     waiting = deque(seen)
     while waiting:
-        here = waiting.popleft()
-        for edge in edges:
-            if edge.first[relation] == here and edge.last[relation] not in seen:
-                seen.add(edge.last[relation])
-                waiting.append(edge.last[relation])
+        new = [there for there in leaving.get(waiting.popleft(), ()) if there not in seen]
+        seen.update(new)
+        waiting += new
     return sorted(seen - {first}, reverse=True)
+
+
+def farthest(versions: Sequence[int], leads_to: Callable[[int], bool]) -> int | None:
+    """The first of these versions to which there is a way; they come with the highest first.
+
+    Of many, it is looked for by halves: what leads to a version as a rule leads to those before.
+    """
+    if len(versions) <= FEW:
+        return next(filter(leads_to, versions), None)
+    if leads_to(versions[0]):
+        return versions[0]
+    if not leads_to(versions[-1]):
+        return None
+    too_far, near = 0, len(versions) - 1
+    while near - too_far > 1:
+        middle = (near + too_far) // 2
+        if leads_to(versions[middle]):
+            near = middle
+        else:
+            too_far = middle
+    return versions[near]
 
 
 def _way(
@@ -68,17 +92,21 @@ def _way(
         leaving.setdefault(edge.first, []).append((edge.last, (edge, True)))
         if not forwards:
             leaving.setdefault(edge.last, []).append((edge.first, (edge, False)))
-    ways: dict[Versions, list[Step]] = {first: []}
+    came: dict[Versions, tuple[Versions, Step] | None] = {first: None}
     waiting = deque([first])
-    while waiting:
+    while waiting and last not in came:
         here = waiting.popleft()
-        if here == last:
-            return ways[here]
         for there, step in leaving.get(here, ()):
-            if there not in ways:
-                ways[there] = [*ways[here], step]
+            if there not in came:
+                came[there] = here, step
                 waiting.append(there)
-    return None
+    if last not in came:
+        return None
+    way: list[Step] = []
+    while (before := came[last]) is not None:
+        last, step = before
+        way.append(step)
+    return way[::-1]
 
 
 def gap(catalog: Catalog, subject: str, first: Versions, last: Versions) -> VersionGapError:
@@ -88,7 +116,7 @@ def gap(catalog: Catalog, subject: str, first: Versions, last: Versions) -> Vers
         return VersionGapError(
             f"There is no updategram of {subject}.", "Exchange with a node that has some."
         )
-    if len(first) != 1:
+    if subject not in first:  # a view
         return VersionGapError(
             f"No updategrams of {subject} lead from ({first}) to ({last}).",
             "Exchange with a node that has them.",

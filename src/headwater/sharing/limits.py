@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 MOST_HEAD_BYTES = 1 << 20
 """Of the lines that say who made an object and what it is, and of a node's public file."""
+MOST_OWN_BYTES = 64 << 20
+"""Of what a node writes down for itself."""
 MOST_DEPTH = 16
 """How deep the line that says what an object is may be nested."""
 MOST_SQL_CHARACTERS = 10_000

@@ -14,37 +14,51 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from headwater.algebra.evaluate import evaluate_shown
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Relation, Schema
 from headwater.algebra.values import parse_type
 from headwater.errors import InputError
+from headwater.sharing.answering import Answering, Way
+from headwater.sharing.asking import Asking
 from headwater.sharing.booster import Booster
-from headwater.sharing.boosting import missing_boosters
+from headwater.sharing.boosting import missing_boosters, missing_stored
+from headwater.sharing.carrying_out import DryWindowError, Lift
 from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.encoding import address_of, decode, encode
-from headwater.sharing.entries import RelationEntry, ViewEntry
+from headwater.sharing.engines import StartSpark, lift_for, start_spark
+from headwater.sharing.entries import Item, RelationEntry, ViewEntry
 from headwater.sharing.errors import (
-    MissingBoosterError,
+    DamagedObjectError,
     MissingContentsError,
-    SharingError,
     UnknownNameError,
     VersionGapError,
 )
 from headwater.sharing.exchange import Copied, copy
+from headwater.sharing.fetching import take_from
+from headwater.sharing.following import catch_up
+from headwater.sharing.freshness import heard_from, note, say
+from headwater.sharing.grouping import GroupingBooster, shown
 from headwater.sharing.history import contents_at, relation_between
 from headwater.sharing.limits import Limits
+from headwater.sharing.mediating import mediated_answer
+from headwater.sharing.offers import Offering
 from headwater.sharing.peers import Peer
+from headwater.sharing.plan_costs import Speeds
+from headwater.sharing.planning import Planner, ViewPlan
 from headwater.sharing.policies import Moment, Policy, is_due, policy_from_json, policy_to_json
-from headwater.sharing.refresh import Refresher
 from headwater.sharing.shared_views import SharedView
 from headwater.sharing.store import Envelope, shared_object
+from headwater.sharing.stored import StoredPart, computed, kept
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
+from headwater.sharing.windows import Window
 
 Tuples = Iterable[Sequence[object]]
+AnyBooster = TypeVar("AnyBooster", Booster, GroupingBooster | Window)
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,8 @@ class Advanced:
     boosters: tuple[str, ...] = ()
     """Addresses of the boosters that were used."""
     copies: tuple[str, ...] = ()
-    """Base relations whose copy was asked because there was no booster."""
+    """Base relations whose rows were asked because no booster was cheaper."""
+    plan: ViewPlan | None = None
 
 
 class SharingNode:
@@ -67,6 +82,9 @@ class SharingNode:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.policy = policy_from_json(catalog.description.get("policy"))
+        self.speeds = Speeds()
+        self.start_spark: StartSpark = start_spark
+        """For plans of very many rows."""
 
     @classmethod
     def create(
@@ -113,10 +131,28 @@ class SharingNode:
             if (found := self.held(name)) is not None
         }
 
-    def _hold(self, contents: Contents) -> None:
-        content = encode(contents)
-        envelope = Envelope(self.catalog.system, self.name, address_of(content))
-        self.catalog.store.hold(contents.subject, envelope, content)
+    def stored(self, name: str) -> StoredPart | None:
+        """What this node keeps as stored of a view that it holds: all of it, or a window."""
+        path = self.catalog.store.stored(name)
+        if path is None:
+            return None
+        found = decode(self.catalog.store.read_held(path), shared_object(path))
+        if not isinstance(found, GroupingBooster | Window):
+            raise DamagedObjectError(
+                f"{shared_object(path)} is not what is stored of view {name}.",
+                "Delete the file; it is made anew when it is needed.",
+            )
+        return found
+
+    def _hold(self, contents: Contents, stored: StoredPart | None = None) -> None:
+        """What is stored comes first: at another version than the view it is taken on by plans."""
+        if stored is not None:
+            self.catalog.store.hold_stored(contents.subject, *self._enveloped(stored))
+        self.catalog.store.hold(contents.subject, *self._enveloped(contents))
+
+    def _enveloped(self, item: Item) -> tuple[Envelope, bytes]:
+        content = encode(item)
+        return Envelope(self.catalog.system, self.name, address_of(content)), content
 
     # Base relations
 
@@ -152,6 +188,7 @@ class SharingNode:
             self._hold(contents)
             if publish:
                 self.catalog.add(contents)
+                say(self.catalog)
         return contents
 
     def update(
@@ -188,6 +225,7 @@ class SharingNode:
             _check_key(entry.relation, after.rows)
             self.catalog.add(updategram)
             self._hold(after)
+            say(self.catalog)
             self._follow("update")
         return updategram
 
@@ -222,6 +260,17 @@ class SharingNode:
             self.catalog.add(ViewEntry(definition))
         return definition
 
+    def mediate(self, name: str, sql: str, schema: str) -> SharedView:
+        """Publish the definition of a view over a mediated schema, of which this node has no data.
+
+        `schema` has the statements of `schema/*.sql`, with base relations by the names of their
+        owners; the definition is over these.
+        """
+        self.catalog.refresh()
+        known = [entry.relation for entry in self.catalog.relations.values()]
+        views = {view: definition.sql for view, definition in self.catalog.views.items()}
+        return self.define(name, mediated_answer(schema, sql, known, views).sql)
+
     def hold(
         self, name: str, at: Mapping[str, int] | None = None, rows: Rows | None = None
     ) -> Contents:
@@ -235,6 +284,7 @@ class SharingNode:
             if (there := self.held(name)) is not None and at is None:
                 return there
             published = self.catalog.contents(name)
+            stored: StoredPart | None = None
             if rows is not None:
                 contents = Contents(name, Versions(at or {}), rows)
                 self.catalog.known.copy().admit(contents, self.name)
@@ -243,8 +293,9 @@ class SharingNode:
                 contents = self.catalog.load_contents(newest)
             else:
                 newest_of = {r: self.catalog.newest(r) for r in definition.relations}
-                contents = self._recomputed(definition, Versions({**newest_of, **(at or {})}))
-            self._hold(contents)
+                wanted = Versions({**newest_of, **(at or {})})
+                contents, stored = self._recomputed(definition, wanted)
+            self._hold(contents, stored)
         return contents
 
     def publish(self, name: str) -> Contents:
@@ -255,10 +306,14 @@ class SharingNode:
                 f"Node {self.name} does not hold {name}.",
                 f"It holds {', '.join(self.catalog.store.held()) or 'nothing'}.",
             )
-        self.catalog.add(contents)
+        stored = self.stored(name) if name in self.catalog.views else None
+        self.catalog.add_all([contents] if stored is None else [contents, stored])
         return contents
 
-    def _recomputed(self, definition: SharedView, versions: Versions) -> Contents:
+    def _recomputed(
+        self, definition: SharedView, versions: Versions
+    ) -> tuple[Contents, StoredPart | None]:
+        """The view, and what is stored of it if that is something else."""
         state = {}
         for relation in definition.relations:
             found = self._copy(relation, versions[relation])
@@ -269,7 +324,11 @@ class SharingNode:
                     "Exchange with a node that publishes contents of the view or of the relation.",
                 )
             state[relation] = found.rows
-        return Contents(definition.name, versions, evaluate_shown(definition.view, state))
+        if definition.view.top is None:
+            rows = evaluate_shown(definition.view, state)
+            return Contents(definition.name, versions, rows), None
+        part = computed(definition, versions, state)
+        return Contents(definition.name, versions, shown(definition, part.rows)), kept(part)
 
     def advance(self, name: str, to: Mapping[str, int] | None = None) -> Advanced:
         """Bring a view that this node holds to a vector, or as far as what is here leads.
@@ -281,34 +340,101 @@ class SharingNode:
             self.catalog.refresh()
             before = self.held(name)
             if before is None:
-                raise UnknownNameError(
-                    f"Node {self.name} does not hold view {name}.", "Hold it first."
-                )
-            refresher = Refresher(self.catalog, self._copy)
+                raise self._not_held(name)
+            return self._advanced(self.planner(definition), before, to)
+
+    def _lift(self, plan: ViewPlan) -> Lift:
+        return lift_for(plan, self.start_spark)
+
+    def _advanced(
+        self, planner: Planner, before: Contents, to: Mapping[str, int] | None
+    ) -> Advanced:
+        """The same, while the node is locked."""
+        name = before.subject
+        definition = self.catalog.view(name)
+        plan = self._planned(planner, definition, before.versions, to)
+        reached = before.versions if plan is None else plan.last
+        if to is None and (later := self._begun_anew(name, reached)) is not None:
+            self._hold(later)
+            last = self.advance(name).last
+            change = self._holding(name).rows - before.rows
+            whole = Updategram.of_net(name, before.versions, last, change)
+            return Advanced(name, before.versions, last, whole)
+        if plan is None:
+            return Advanced(name, before.versions, before.versions, None)
+        wanted = self.policy.boosters.wants(name)
+        try:
+            updategram, carrying = planner.carried(plan, self._lift, makes_boosters=wanted)
+        except DryWindowError:  # without that window it goes less far, or not at all
             if to is None:
-                updategram = refresher.as_far_as_possible(definition, before.versions)
-            else:
-                target = self._vector(definition, before.versions, to)
-                updategram = (
-                    None
-                    if target == before.versions
-                    else refresher.updategram(definition, before.versions, target)
-                )
-            if updategram is None:
-                return Advanced(name, before.versions, before.versions, None)
-            after = before.after(updategram)
-            if before.versions.precedes(after.versions):
-                self.catalog.add(updategram)
-            self._publish_boosters(refresher.made)
-            self._hold(after)
+                return self._advanced(planner, before, to)
+            raise
+        after = before.after(updategram)
+        if before.versions.precedes(after.versions):
+            self.catalog.add(updategram)
+        if wanted:
+            paying = self.policy.boosters.only_paying
+            self._publish([b for b in carrying.made if not paying or planner.pays(b)])
+            self._publish(carrying.grouped)
+        self._hold(after, carrying.stored_after)
         return Advanced(
             name,
             before.versions,
             after.versions,
             updategram,
-            tuple(refresher.used),
-            tuple(refresher.copies),
+            tuple(carrying.used),
+            tuple(carrying.copies),
+            plan,
         )
+
+    def _begun_anew(self, name: str, reached: Versions) -> Contents | None:
+        """Contents of a view behind all to which updategrams lead: its owner has begun anew."""
+        later = [
+            c for c in self.catalog.contents(name) if reached.precedes(c.versions) and
+            c.versions != reached
+        ]  # fmt: skip
+        if not later:
+            return None
+        newest = max(later, key=lambda c: (sum(c.versions.values()), c.address))
+        return self.catalog.load_contents(newest)
+
+    def _holding(self, name: str) -> Contents:
+        held = self.held(name)
+        assert held is not None
+        return held
+
+    def plan(self, name: str, to: Mapping[str, int] | None = None) -> ViewPlan | None:
+        """How `advance` would bring a view there; None if it is there already."""
+        definition = self.catalog.view(name)
+        self.catalog.refresh()
+        before = self.held(name)
+        if before is None:
+            raise self._not_held(name)
+        return self._planned(self.planner(definition), definition, before.versions, to)
+
+    def _planned(
+        self,
+        planner: Planner,
+        definition: SharedView,
+        here: Versions,
+        to: Mapping[str, int] | None,
+    ) -> ViewPlan | None:
+        if to is None:
+            return planner.as_far_as_possible(definition, here)
+        target = self._vector(definition, here, to)
+        return None if target == here else planner.between(definition, here, target)
+
+    def planner(self, *definitions: SharedView) -> Planner:
+        """A planner that knows what is held here of these views and their relations."""
+        names = {n for definition in definitions for n in (definition.name, *definition.relations)}
+        found = ((name, self.held(name)) for name in sorted(names))
+        held = {name: mine for name, mine in found if mine is not None}
+        kept = ((definition.name, self.stored(definition.name)) for definition in definitions)
+        stored = {name: part for name, part in kept if part is not None}
+        return Planner(self.catalog, held, self.speeds, stored=stored)
+
+    def _not_held(self, name: str) -> UnknownNameError:
+        return UnknownNameError(f"Node {self.name} does not hold view {name}.", "Hold it first.")
 
     def _vector(
         self, definition: SharedView, start: Versions, given: Mapping[str, int]
@@ -320,8 +446,11 @@ class SharingNode:
 
     # Boosters
 
-    def boost(self, views: Iterable[str] | None = None) -> list[Booster]:
+    def boost(self, views: Iterable[str] | None = None) -> list[Booster | GroupingBooster | Window]:
         """Publish boosters of the relations held here, for all updategrams that are known.
+
+        Of a view with groups it is a grouping booster for all that has changed since the one
+        before, of one with first rows a window.
 
         For these views, or for those that the policy names. What is there is not made again.
         """
@@ -332,25 +461,31 @@ class SharingNode:
                 if views is None
                 else list(views)
             )
-            held = {
-                name: self._current(name)
-                for name in self.catalog.store.held()
-                if name in self.catalog.relations
-            }
+            definitions = [self.catalog.view(name) for name in wanted]
+            held = self._at_hand({name for view in definitions for name in view.relations})
+            planner = self.planner(*definitions)
             made = [
                 booster
-                for name in wanted
-                for booster in missing_boosters(
-                    self.catalog, self.catalog.view(name), held, self._copy
-                )
+                for definition in definitions
+                for booster in missing_boosters(planner, definition, held)
             ]
-            return self._publish(made)
+            stored = [part for view in definitions for part in missing_stored(planner, view)]
+            return [*self._publish(made), *self._publish(stored)]
 
-    def _publish_boosters(self, made: Iterable[Booster]) -> None:
-        """Boosters that came about on the way, if the policy asks for them."""
-        self._publish([b for b in made if self.policy.boosters.wants(b.view.name)])
+    def _at_hand(self, names: Iterable[str]) -> dict[str, Contents]:
+        """Relations that are held here; for a volunteer those too whose rows others published."""
+        found = {}
+        for name in sorted(names):
+            if name in self.catalog.store.held():
+                found[name] = self._current(name)
+            elif (
+                self.policy.boosters.volunteers
+                and (copy := self._copy(name, self.catalog.newest(name))) is not None
+            ):
+                found[name] = copy
+        return found
 
-    def _publish(self, made: Iterable[Booster]) -> list[Booster]:
+    def _publish(self, made: Iterable[AnyBooster]) -> list[AnyBooster]:
         chosen = [b for b in made if self.policy.boosters.admits(len(b.rows))]
         self.catalog.add_all(chosen)
         return chosen
@@ -359,14 +494,26 @@ class SharingNode:
 
     def take(
         self,
-        peer: Peer,
+        peer: Peer | Offering,
         *,
         skip_bad: bool = False,
         unsigned: bool = False,
         limits: Limits | None = None,
     ) -> Copied:
         """Take what a peer has and this node lacks, and follow the policy."""
-        copied = copy(peer, self.catalog, skip_bad=skip_bad, unsigned=unsigned, limits=limits)
+        met = time.time()
+        if self.policy.only:
+            copied = catch_up(
+                self, peer, self.policy.only, skip_bad=skip_bad, unsigned=unsigned, limits=limits
+            ).copied
+        elif isinstance(peer, Peer):
+            copied = copy(peer, self.catalog, skip_bad=skip_bad, unsigned=unsigned, limits=limits)
+            if not copied.refused:
+                note(self.catalog, heard_from(peer, self.catalog, met))
+        else:
+            copied = take_from(
+                peer, self.catalog, skip_bad=skip_bad, unsigned=unsigned, limits=limits
+            )
         self.follow("update")
         return copied
 
@@ -374,9 +521,8 @@ class SharingNode:
         self, other: SharingNode, *, fetch_only: bool = False, skip_bad: bool = False
     ) -> tuple[Copied, ...]:
         """Take what another node of one's own has, and let it take what it lacks."""
-        taken = copy(other.as_peer(), self.catalog, skip_bad=skip_bad)
+        taken = self.take(other.as_peer(), skip_bad=skip_bad)  # and makes what it volunteers for
         given = () if fetch_only else (other.take(self.as_peer(), skip_bad=skip_bad),)
-        self.follow("update")
         return (taken, *given)
 
     def as_peer(self) -> Peer:
@@ -393,12 +539,16 @@ class SharingNode:
         if self.policy.boosters.views:
             self.boost()
         done = []
-        for name, path in self.catalog.store.held().items():
-            if name in self.catalog.views:
-                age = (time.time() if now is None else now) - path.modified()
-                if is_due(self.policy.propagation, moment, self._waiting(name), age):
-                    done.append(self.advance(name))
+        for name in self.catalog.store.held():
+            if name in self.catalog.views and self.due(name, moment, now):
+                done.append(self.advance(name))
         return [advanced for advanced in done if advanced.updategram is not None]
+
+    def due(self, name: str, moment: Moment, now: float | None = None) -> bool:
+        """Whether a view that is held here is to follow at such a moment, by the policy."""
+        path = self.catalog.store.held()[name]
+        age = (time.time() if now is None else now) - path.modified()
+        return is_due(self.policy.propagation, moment, self._waiting(name), age)
 
     def _waiting(self, name: str) -> int:
         """How many rows of updategrams lie before the view that this node holds."""
@@ -413,51 +563,35 @@ class SharingNode:
 
     # Questions
 
-    def query(self, name: str, at: Mapping[str, int] | None = None) -> Contents:
-        """A relation or view, as it is here by the policy, or as it was at a version (vector)."""
-        if name in self.catalog.views:
-            if at is None:
-                if (path := self.catalog.store.held().get(name)) is not None:
-                    waiting = self._waiting(name)
-                    if is_due(self.policy.propagation, "query", waiting, path.age_s()):
-                        self.advance(name)
-                return self.hold(name)
-            return self._view_at(self.catalog.view(name), at)
-        self.catalog.relation(name)
-        if at is None:
-            held = self.held(name)
-            at = held.versions if held else {name: self.catalog.newest(name)}
-        if set(at) != {name}:
-            raise InputError(
-                f"{name} has no versions of {', '.join(at)}.", f"Give a version of {name}."
-            )
-        return contents_at(self.catalog, name, Versions(at), self.held(name))
+    def query(
+        self,
+        name: str,
+        at: Mapping[str, int] | None = None,
+        *,
+        fresh_s: float | None = None,
+        peers: Sequence[Peer] = (),
+    ) -> Contents:
+        """A relation or view, as it is here by the policy, or as it was at a version (vector).
 
-    def _view_at(self, definition: SharedView, at: Mapping[str, int]) -> Contents:
-        """From the view's own updategrams, then from boosters, then from the relations."""
-        held = self.held(definition.name)
-        starts = [held] if held is not None else []
-        starts += [
-            self.catalog.load_contents(listed) for listed in self.catalog.contents(definition.name)
-        ]
-        default = starts[0].versions if starts else Versions(
-            {r: self.catalog.newest(r) for r in definition.relations}
-        )  # fmt: skip
-        target = self._vector(definition, default, at)
-        try:
-            return contents_at(self.catalog, definition.name, target, held)
-        except (VersionGapError, MissingContentsError) as error:
-            reason: SharingError = error
-        for start in starts:
-            try:
-                refresher = Refresher(self.catalog, self._copy)
-                return start.after(refresher.updategram(definition, start.versions, target))
-            except (VersionGapError, MissingBoosterError) as error:
-                reason = error
-        try:
-            return self._recomputed(definition, target)
-        except MissingContentsError:
-            raise reason from None
+        With `fresh_s` no older than so many seconds; NotFreshError says what can be had. What is
+        not here, or not as fresh, is looked for at `peers`, whose objects are then taken.
+        """
+        return Asking(self, name, at or {}, fresh_s, peers).answer()
+
+    def ways(
+        self,
+        name: str,
+        at: Mapping[str, int] | None = None,
+        *,
+        fresh_s: float | None = None,
+        peers: Sequence[Peer] = (),
+    ) -> list[Way]:
+        """The ways in which `query` could answer about a view, the one it takes first."""
+        return Asking(self, name, at or {}, fresh_s, peers).ways()
+
+    def answering(self, name: str) -> Answering:
+        """What weighs the ways to answers about a view, and goes them."""
+        return Answering(self.planner(self.catalog.view(name)), self.start_spark)
 
 
 def _schema(name: str, columns: Mapping[str, str]) -> Schema:

@@ -20,11 +20,7 @@ def read_description(path: Path) -> dict[str, Any]:
     """A node's public file; InputError in words when it is none."""
     try:
         with (node_folder(path.parent) / path.name).open() as file:
-            description = json.loads(read_at_most(file, MOST_HEAD_BYTES))
-        for what in ("node", "system"):
-            require_name(what, description[what])
-        if not isinstance(description.get("key", ""), str):
-            raise ValueError("its key is no text")
+            return parse_description(read_at_most(file, MOST_HEAD_BYTES))
     except FileNotFoundError:
         raise InputError(
             f"{path.parent} is not a catalog of shared objects.",
@@ -32,13 +28,23 @@ def read_description(path: Path) -> dict[str, Any]:
         ) from None
     except (OSError, *MALFORMED) as error:
         raise InputError(
-            f"{path} cannot be read: {_words(error)}.", "Put the file right."
+            f"{path} cannot be read: {words_of(error)}.", "Put the file right."
         ) from None
+
+
+def parse_description(content: bytes) -> dict[str, Any]:
+    """What a node says of itself; one of MALFORMED if that is not what it says."""
+    description = json.loads(content)
+    for what in ("node", "system"):
+        require_name(what, description[what])
+    if not isinstance(description.get("key", ""), str):
+        raise ValueError("its key is no text")
     assert isinstance(description, dict)
     return description
 
 
-def _words(error: Exception) -> str:
+def words_of(error: Exception) -> str:
+    """Why a description could not be read."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, KeyError):
@@ -63,6 +69,8 @@ class Peer:
         self.node: str = description["node"]
         self.system: str = description["system"]
         self.key: str = description.get("key", "")
+        self.heard: object = description.get("heard")
+        """Which versions were the newest when, as it says (see `freshness`)."""
         self.files = ObjectFiles(place)
 
     @property

@@ -52,6 +52,10 @@ class Boosters:
 
     views: tuple[str, ...] = ()
     most_rows: int | None = None
+    only_paying: bool = False
+    """Of those that come about on the way, only what saves other views more than it costs."""
+    volunteers: bool = False
+    """Of relations of others too, whose rows have been published: for the views of whoever asks."""
 
     def wants(self, view: str) -> bool:
         return "*" in self.views or view in self.views
@@ -71,6 +75,8 @@ class Policy:
     propagation: Propagation = Lazy()
     boosters: Boosters = Boosters()
     granularity: Granularity = "run"
+    only: tuple[str, ...] = ()
+    """The views for which alone something is taken from others; none stands for everything."""
 
 
 def is_due(propagation: Propagation, moment: Moment, waiting_rows: int, age_s: float) -> bool:
@@ -104,8 +110,11 @@ def policy_to_json(policy: Policy) -> dict[str, Any]:
         "boosters": {
             "views": list(policy.boosters.views),
             "most_rows": policy.boosters.most_rows,
+            "only_paying": policy.boosters.only_paying,
+            "volunteers": policy.boosters.volunteers,
         },
         "granularity": policy.granularity,
+        "only": list(policy.only),
     }
 
 
@@ -114,15 +123,19 @@ def policy_from_json(json: Any) -> Policy:
     try:
         given = dict(json["propagation"])
         propagation = propagation_of(given.pop("kind"), **given)
-        boosters = Boosters(tuple(json["boosters"]["views"]), json["boosters"]["most_rows"])
+        made = json["boosters"]
+        paying = made.get("only_paying", False) is True
+        volunteers = made.get("volunteers", False) is True
+        boosters = Boosters(tuple(made["views"]), made["most_rows"], paying, volunteers)
         granularity = json["granularity"]
         if granularity not in ("transaction", "run"):
             raise ValueError(granularity)
+        only = tuple(map(str, json.get("only", ())))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"The policy of the node cannot be read: {error!r}.", "Set it anew."
         ) from None
-    return Policy(propagation, boosters, granularity)
+    return Policy(propagation, boosters, granularity, only)
 
 
 def propagation_of(kind: str, **values: Any) -> Propagation:

@@ -17,8 +17,8 @@ objects that do not fit. What the paper leaves unsaid and every rule needs:
 Choices. Printed, and not so: A3 and A8 for net updategrams; A4 and A9 as equalities; A7 with a
 condition on S and T where one on R and S and one on R and T is needed; A11 as an equality, or for
 boosters of different versions of S, or of cut rows. Each docstring has the form that
-holds; the tests keep a counterexample of each printed form. Two more operations are needed to use
-the rules in practice: `narrowed` and `moved`.
+holds; the tests keep a counterexample of each printed form. Four more operations are needed to use
+the rules in practice: `narrowed`, `moved`, `whole` and `redirected`.
 """
 
 from __future__ import annotations
@@ -230,6 +230,44 @@ def moved(
     names, changed = qualified(view, change)
     delta = _relevant(view, updategram, names, changed.net)
     return replace(exact, versions=change.last, rows=exact.rows + delta)
+
+
+def whole(view: SharedView, interval: Interval, relation: Contents) -> Booster:
+    """A relation is a super-booster of itself, for whatever changes (definition 2.4).
+
+    So relations are joined with each other and with boosters as boosters are (A9).
+    """
+    names, versions, rows = _operand(view, relation)
+    return Booster(view, interval, names, versions, view.joined([(names, rows)]), exact=False)
+
+
+def redirected(view: SharedView, booster: Booster, patch: Booster) -> Booster:
+    """beta(mu_R x T^t, S) u beta(mu_T^{t,u}, S) contains beta(mu_R x T^u, S): through T at u.
+
+    A row of T at u was there at t, and then the booster has its partners in S, or it came since,
+    and then the patch has them. Both are of one version of S; u is before t or after it.
+    """
+    _require_contained(view, booster)
+    _require_contained(view, patch)
+    between, ends = patch.interval.relation, {patch.interval.first, patch.interval.last}
+    there = booster.through.get(between)
+    if (
+        there not in ends
+        or (patch.of, patch.versions) != (booster.of, booster.versions)
+        or patch.through
+        or len(booster.through) != 1
+    ):
+        raise PreconditionError(
+            f"{str(patch).capitalize()} of ({patch.versions}) does not go with {booster} of "
+            f"({booster.versions}).",
+            "It must be for changes of what lies between, from the version that is named there, "
+            "and of the same version of the same relation.",
+        )
+    (names, versions, rows), (_, _, more) = _operand(view, booster), _operand(view, patch)
+    merged = view.joined([(names, rows + (more - more.among(rows)))])
+    (here,) = ends - {there}
+    through = Versions({between: here})
+    return Booster(view, booster.interval, names, versions, merged, False, through)
 
 
 def finished(view: SharedView, updategram: Updategram) -> Updategram:

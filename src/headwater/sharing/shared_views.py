@@ -96,8 +96,8 @@ class SharedView:
         return replace(
             join,
             occurrences=tuple(Occurrence(o.relation.name, o.relation) for o in join.occurrences),
-            condition=tuple(_renamed(c, names) for c in join.condition),
-            outputs=tuple(_renamed(o, names) for o in join.outputs),
+            condition=tuple(renamed_columns(c, names) for c in join.condition),
+            outputs=tuple(renamed_columns(o, names) for o in join.outputs),
         )
 
     @cached_property
@@ -127,13 +127,7 @@ class SharedView:
 
     def columns(self, names: Iterable[str]) -> Schema:
         """The columns of a join of these relations, each named `relation.column`."""
-        return Schema(
-            tuple(
-                column
-                for name in self.ordered(names)
-                for column in self.relations[name].schema.qualified(name).columns
-            )
-        )
+        return self._join_of(self.ordered(names)).schema
 
     def condition(self, names: Iterable[str]) -> tuple[Expression, ...]:
         """What the view's condition implies about rows of these relations alone."""
@@ -175,17 +169,28 @@ class SharedView:
         """Rows of disjoint sets of relations, joined by what the view says about all of them."""
         names = self.ordered(name for part, _ in parts for name in part)
         assert len(names) == sum(len(part) for part, _ in parts), "each relation once"
-        schema = self.columns(names)
-        join = Join(
-            tuple(Occurrence(name, self.relations[name]) for name in names),
-            self.condition(names),
-            tuple(ColumnRef(column.name, column.type) for column in schema.columns),
-            schema,
-        )
+        join = self._join_of(names, with_condition=True)
         factors = tuple(
             Bound(tuple(names.index(name) for name in part), rows) for part, rows in parts
         )
         return evaluate_with(Term(join, factors), _nothing_is_read)
+
+    def _join_of(self, names: tuple[str, ...], with_condition: bool = False) -> Join:
+        """Of some relations, whole; plans ask for the same ones over and over."""
+        if (names, with_condition) not in self._joins:
+            columns = [self.relations[name].schema.qualified(name).columns for name in names]
+            schema = Schema(tuple(column for several in columns for column in several))
+            self._joins[names, with_condition] = Join(
+                tuple(Occurrence(name, self.relations[name]) for name in names),
+                self._conditions(names) if with_condition else (),
+                tuple(ColumnRef(column.name, column.type) for column in schema.columns),
+                schema,
+            )
+        return self._joins[names, with_condition]
+
+    @cached_property
+    def _joins(self) -> dict[tuple[tuple[str, ...], bool], Join]:
+        return {}
 
     def finished(self, rows: Rows) -> Rows:
         """The view's rows from those of the join of all its relations."""
@@ -228,12 +233,13 @@ def relation_from_json(json: Mapping[str, Any]) -> Relation:
     return Relation(text_of(json["name"]), text_of(json["source"]), schema, key)
 
 
-def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+def renamed_columns(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """The expression with other names for its columns."""
     match expression:
         case ColumnRef(name=name, type=kind):
             return ColumnRef(names[name], kind)
         case Call(operator=operator, arguments=arguments, type=kind):
-            return Call(operator, tuple(_renamed(a, names) for a in arguments), kind)
+            return Call(operator, tuple(renamed_columns(a, names) for a in arguments), kind)
     return expression
 
 

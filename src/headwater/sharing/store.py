@@ -14,26 +14,33 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote, unquote
 
-from headwater.errors import InputError
+from headwater.errors import BusyError, HeadwaterError, InputError
 from headwater.reading import read_at_most
 from headwater.sharing.encoding import Manifest, address_of, read_manifest
 from headwater.sharing.errors import DamagedObjectError
-from headwater.sharing.limits import MOST_HEAD_BYTES
+from headwater.sharing.limits import MOST_HEAD_BYTES, MOST_OWN_BYTES
 from headwater.sharing.signatures import Signer
 from headwater.storage.enclosed import EnclosedFolder
 from headwater.storage.local import LocalStorage
 from headwater.storage.location import Location
 
 PRIVATE_FILE = "private.key"
+OWED_FILE = "owed.json"
 _ADDRESS, _PART = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{2}")
-_PRIVATE = frozenset({"held", "lock", PRIVATE_FILE})
+ARRIVING = "arriving"
+MIRRORING = "mirroring.lock"
+_PRIVATE = frozenset({"held", "lock", ARRIVING, MIRRORING, OWED_FILE, PRIVATE_FILE})
 _OLD_S = 3600.0
+_AT_ONCE = 32
+"""So many files are brought to the disk at once: it syncs many in the time of a few."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +82,12 @@ class Envelope:
 
 
 def local_folder(path: Path | str, what: str) -> Path:
-    """A folder on this machine or mounted; object stores are refused."""
+    """A folder on this machine or mounted: a node's private key is not kept anywhere else."""
     if re.match(r"[A-Za-z][\w+.-]+:/", str(path)):  # a Path has made one slash of two
         raise InputError(
-            f"The {what} '{path}' is not a folder: object stores are not supported yet.",
-            "Give the path of a local or mounted folder.",
+            f"The {what} '{path}' is not a folder of this machine.",
+            "Give the path of a local or mounted folder; 'headwater share mirror' puts its "
+            "objects into an object store.",
         )
     return Path(path).absolute()
 
@@ -114,12 +122,26 @@ class ObjectFiles:
     def _at(self, address: str) -> Location:
         return self._objects / address[:2] / f"{address}.jsonl"
 
+    def open(self, address: str) -> BinaryIO:
+        """The file of an object, as it is; OSError if it cannot be read."""
+        return self._at(address).open()
+
+    def size(self, address: str) -> int:
+        """In bytes; 0 if it is gone."""
+        return self._at(address).size()
+
     def head(self, address: str) -> tuple[Envelope, Manifest]:
         """Who made an object and what it says it is, without reading the rest."""
+        envelope, manifest, _ = self.head_line(address)
+        return envelope, manifest
+
+    def head_line(self, address: str) -> tuple[Envelope, Manifest, bytes]:
+        """The same, and the line in which it says so."""
         path = self._at(address)
         with _reading(path), path.open() as file:
             envelope = Envelope.read(file.readline(MOST_HEAD_BYTES), path)
-            return envelope, read_manifest(file.readline(MOST_HEAD_BYTES), shared_object(path))
+            line = file.readline(MOST_HEAD_BYTES).rstrip(b"\n")
+            return envelope, read_manifest(line, shared_object(path)), line
 
     def read(self, address: str, most: int | None = None) -> tuple[Envelope, bytes]:
         """An object that is what its name says; DamagedObjectError if not."""
@@ -149,6 +171,10 @@ class ObjectStore(ObjectFiles):
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
         super().__init__(folder, durable=durable)
         self._held = self._root / "held"
+        self.arriving = self._root / ARRIVING
+        """Where objects wait until all of an exchange are here."""
+        self._durable = durable
+        self._enclosed = EnclosedFolder(folder, _PRIVATE)
         self._own_lock = threading.RLock()
         self._depth = 0
 
@@ -172,6 +198,41 @@ class ObjectStore(ObjectFiles):
         self._objects.settle(())  # the name of that folder, whoever made it
         return not path.exists() and path.put_if_absent(envelope.line() + content)
 
+    def add_all(self, objects: Iterable[tuple[Envelope, bytes]]) -> None:
+        """Store objects in no order, to be called while `locked`.
+
+        Each is there whole or not at all, and all are durable when this returns.
+        """
+        parts: dict[str, dict[str, bytes]] = {}
+        for envelope, content in objects:
+            name = f"{envelope.address}.jsonl"
+            parts.setdefault(name[:2], {})[name] = envelope.line() + content
+        if not parts:
+            return
+        lacking = parts.keys() - set(self.parts())
+        with self._writing():
+            for part in sorted(lacking):
+                (self._objects / part).make_folder(durable=False)
+            self._objects.settle(())  # the names of these folders, whoever made them
+            if len(parts) == 1:
+                self._put(*parts.popitem())
+                return
+            with ThreadPoolExecutor(min(len(parts), _AT_ONCE), "objects") as pool:
+                list(pool.map(self._put, parts, parts.values()))
+
+    def _put(self, part: str, files: dict[str, bytes]) -> None:
+        self._enclosed.put_together((self._objects / part).path, files, self._durable)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HeadwaterError(
+                f"The node's folder {self.folder} cannot be written: {error.strerror or error}.",
+                "Look at the folder, its owner and its disk.",
+            ) from None
+
     def replace(self, envelope: Envelope, content: bytes) -> None:
         """Put an object in the place of the same with another envelope."""
         self._at(envelope.address).replace(envelope.line() + content)
@@ -194,11 +255,30 @@ class ObjectStore(ObjectFiles):
         path = self._held / f"{quote(name, safe='')}.jsonl"
         path.replace(envelope.line() + content)
 
+    def hold_stored(self, name: str, envelope: Envelope, content: bytes) -> None:
+        """Put what is stored of a view that the node holds in the place of what was there."""
+        (self._held / f"{quote(name, safe='')}.stored").replace(envelope.line() + content)
+
+    def stored(self, name: str) -> Location | None:
+        """The file of that, if there is one."""
+        path = self._held / f"{quote(name, safe='')}.stored"
+        return path if path.exists() else None
+
     # Other files
+
+    def read_own(self, name: str) -> bytes | None:
+        """A small file of the node's own; None if there is none, or it is not this user's."""
+        path = self._root / name
+        with _reading(path):
+            try:
+                return path.read(MOST_OWN_BYTES)
+            except (FileNotFoundError, PermissionError):
+                return None
 
     def write(self, name: str, content: bytes) -> None:
         """Put a small file in the place of what was there, in one step."""
-        (self._root / name).replace(content)
+        with self._writing():
+            (self._root / name).replace(content)
 
     def write_key(self, signer: Signer) -> None:
         """Keep the node's private key; what is left of one that could not be read goes."""
@@ -207,23 +287,36 @@ class ObjectStore(ObjectFiles):
         path.write(signer.private())
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One process at a time changes what this node has; may be nested."""
+    def locked(self, wait: bool = True) -> Iterator[None]:
+        """One process at a time changes what this node has; may be nested.
+
+        BusyError if another one does, and this one is not to wait.
+        """
         path = self._root / "lock"
         with self._own_lock, ExitStack() as stack:
             if not self._depth:
                 with _reading(path):
-                    stack.enter_context(path.locked())
+                    lock = path.locked() if wait else path.try_lock()
+                if lock is None:
+                    raise BusyError(
+                        f"Another process is at work on the node in {self.folder}.",
+                        "It is tried again; end that process if it does not go on.",
+                    )
+                stack.enter_context(lock)
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
 
+    def mirroring(self) -> AbstractContextManager[object]:
+        """One process at a time says elsewhere what this node has."""
+        return (self._root / MIRRORING).locked()
+
     def remove_leftovers(self) -> None:
         """Remove temporary files of processes that were killed."""
         parts = [self._objects / part for part in self.parts()]
-        for folder in (self._root, self._held, *parts):
+        for folder in (self._root, self._held, self.arriving, *parts):
             for name in _names(folder):
                 is_temporary = name.startswith(".") and name.endswith(".tmp")
                 if is_temporary and (folder / name).age_s() > _OLD_S:

@@ -17,11 +17,13 @@ from urllib.parse import quote
 from headwater.algebra.expressions import ColumnRef, Literal, walk
 from headwater.algebra.rows import Rows, show_row
 from headwater.algebra.schema import Schema
+from headwater.algebra.views import Join
 from headwater.sharing.booster import Booster
 from headwater.sharing.contents import Contents
 from headwater.sharing.effort import require_little_work
 from headwater.sharing.entries import Item, NodeEntry, RelationEntry, ViewEntry
 from headwater.sharing.errors import ConflictError, ForeignObjectError
+from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.limits import (
     MOST_CHECK_SECONDS,
     MOST_COMPARED,
@@ -32,6 +34,7 @@ from headwater.sharing.shared_views import SharedView
 from headwater.sharing.trust import changed_key
 from headwater.sharing.updategram import Updategram
 from headwater.sharing.versions import Versions
+from headwater.sharing.windows import Window, first_of
 
 Agrees = Callable[[Updategram], bool]
 """Whether the updategrams at hand of its subject between its versions do the same."""
@@ -77,6 +80,8 @@ class Known:
                 self._check_updategram(item, maker, agrees)
             case Booster():
                 self._check_booster(item)
+            case GroupingBooster() | Window():
+                self._check_stored(item)
 
     # What there is
 
@@ -180,6 +185,42 @@ class Known:
                 "One of them is wrong: find out which, and delete it at every node.",
             )
 
+    def _check_stored(self, item: GroupingBooster | Window) -> None:
+        view, rows = item.view, item.rows
+        self._check_relations(view)
+        if isinstance(item, Window):
+            ends, schema = (item.versions, item.versions), first_of(view).schema
+            _require_counts(view.name, rows)
+        else:
+            ends, schema = (item.first, item.last), view.view.stored_schema
+            _require_counts(view.name, rows.positive(), -rows.negative())
+        if view.view.top is None:
+            raise ForeignObjectError(
+                f"View {view.name} has no groups and no first rows.",
+                "It is shared by contents, updategrams and boosters.",
+            )
+        for versions in ends:
+            if set(versions) != set(view.relations):
+                raise ForeignObjectError(
+                    f"What is stored of view {view.name} has versions of "
+                    f"{', '.join(versions) or 'nothing'}.",
+                    f"It needs versions of {', '.join(sorted(view.relations))}.",
+                )
+        if not ends[0].precedes(ends[1]):
+            raise ForeignObjectError(
+                f"A grouping booster goes from ({ends[0]}) to ({ends[1]}).",
+                "What is published leads from a version to a later one.",
+            )
+        _require_columns(view.name, rows.schema, schema)
+        if isinstance(item, GroupingBooster) and item.by and set(item.by) <= set(schema.names):
+            outside = rows.restricted(item.groups, item.by, item.by, anti=True)
+            if dict(outside.items()):
+                raise ForeignObjectError(
+                    f"A grouping booster of view {view.name} has rows of groups that it does not "
+                    "cover.",
+                    "It was not made by Headwater.",
+                )
+
     def _check_booster(self, item: Booster) -> None:
         self._check_relations(item.view)
         if item.view.beyond_rules:
@@ -246,7 +287,14 @@ def _require_names(what: str, name: str) -> None:
 
 
 def _compared(definition: SharedView) -> int:
-    if definition.beyond_rules:
+    """What a condition compares from which something is deduced: of each join by itself."""
+    if not definition.beyond_rules:
+        return _compared_by(definition.join)
+    if definition.view.top is not None:
         return 0  # nothing is deduced from it
-    parts = (part for conjunct in definition.join.condition for part in walk(conjunct))
+    return max(map(_compared_by, definition.view.joins))
+
+
+def _compared_by(join: Join) -> int:
+    parts = (part for conjunct in join.condition for part in walk(conjunct))
     return len({part for part in parts if isinstance(part, ColumnRef | Literal)})

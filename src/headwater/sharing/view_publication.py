@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NoReturn
 
@@ -21,9 +22,12 @@ from headwater.sharing.catalog import Catalog
 from headwater.sharing.contents import Contents
 from headwater.sharing.entries import Item
 from headwater.sharing.errors import SharingError
+from headwater.sharing.grouping import GroupingBooster
 from headwater.sharing.shared_views import SharedView
+from headwater.sharing.stored import kept, whole
 from headwater.sharing.updategram import Updategram, composed
 from headwater.sharing.versions import Versions
+from headwater.sharing.windows import Window
 from headwater.warehouse.commits import ViewCommit
 from headwater.warehouse.failing import seen
 from headwater.warehouse.states import ViewState
@@ -57,6 +61,8 @@ class ViewPublication:
     table: ViewTable
     each_transaction: bool
     spark: Spark
+    boosted: bool = False
+    """Whether what is stored of it is published too, once: with it peers follow its relations."""
 
     @property
     def _is_stored(self) -> bool:
@@ -65,36 +71,76 @@ class ViewPublication:
 
     def versions(self) -> list[CommittedVersion]:
         """From the commit on that was published last, or all if it is not there any more."""
-        name = self.table.name
-        number = self.catalog.description.get("published", {}).get(name, 0)
-        known = {c.versions for c in self.catalog.contents(name)}
-        known |= {u.last for u in self.catalog.updategrams(name)}
+        number = self._number
         if 0 < number <= self.table.latest().number:
             versions = self._versions(number - 1)
-            if versions[0].number >= number and versions[0].versions in known:
+            if versions[0].number >= number and versions[0].versions in self._known:
                 return versions
         return self._versions(0)
 
+    def begins_anew(self, versions: Sequence[CommittedVersion]) -> bool:
+        """Whether nothing that was published of it before leads to any of these."""
+        known = self._known
+        return bool(known) and not any(version.versions in known for version in versions)
+
     def items(self, versions: Sequence[CommittedVersion]) -> Iterable[Item]:
-        """What the catalog lacks of them: contents to start from, and updategrams."""
-        name = self.definition.name
-        known = {u.last for u in self.catalog.updategrams(name)}
-        known |= {c.versions for c in self.catalog.contents(name)}
-        last_known = max((at for at, v in enumerate(versions) if v.versions in known), default=None)
-        if last_known is None:  # the first time, or so late that old commits are gone
+        """What the catalog lacks of them: contents to start from, and updategrams.
+
+        Updategrams go on from where it is known that all are there. What a process that was killed
+        has published behind that is met again, and nothing is left out between.
+        """
+        known = self._known
+        places = [at for at, version in enumerate(versions) if version.versions in known]
+        if not places:  # the first time, or so late that old commits are gone
             newest = versions[-1]
             shown = _rows(self.table.at(newest.number), self.spark)
-            yield Contents(name, newest.versions, shown)
-        fresh = versions[last_known or 0 :]
+            yield Contents(self.definition.name, newest.versions, shown)
+        yield from self._stored(versions[-1])
+        goes_on = places[:1] == [0] and versions[0].number >= self._number > 0
+        start = 0 if goes_on or not places else places[-1]
+        borders = sorted({start, *(at for at in places if at > start), len(versions) - 1})
         if not self._is_stored:
-            yield from self._shown_steps(fresh)
+            chosen = versions[start:] if self.each_transaction else [versions[at] for at in borders]
+            yield from self._shown_steps(chosen)
             return
-        steps = [
-            self._step(before, after, after.change)
-            for before, after in pairwise(fresh)
-            if after.change is not None
+        for first, last in pairwise(borders):
+            steps = [
+                self._step(before, after, after.change)
+                for before, after in pairwise(versions[first : last + 1])
+                if after.change is not None
+            ]
+            yield from steps if self.each_transaction or not steps else [composed(steps)]
+
+    @cached_property
+    def _known(self) -> set[Versions]:
+        """Where what was published of the view begins and ends."""
+        name = self.definition.name
+        known = {u.last for u in self.catalog.updategrams(name)}
+        return known | {c.versions for c in self.catalog.contents(name)}
+
+    @property
+    def _number(self) -> int:
+        """The commit up to which everything was published; 0 if that is not known."""
+        number: int = self.catalog.description.get("published", {}).get(self.table.name, 0)
+        return number
+
+    def _stored(self, newest: CommittedVersion) -> Iterator[GroupingBooster | Window]:
+        """What is stored, or a window of it, where it is small and as other nodes compute it."""
+        view = self.definition
+        if not self.boosted or view.view.top is None or self.table.definition.view.members:
+            return
+        known = [
+            s for s in self.catalog.stored() if s.view == view and s.maker == self.catalog.node
         ]
-        yield from steps if self.each_transaction or not steps else [composed(steps)]
+        if known and not self.begins_anew([newest]):
+            return
+        state = self.table.at(newest.number)
+        if state.is_small and not state.is_left_to_spark:
+            rows = state.signed_rows()
+            if rows.schema == view.view.stored_schema:
+                part = kept(whole(view, newest.versions, rows))
+                if part is not None:
+                    yield part
 
     # Versions
 
@@ -179,8 +225,7 @@ class ViewPublication:
 
     def _shown_steps(self, versions: Sequence[CommittedVersion]) -> Iterator[Updategram]:
         """What readers saw change; a version on which the top fails is passed over."""
-        ends = dict.fromkeys((versions[0], versions[-1]))
-        before, *later = versions if self.each_transaction else ends
+        before, *later = versions
         for after in later:
             try:
                 change = self.table.shown_changes(before.number, after.number, self.spark)

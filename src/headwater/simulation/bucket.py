@@ -1,4 +1,4 @@
-"""An object store in memory that loses answers, and lets puts land late.
+"""An object store in memory that loses answers, and lets puts and deletes land late.
 
 `Objects` outlives processes and every loss of power: what was put is there, and lists are right. A
 request may be without an answer, whether it took effect or not; one whose process was killed or
@@ -7,6 +7,7 @@ stood still may take effect later, also behind a takeover.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,7 @@ class Objects:
         """Has the time, and names that nobody has yet."""
         self.random = random
         self.held: dict[str, _Object] = {}
-        self._on_the_way: list[tuple[str, bytes, Condition]] = []
-        self._tags = 0
+        self._on_the_way: list[Callable[[], object]] = []
 
     def put(self, key: str, content: bytes, condition: Condition) -> Tag:
         present = self.held.get(key)
@@ -52,14 +52,17 @@ class Objects:
             raise ConditionError
         if isinstance(condition, tuple) and (present is None or present.about.tag != condition):
             raise ConditionError
-        self._tags += 1
-        tag = (f"{self._tags}", None)
+        tag = (hashlib.md5(content).hexdigest(), None)  # as stores give them: by the contents
         self.held[key] = _Object(content, ObjectAbout(len(content), self.disk.now, tag))
         return tag
 
     def send(self, key: str, content: bytes, condition: Condition) -> None:
         """A put that takes effect some time, or never."""
-        self._on_the_way.append((key, content, condition))
+        self._on_the_way.append(lambda: self.put(key, content, condition))
+
+    def send_delete(self, key: str) -> None:
+        """The same of a delete."""
+        self._on_the_way.append(lambda: self.held.pop(key, None))
 
     def land(self) -> None:
         """Let what is on its way arrive, some of it."""
@@ -69,7 +72,7 @@ class Objects:
                 self._on_the_way.append(sent)
             elif self.random.random() < 0.8:
                 try:
-                    self.put(*sent)
+                    sent()
                 except ConditionError:
                     continue
 
@@ -83,6 +86,9 @@ class SimulatedBucket:
         self._objects, self._interrupt, self._ill = objects, interrupt, ill
 
     def clock(self) -> float:
+        return self._objects.disk.now
+
+    def steady(self) -> float:
         return self._objects.disk.now
 
     def sleep(self, seconds: float) -> None:
@@ -150,12 +156,15 @@ class SimulatedBucket:
         self.put(target, content or b"", "always")
 
     def delete(self, key: str) -> None:
-        self._step("delete", key, lambda: None)
-        lost = self._is_lost()
-        if not lost or self._objects.random.random() < 0.5:
-            self._objects.held.pop(key, None)
-        if lost:
+        self._step("delete", key, lambda: self._objects.send_delete(key))
+        if self._is_lost():
+            match self._objects.random.choice(["never", "done", "later"]):
+                case "done":
+                    self._objects.held.pop(key, None)
+                case "later":
+                    self._objects.send_delete(key)
             raise UnansweredError(None, "no answer", key)
+        self._objects.held.pop(key, None)
 
     # What goes wrong
 

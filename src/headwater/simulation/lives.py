@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from headwater.costs.recomputing import recomputes
 from headwater.errors import BrokenLogError, FencedError, HeadwaterError, LostConnectionError
+from headwater.pipeline.companions import companies
 from headwater.pipeline.life import (
     Do,
     Failed,
@@ -31,7 +32,7 @@ from headwater.pipeline.life import (
 from headwater.pipeline.requests import Request
 from headwater.project.gaps import GapError
 from headwater.simulation.judge import demand
-from headwater.simulation.load import Load, no_spark
+from headwater.simulation.load import Load, Together, no_spark
 from headwater.simulation.maintainer import Maintainer
 from headwater.simulation.workload import ViewAtLevel
 
@@ -46,6 +47,8 @@ class KeptView:
     wanted: ViewAtLevel
     life: Life = field(default_factory=Life)
     maintainer: Maintainer | None = None
+    together: Together | None = None
+    """The loads with which its own goes together."""
 
     @property
     def name(self) -> str:
@@ -76,6 +79,7 @@ class Lives:
         return len(running) == len(self.all) and all(view.is_idle for _, view in running)
 
     def steps(self) -> Iterator[tuple[str, Step]]:
+        self._put_together()
         for view in self.all.values():
             if view.life.is_due(self._world.disk.now):
                 yield "start", partial(self._bring_up, view)
@@ -85,9 +89,25 @@ class Lives:
 
     def look_after(self) -> None:
         """Bring up what is due."""
+        self._put_together()
         for view in self.all.values():
             if view.life.is_due(self._world.disk.now):
                 self._bring_up(view)
+
+    def _put_together(self) -> None:
+        """Have views that are to be loaded now, in whatever order, read together."""
+        if not self._world.settings.shares_loads:
+            return
+        due = [v for v in self.all.values() if v.life.is_due(self._world.disk.now)]
+        loads = [v for v in due if v.together is None and self._is_to_be_loaded(v)]
+        for company in companies(view.wanted.plan().view for view in loads):
+            together = Together(self._process, company)
+            for view in company.views:
+                self.all[view.name].together = together
+
+    def _is_to_be_loaded(self, view: KeptView) -> bool:
+        has_table = self._process.warehouse.has_view(view.name)
+        return Do.LOAD in view.life.after(beginning(view.life, has_table), 0.0)[1]
 
     def work(self, view: KeptView, step: Callable[[], object]) -> None:
         """Let a view's maintainer do something, and see whether that is its end."""
@@ -130,6 +150,7 @@ class Lives:
 
     def halt(self, view: KeptView) -> None:
         """End what is under way for a view."""
+        self._leave(view)
         if view.maintainer is not None:
             self._put_down(view)
             self._tell(view, Halted())
@@ -165,6 +186,12 @@ class Lives:
         event = ending(view.name, failure, has_table, by_itself, view.life.recomputes)
         self._tell(view, event)
 
+    def _leave(self, view: KeptView) -> None:
+        """Its load has ended, or is not made."""
+        if view.together is not None:
+            view.together.leave(view.name)
+            view.together = None
+
     def _put_down(self, view: KeptView) -> None:
         if view.maintainer is not None:
             view.maintainer.close()
@@ -177,6 +204,7 @@ class Lives:
 
     def _bring_up(self, view: KeptView) -> None:
         if trouble := self._trouble(view):
+            self._leave(view)
             self._tell(view, Failed(trouble))
             return
         plan, warehouse = view.wanted.plan(), self._process.warehouse
@@ -188,7 +216,7 @@ class Lives:
                 self._process.does(anew if has_table else "load")
                 if not has_table:
                     self._world.judge.look_at_absence(view.name)
-                Load(self._process, plan).run()
+                Load(self._process, plan, view.together).run()
                 self._tell(view, Loaded("now"))
             self._process.does("start")
             table = warehouse.view(view.name)
@@ -196,5 +224,7 @@ class Lives:
                 with suppress(HeadwaterError):  # the next fold tells why it cannot be
                     table.follow(no_spark)
             view.maintainer = Maintainer(self._process, plan, table)
+            self._leave(view)
         except HeadwaterError as error:
+            self._leave(view)
             self.end(view, error)

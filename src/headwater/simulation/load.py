@@ -1,4 +1,8 @@
-"""A load as a simulated runner makes it: it does what `Loading` says is next."""
+"""A load as a simulated runner makes it: it does what `Loading` says is next.
+
+Those of a company take what they read from one snapshot of each source, also when others of them
+have ended, and other things have happened, long before they begin.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from headwater.algebra.evaluate import evaluate_view
 from headwater.algebra.rows import Rows
+from headwater.pipeline.companions import Company
 from headwater.pipeline.cutting import Cutting, has_gap, taken_back
 from headwater.pipeline.loading import (
     Cut,
@@ -19,6 +24,7 @@ from headwater.pipeline.loading import (
 )
 from headwater.pipeline.plan import Plan
 from headwater.simulation.judge import ROOT
+from headwater.simulation.reading import Reading
 from headwater.sources.order import Place
 from headwater.warehouse.loads import Shown, ViewLoad
 from headwater.warehouse.vectors import Reached, VersionVector
@@ -27,11 +33,77 @@ if TYPE_CHECKING:
     from headwater.simulation.process import Process
 
 
+class Together:
+    """The loads of one company, until the last of them has ended."""
+
+    def __init__(self, process: Process, company: Company) -> None:
+        self._process = process
+        self._company = company
+        self._members = {view.name: view for view in company.views}
+        self._readings: dict[str, SharedReading] = {}
+
+    def reading(self, source: str) -> SharedReading:
+        if source not in self._readings:
+            relations = frozenset(self._company.relations(source))
+            self._readings[source] = SharedReading(self._process, source, relations)
+        return self._readings[source]
+
+    def leave(self, view: str) -> None:
+        """A load has ended; places that no other needs are given up."""
+        self._members.pop(view, None)
+        needed = {source for view in self._members.values() for source in view.sources}
+        for source in self._readings.keys() - needed:
+            self._readings.pop(source).close()
+
+
+class SharedReading:
+    """One source in one snapshot, with a place from before it was taken."""
+
+    def __init__(self, process: Process, source: str, relations: frozenset[str]) -> None:
+        reading = process.readings[source]
+        self.lowest = held_back(reading.order.end, reading.log.first)
+        self._reading = reading
+        self._place = reading.place(self.lowest, relations, paused=True)
+        loading = Loading([source])
+        loading.held(source)
+        try:
+            while not isinstance(task := loading.next(), MakeDurable):
+                assert isinstance(task, OpenSnapshot)
+                split, self.state = _snapshot(process, reading, self._place, task.again)
+                loading.opened(source, split)
+        except BaseException:
+            self.close()
+            raise
+        self.number = task.number
+
+    def close(self) -> None:
+        self._reading.order.remove(self._place)
+
+
+def _snapshot(
+    process: Process, reading: Reading, place: Place, again: bool
+) -> tuple[int | None, Mapping[str, Rows]]:
+    """Where a snapshot that is taken now splits the order for a place, and what is in it."""
+    world = process.world
+    if again:
+        world.interrupt("wait", ROOT)
+        reading.database.appear(world.random)
+    known, marker = reading.order.end, process.marker()
+    seen, found = reading.database.snapshot(marker)
+    while not reading.order.has_passed(marker):
+        world.interrupt("read", ROOT)
+        reading.read(world)
+        if reading.trouble is not None:
+            raise reading.trouble
+    return place.split(seen, known, reading.whole_after), found
+
+
 class Load:
     """One view's load, from a place in each source's order to the view that is put."""
 
-    def __init__(self, process: Process, plan: Plan) -> None:
+    def __init__(self, process: Process, plan: Plan, together: Together | None = None) -> None:
         self._process = process
+        self._together = together
         self._plan = plan
         self._loading = Loading(plan.view.sources, plan.shows_global_whole, self._floor())
         self._lowest: dict[str, int] = {}
@@ -58,25 +130,26 @@ class Load:
 
     def _hold(self, source: str) -> None:
         reading = self._process.readings[source]
-        after = held_back(reading.order.end, reading.log.first)
+        if self._together is not None:
+            after = self._together.reading(source).lowest
+        else:
+            after = held_back(reading.order.end, reading.log.first)
         self._lowest[source] = after
         self._places[source] = reading.place(after, self._plan.relations(source), paused=True)
         self._loading.held(source)
 
     def _open_snapshot(self, source: str, again: bool) -> None:
-        reading, world = self._process.readings[source], self._process.world
-        if again:
-            world.interrupt("wait", ROOT)
-            reading.database.appear(world.random)
-        known, marker = reading.order.end, self._process.marker()
-        seen, found = reading.database.snapshot(marker)
-        while not reading.order.has_passed(marker):
-            world.interrupt("read", ROOT)
-            reading.read(world)
-            if reading.trouble is not None:
-                raise reading.trouble
-        split = self._places[source].split(seen, known, reading.whole_after)
-        if self._loading.opened(source, split):
+        if self._together is not None and not again:
+            shared, reading = self._together.reading(source), self._process.readings[source]
+            upto, logs = {source: reading.order.end}, {source: reading.log}
+            is_too_old = has_gap(self._plan.view, logs, {source: shared.number}, upto)
+            self._opened(source, None if is_too_old else shared.number, shared.state)
+        else:
+            reading, place = self._process.readings[source], self._places[source]
+            self._opened(source, *_snapshot(self._process, reading, place, again))
+
+    def _opened(self, source: str, number: int | None, found: Mapping[str, Rows]) -> None:
+        if self._loading.opened(source, number):
             self._state |= found
 
     def _make_durable(self, source: str, number: int) -> None:

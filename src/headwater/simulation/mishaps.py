@@ -104,7 +104,7 @@ class Settings:
     @property
     def groups(self) -> bool:
         """Whether there is a group of views: in some of ten deployments."""
-        return self.seed % 10 == 8 or self.seed % 30 == 16
+        return self.seed % 10 == 8 or self.seed % 30 == 16 or self.seed % 40 == 39
 
     @property
     def copies(self) -> bool:
@@ -115,6 +115,11 @@ class Settings:
     def any_algorithm(self) -> bool:
         """Whether views are by any algorithm that may be: in two of ten deployments."""
         return self.seed % 10 in (4, 9)
+
+    @property
+    def parts(self) -> bool:
+        """Whether these have several parts: in every fourth of those."""
+        return self.seed % 20 == 19
 
     @property
     def recomputes(self) -> bool:
@@ -132,6 +137,12 @@ class Settings:
         """Whether there are transactions across both databases, in one of eleven deployments: None
         if not, False if parts of them may never come."""
         return self.seed % 22 == 10 if self.seed % 11 == 10 else None
+
+    @property
+    def shares_loads(self) -> bool:
+        """Whether views that are to be loaded at the same time read together: in four of nineteen
+        deployments."""
+        return self.seed % 19 in (11, 13, 14, 15)
 
     @property
     def objects(self) -> bool:

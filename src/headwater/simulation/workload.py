@@ -20,7 +20,8 @@ from headwater.algebra.views import View
 from headwater.algorithms.registry import ALGORITHMS
 from headwater.check.levels import Level
 from headwater.pipeline.plan import Plan
-from headwater.project.choice import as_stored, choose, usable
+from headwater.project.choice import as_stored, choose, fits, usable
+from headwater.protocol.managers import Need
 from headwater.protocol.transactions import Tag, Update
 from headwater.simulation.database import Change, Database
 from headwater.warehouse.definition import StoredDefinition
@@ -41,6 +42,20 @@ _TOPS = (
     "SELECT x.a, y.b FROM s1.r AS x LEFT JOIN s2.r AS y ON x.k = y.k",
 )
 """Views that show something else than is stored of them."""
+_IN_PARTS = (
+    "SELECT x.a, y.b FROM s1.r AS x LEFT JOIN s2.r AS y ON x.k = y.k UNION ALL "
+    "SELECT z.b, z.k FROM s2.t AS z",
+    "SELECT x.a, y.b FROM s1.r AS x FULL JOIN s2.t AS y ON x.b = y.a",
+    "SELECT x.a FROM s1.r AS x WHERE NOT EXISTS (SELECT 1 FROM s2.r AS y WHERE y.a = x.b) "
+    "UNION SELECT y.b FROM s2.r AS y",
+    "SELECT x.a, x.b FROM s1.r AS x WHERE x.a > 0 UNION ALL SELECT x.b, x.a FROM s1.r AS x "
+    "UNION ALL SELECT x.a, y.b FROM s1.r AS x, s2.t AS y WHERE x.k = y.k",
+    "SELECT u.a, count(*) AS n, sum(u.b) AS total FROM (SELECT x.a, y.b FROM s1.r AS x, s2.r AS y "
+    "WHERE x.k = y.a UNION ALL SELECT z.a, z.b FROM s2.t AS z) AS u GROUP BY u.a",
+    "SELECT x.a, (SELECT count(*) FROM s2.r AS y WHERE y.a = x.a) AS n FROM s1.r AS x "
+    "WHERE x.b IN (SELECT z.b FROM s2.t AS z)",
+)
+"""Views of several parts, which share relations."""
 _MEMBERS = {
     "totals": "SELECT x.a, count(*) AS n, sum(y.b) AS total "
     "FROM s1.r AS x, s2.r AS y WHERE x.k = y.k GROUP BY x.a",
@@ -59,9 +74,10 @@ class ViewAtLevel:
     level: Level
     algorithm: str | None = None
     """The one that is forced, if one is."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
     def plan(self) -> Plan:
-        choice = choose(self.view.narrowed(), self.level, self.algorithm)
+        choice = choose(self.view.narrowed(), self.level, self.algorithm, self.parameters)
         narrow = self.view.narrowed()
         definition = StoredDefinition.of(self.view)
         return Plan(narrow, choice.manager, choice.algorithm, str(self.level), definition)
@@ -92,20 +108,24 @@ def views(
     keyed: bool = False,
     groups: bool = False,
     copies: bool = False,
+    parts: bool = False,
 ) -> list[ViewAtLevel]:
-    """So many views; with `tops` two more, with `groups` a group, with `keyed` by whatever
-    algorithm keeps their level, with `copies` of some relations beside each of them."""
+    """So many views, of several `parts` if these are wanted; with `tops` two more, with `groups` a
+    group, with `keyed` by whatever algorithm keeps their level, with `copies` of some relations
+    beside each of them."""
     found = []
-    selects = [*random.sample(_SELECTS, count), *(_TOPS if tops else ())]
+    selects = [*random.sample(_IN_PARTS if parts else _SELECTS, count), *(_TOPS if tops else ())]
     for at, select in enumerate(selects):
         name = f"v{at}"
         view = parse_view(select, relations(keyed), name)
         level = random.choice([Level.STRONG, Level.COMPLETE])
         made = ViewAtLevel(name, view, level)
-        found.append(_by_any_algorithm(random, made) if keyed else made)
+        found.append(_by_any_algorithm(random, made, parts) if keyed else made)
     if groups:
-        group = parse_group([(n, sql, relations()) for n, sql in _MEMBERS.items()], "group")
-        found.append(ViewAtLevel("group", group, random.choice([Level.STRONG, Level.COMPLETE])))
+        listed = [(n, sql, relations(keyed)) for n, sql in _MEMBERS.items()]
+        level = random.choice([Level.STRONG, Level.COMPLETE])
+        made = ViewAtLevel("group", parse_group(listed, "group"), level)
+        found.append(_by_any_algorithm(random, made, parts) if keyed else made)
     return [_with_copies(random, made) for made in found] if copies else found
 
 
@@ -115,11 +135,21 @@ def _with_copies(random: Random, made: ViewAtLevel) -> ViewAtLevel:
     return replace(made, view=made.view.with_copies(copied))
 
 
-def _by_any_algorithm(random: Random, made: ViewAtLevel) -> ViewAtLevel:
+def _by_any_algorithm(random: Random, made: ViewAtLevel, parts: bool) -> ViewAtLevel:
+    """By one that keeps its level; if it has several `parts`, mostly one that deletes by key."""
     level = random.choice([Level.CONVERGENT, made.level])
-    known = [n for n in usable(level, made.view.sources) if not ALGORITHMS[n].unsure(made.view)]
-    algorithm = random.choice(known)
-    return ViewAtLevel(made.name, as_stored(made.view, algorithm, True), level, algorithm)
+    known = [n for n in usable(level, made.view.sources) if fits(n, made.view)]
+    by_key = [n for n in known if Need.KEYS in ALGORITHMS[n].needs]
+    algorithm = random.choice(by_key if parts and by_key and random.random() < 0.7 else known)
+    told = _told(random, algorithm) if parts else {}
+    return ViewAtLevel(made.name, as_stored(made.view, algorithm, True), level, algorithm, told)
+
+
+def _told(random: Random, algorithm: str) -> dict[str, str]:
+    """Some of its parameters that lower no level."""
+    known = {"local": "on", "order": "least"}
+    taken = ALGORITHMS[algorithm].parameters.keys()
+    return {n: value for n, value in known.items() if n in taken and random.random() < 0.5}
 
 
 def databases(

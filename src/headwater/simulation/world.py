@@ -55,6 +55,7 @@ class World:
             keyed,
             settings.groups,
             settings.copies,
+            settings.parts,
         )
         self.objects = Objects(self.disk, self.random) if settings.objects else None
         self.judge = Judge(self._looked_at(), self.databases, self.views)

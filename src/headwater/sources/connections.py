@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from headwater.algebra.terms import Query
+from headwater.frames.naming import named
 from headwater.sources.contract import Lift, Reply, Source, Wrapper
 from headwater.sources.rounds import AGAIN_S, Question, Round, Rounds
 from headwater.sources.workers import Job, Workers
@@ -23,6 +24,9 @@ _MOST = 8
 
 class Inquirer(Protocol):
     """Who asks; is called in the thread that asks."""
+
+    name: str
+    """What Spark's jobs are named by that answering takes."""
 
     def inquire(self, ask: Callable[[], Reply]) -> None:
         """Ask by itself; deals with whatever goes wrong."""
@@ -54,6 +58,7 @@ class Connections:
         lift: Lift,
         replied: Callable[[Replies], None] = lambda replies: None,
     ) -> None:
+        self._name = name
         self._source = source
         self._lift = lift
         self._replied = replied
@@ -104,7 +109,8 @@ class Connections:
         try:
             if any(question.again for question in found.questions):
                 time.sleep(AGAIN_S)
-            self._answer(found)
+            with named(f"{_names(found)}: question to {self._name}"):
+                self._answer(found)
         finally:
             share_s = found.share_s(time.monotonic() - began)
             for question in found.questions:
@@ -153,3 +159,9 @@ class Connections:
         self._own.held = None
         if held is not None:
             held[1].close()
+
+
+def _names(asked: Round[Inquirer]) -> str:
+    """Whose questions they are."""
+    first, *others = dict.fromkeys(question.who.name for question in asked.questions)
+    return f"{first} and {len(others)} more" if others else first

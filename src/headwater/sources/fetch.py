@@ -39,11 +39,21 @@ class Ref:
 
 
 @dataclass(frozen=True)
+class Far:
+    """Rows that Spark holds, too many to be brought here, and the columns that have the values."""
+
+    rows: Rows
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Keys:
     """The only values that some columns may have together; no NULLs, each once."""
 
     columns: tuple[Ref, ...]
     values: tuple[Row, ...]
+    far: Far | None = None
+    """Where the values are instead, if they are not here."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,8 @@ MOST_KEYS = 100_000
 Pushes = Callable[[str, Type], bool]
 """Whether a kind of source may decide a comparison (=, <, <=, >, >=) of two values of a type."""
 Run = Callable[[Fetch], Rows]
+Spread = Callable[[Fetch, Far], Rows]
+"""Executes a statement for keys that are far, where they are."""
 Apart = Callable[[str, str], bool]
 """Whether a source cannot compare a column, named after its relation, with other columns."""
 
@@ -74,26 +86,45 @@ def none_apart(relation: str, column: str) -> bool:
 
 
 def answer_query(
-    query: Query, run: Run, pushes: Pushes, lift: Lift = as_it_is, apart: Apart = none_apart
+    query: Query,
+    run: Run,
+    pushes: Pushes,
+    lift: Lift = as_it_is,
+    apart: Apart = none_apart,
+    spread: Spread | None = None,
 ) -> Rows:
-    """Evaluate a query; `run` executes statements, all in one snapshot."""
-    answers = [answer_term(term, run, pushes, lift, apart) for term in query]
+    """Evaluate a query; `run` and `spread` execute statements, all in one snapshot."""
+    answers = [answer_term(term, run, pushes, lift, apart, spread) for term in query]
     return Rows.sum(query[0].join.schema, answers)
 
 
 def answer_term(
-    term: Term, run: Run, pushes: Pushes, lift: Lift = as_it_is, apart: Apart = none_apart
+    term: Term,
+    run: Run,
+    pushes: Pushes,
+    lift: Lift = as_it_is,
+    apart: Apart = none_apart,
+    spread: Spread | None = None,
 ) -> Rows:
     if any(not factor.rows for factor in term.bound):
         return Rows.empty(term.join.schema)
     for places in _components(term, pushes, apart):
-        fetch = plan_fetch(term, places, pushes, apart)
-        parts = [_by_own_keys(run(part), part, fetch) for part in cut(fetch)]
-        rows = parts[0] if len(parts) == 1 else Rows.sum(fetch.schema, parts)
+        fetch = plan_fetch(term, places, pushes, apart, may_be_far=spread is not None)
+        far = next((keys.far for keys in fetch.keys if keys.far is not None), None)
+        if spread is not None and far is not None:
+            rows = spread(fetch, far)
+        else:
+            rows = run_in_parts(fetch, run)
         if not rows:
             return Rows.empty(term.join.schema)
         term = term.bind(places, lift(rows))
     return evaluate_term(term, {})
+
+
+def run_in_parts(fetch: Fetch, run: Run) -> Rows:
+    """What a statement finds, however many keys it has."""
+    parts = [by_own_keys(run(part), part, fetch) for part in cut(fetch)]
+    return parts[0] if len(parts) == 1 else Rows.sum(fetch.schema, parts)
 
 
 def cut(fetch: Fetch, most_keys: int = MOST_KEYS) -> Iterator[Fetch]:
@@ -109,7 +140,7 @@ def cut(fetch: Fetch, most_keys: int = MOST_KEYS) -> Iterator[Fetch]:
     yield fetch
 
 
-def _by_own_keys(rows: Rows, part: Fetch, whole: Fetch) -> Rows:
+def by_own_keys(rows: Rows, part: Fetch, whole: Fetch) -> Rows:
     """Of what a part has found only what our equality finds by the part's own keys.
 
     A source's equality may be looser, and then another part has found the row as well.
@@ -126,9 +157,17 @@ def _by_own_keys(rows: Rows, part: Fetch, whole: Fetch) -> Rows:
 
 
 def plan_fetch(
-    term: Term, places: tuple[int, ...], pushes: Pushes, apart: Apart = none_apart
+    term: Term,
+    places: tuple[int, ...],
+    pushes: Pushes,
+    apart: Apart = none_apart,
+    *,
+    may_be_far: bool = False,
 ) -> Fetch:
-    """The statement that reads these base occurrences of a term."""
+    """The statement that reads these base occurrences of a term.
+
+    `may_be_far` leaves keys where they are if they are too many to be brought here.
+    """
     join = term.join
     needed = frozenset[str]().union(
         *(columns_of(expression) for expression in (*join.condition, *join.outputs))
@@ -163,7 +202,7 @@ def plan_fetch(
             and a.name in inside
             and b.value is not None
         ),
-        tuple(_keys(term, comparisons, inside)),
+        tuple(_keys(term, comparisons, inside, may_be_far)),
         Schema(tuple(columns)),
     )
 
@@ -185,8 +224,10 @@ def _comparisons(condition: Iterable[Expression], pushes: Pushes) -> Iterable[_C
                     yield b, _FLIPPED[operator], a
 
 
-def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Iterable[Keys]:
-    """For each bound factor the values that equalities allow."""
+def _keys(
+    term: Term, comparisons: list[_Comparison], inside: set[str], may_be_far: bool
+) -> Iterable[Keys]:
+    """For each bound factor the values that equalities allow; of one at most they may be far."""
     for factor in term.bound:
         known = factor.rows.schema.positions
         pairs = [
@@ -200,11 +241,14 @@ def _keys(term: Term, comparisons: list[_Comparison], inside: set[str]) -> Itera
         ]
         if not pairs:
             continue
-        values = factor.rows.distinct([name for _, name in pairs])
-        yield Keys(
-            tuple(_ref(term, a) for a, _ in pairs),
-            tuple(v for v in values if None not in v),
-        )
+        refs = tuple(_ref(term, a) for a, _ in pairs)
+        names = tuple(name for _, name in pairs)
+        if may_be_far and len(set(names)) == len(names) and factor.rows.is_far:
+            may_be_far = False
+            yield Keys(refs, (), Far(factor.rows, names))
+            continue
+        values = factor.rows.distinct(names)
+        yield Keys(refs, tuple(v for v in values if None not in v))
 
 
 def _components(term: Term, pushes: Pushes, apart: Apart) -> list[tuple[int, ...]]:

@@ -14,12 +14,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationInfo,
     field_validator,
 )
 
 from headwater.algebra.sql.text import QuotedName
 from headwater.sources.contract import Position, Retained, Source
+from headwater.storage.location import Location
+from headwater.storage.modes import OWN
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -70,6 +73,16 @@ def _no_boolean(value: object) -> object:
     return value
 
 
+def _seconds(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 86_400:
+        raise ValueError("is not a number of seconds from 0.01 to 86400")
+    return float(value)
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+"""A number of seconds, with or without a fraction."""
+
+
 WholeNumber = Annotated[int, BeforeValidator(_no_boolean), Field(lt=2**31)]
 """A number of something, without a fraction."""
 
@@ -111,6 +124,10 @@ class SourceSettings(BaseModel, ABC):
     @abstractmethod
     def open(self, name: str, project: Path, owner: str = "") -> Source:
         """The source of this name in a project's folder, with the logs of one warehouse."""
+
+    def kept_in(self, warehouse: Location) -> Self:
+        """The same, for a warehouse in which it may keep what it has seen of the source."""
+        return self
 
     @property
     def listed(self) -> list[str]:
@@ -184,6 +201,37 @@ class SourceSettings(BaseModel, ABC):
                 meant = f"; did you mean '{close[0]}'?" if close else ""
                 raise ValueError(f"has a table that is not in relations: {name}{meant}")
         return keys
+
+
+class KeptSettings(SourceSettings):
+    """The settings of a kind that keeps what it has seen in the warehouse, and names relations as
+    they are."""
+
+    _warehouse: Location | None = PrivateAttr(None)
+
+    def kept_in(self, warehouse: Location) -> Self:
+        kept = self.model_copy()
+        kept._warehouse = warehouse
+        return kept
+
+    def place_of(self, name: str) -> Location | None:
+        """Where a source of this name keeps what it has seen; None outside of a project."""
+        if self._warehouse is None:
+            return None
+        return self._warehouse / OWN / "sources" / name
+
+    def excess(self, kept: Retained) -> str:
+        return ""
+
+    def position_text(self, position: Position) -> str:
+        return str(position.get("at", ""))
+
+    def written(self, within: str, name: str) -> str:
+        return str(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.listed)
 
 
 def is_pattern(name: str) -> bool:

@@ -64,6 +64,8 @@ class Asker(Protocol):
 class Subscription:
     """One subscriber. `take` is for one thread at a time."""
 
+    name = "somebody"
+
     def __init__(self, channel: Channel, place: Place, wake: Wake) -> None:
         self.place = place
         self.wake = wake

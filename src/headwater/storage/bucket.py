@@ -38,8 +38,19 @@ class Listing:
     folders: frozenset[str]
 
 
-class UnansweredError(OSError):
+class StoreError(OSError):
+    """The store does not say what is there: no sign of damage, and nothing may be made anew."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+class UnansweredError(StoreError):
     """Whether a request took effect is not known."""
+
+
+class DeniedError(StoreError):
+    """It is refused, or cannot even be sent; to try again changes nothing."""
 
 
 class ConditionError(Exception):
@@ -56,6 +67,10 @@ class Bucket(Protocol):
 
     def clock(self) -> float:
         """Seconds since 1970, as this machine has it."""
+        ...
+
+    def steady(self) -> float:
+        """Seconds since some moment, by a clock that nobody sets."""
         ...
 
     def sleep(self, seconds: float) -> None: ...

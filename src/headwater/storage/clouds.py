@@ -12,8 +12,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
-from errno import EACCES, ENOTSUP
+from errno import ENOTSUP
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -25,8 +26,10 @@ from headwater.errors import InputError
 from headwater.storage.bucket import (
     Condition,
     ConditionError,
+    DeniedError,
     Listing,
     ObjectAbout,
+    StoreError,
     Tag,
     UnansweredError,
 )
@@ -39,6 +42,8 @@ _CLIENT = frozenset(
     {"allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "timeout"}
 )
 """Options of the connection; all others are the store's own."""
+_FIRST_S = 15.0
+"""A store that has never answered is not asked for longer."""
 _SECRET = re.compile(r"key|secret|token|password|credential|sas")
 """What the names of options have in them whose values are nobody's business."""
 T = TypeVar("T")
@@ -51,6 +56,8 @@ class CloudBucket:
         self.uri = address.rstrip("/")
         self._options = dict(options or {})
         self._name = urlsplit(address).netloc
+        self._has_answered = False
+        self._asked_since: float | None = None
         client: dict[str, Any] = {"connect_timeout": timedelta(seconds=10)}
         config: dict[str, str] = {}
         for key, value in self._options.items():
@@ -73,7 +80,7 @@ class CloudBucket:
             raise _unknown_option(config) from None
         except Exception as error:
             raise InputError(
-                f"The warehouse {self.uri} cannot be opened: {_plainly(error)}.",
+                f"The warehouse {self.uri} cannot be opened: {_cause(error).told}.",
                 "See [warehouse.options] in headwater.toml, and the variables of the environment.",
             ) from None
 
@@ -89,6 +96,9 @@ class CloudBucket:
 
     def clock(self) -> float:
         return time.time()
+
+    def steady(self) -> float:
+        return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -153,24 +163,41 @@ class CloudBucket:
 
     def _asked(self, key: str, ask: Callable[[], T]) -> T:
         where = f"{self.uri}/{key}"
+        if self._asked_since is None:
+            self._asked_since = self.steady()
         try:
-            return ask()
-        except FileNotFoundError as error:
-            if _code(error) in ("NoSuchBucket", "ContainerNotFound"):
-                raise self._no_bucket() from None
-            raise FileNotFoundError(2, "there is no such object", where) from None
-        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise ConditionError from None
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise _refused(error, where) from None
-        except exceptions.NotSupportedError:
-            raise OSError(ENOTSUP, "the object store cannot do what is asked", where) from None
+            found = ask()
         except (exceptions.BaseError, OSError) as error:
-            if _code(error) in ("NoSuchBucket", "ContainerNotFound"):
-                raise self._no_bucket() from None
-            if _code(error) in _REFUSED:
-                raise _refused(error, where) from None
-            raise UnansweredError(None, f"no answer ({_plainly(error)})", where) from None
+            failure = self._failure(error, where)
+            self._has_answered |= not isinstance(failure, StoreError)
+            raise failure from None
+        self._has_answered = True
+        return found
+
+    def _failure(self, error: Exception, where: str) -> Exception:
+        cause, code, status = _cause(error), _code(error), _status(error)
+        if cause is _NO_CREDENTIALS:  # that was an answer of another service
+            return self._unanswered(cause, cause.told, where)
+        if code in ("NoSuchBucket", "ContainerNotFound"):
+            return self._no_bucket()
+        match error:
+            case FileNotFoundError():
+                return FileNotFoundError(2, "there is no such object", where)
+            case exceptions.AlreadyExistsError() | exceptions.PreconditionError():
+                return ConditionError()
+            case exceptions.NotSupportedError():
+                return OSError(ENOTSUP, "the object store cannot do what is asked", where)
+            case exceptions.PermissionDeniedError() | exceptions.UnauthenticatedError():
+                return _refused(code or status, where)
+        if code in _REFUSED or (400 <= int(status or 0) < 500 and not _is_passing(code, status)):
+            return _refused(code or status, where)
+        return self._unanswered(cause, code or (f"status {status}" if status else ""), where)
+
+    def _unanswered(self, cause: _Cause, why: str, where: str) -> StoreError:
+        since = self._asked_since or 0.0
+        is_late = cause.is_lasting or self.steady() - since > _FIRST_S
+        kind = DeniedError if is_late and not self._has_answered else UnansweredError
+        return kind(None, f"no answer ({why or cause.told})", where)
 
     def _no_bucket(self) -> InputError:
         return InputError(
@@ -188,12 +215,22 @@ _REFUSED = {
     "InvalidToken": "the token is wrong",
     "ExpiredToken": "the token has expired",
     "RequestTimeTooSkewed": "the clock of this machine is wrong by more than it accepts",
+    "AuthorizationHeaderMalformed": "the region is another: see aws_region",
+    "PermanentRedirect": "the bucket is in another region: see aws_region",
+    "InvalidBucketName": "no bucket can have this name",
 }
 
 
-def _refused(error: BaseException, where: str) -> OSError:
-    why = _REFUSED.get(_code(error), "the credentials are missing, wrong, or may not do it")
-    return OSError(EACCES, f"the object store refuses it: {why}", where)
+def _refused(how: str, where: str) -> DeniedError:
+    """`how` is what the store calls it, or the status of its answer."""
+    rights = "the credentials are missing, wrong, or may not do it"
+    other = f"it answers {how}" if how not in ("", "401", "403") else rights
+    return DeniedError(None, f"the object store refuses it: {_REFUSED.get(how, other)}", where)
+
+
+def _is_passing(code: str, status: str) -> bool:
+    """Whether an answer that blames the request means: try again."""
+    return status in ("408", "409", "425", "429") or code in ("RequestTimeout", "IncompleteBody")
 
 
 def _code(error: BaseException) -> str:
@@ -202,28 +239,43 @@ def _code(error: BaseException) -> str:
     return found[1] if found else ""
 
 
-def _plainly(error: BaseException) -> str:
-    """What is known of an error without repeating its text."""
-    if code := _code(error):
-        return code
-    text = str(error)
-    if found := re.search(r"\b(?:status|error|response)\D{0,20}\b([45]\d\d)\b", text):
-        return f"status {found[1]}"
-    for word, plain in _WORDS.items():
-        if word in text.lower():
-            return plain
-    return type(error).__name__
+def _status(error: BaseException) -> str:
+    """The status of an answer, if there was one."""
+    found = re.search(r"\bstatus code: ([1-5]\d\d)\b", str(error))
+    return found[1] if found else ""
 
 
-_WORDS = {
-    "timed out": "it took too long",
-    "timeout": "it took too long",
-    "connection refused": "the connection was refused",
-    "dns": "its host is not known",
-    "connect": "no connection",
-    "certificate": "its certificate is not trusted",
-    "missing": "something is missing in its configuration",
+@dataclass(frozen=True)
+class _Cause:
+    """Why there is no answer, without repeating the error's text."""
+
+    told: str
+    is_lasting: bool = False
+    """Whether it stays so, if there has been no answer before."""
+
+
+_NO_CREDENTIALS = _Cause(
+    "no credentials were found: not in [warehouse.options], not in the environment", True
+)
+_CAUSES = {
+    r"://(169\.254\.(169\.254|170\.)|metadata\.google)|token request": _NO_CREDENTIALS,
+    r"BadScheme": _Cause('its address begins with http: then allow_http has to be "true"', True),
+    r"dns error": _Cause("its host is not known", True),
+    r"InvalidCertificate": _Cause("its certificate is not trusted", True),
+    r"InvalidContentType": _Cause("it does not speak TLS: its address may begin with http", True),
+    r"ConnectionRefused": _Cause("the connection was refused"),
+    r"kind: Time(d)?[oO]ut|TimedOut": _Cause("it took too long"),
+    r"ConnectionReset|IncompleteMessage|kind: Interrupted": _Cause("the connection was broken off"),
+    r"kind: Connect": _Cause("no connection"),
+    r"(?i)redirect": _Cause("the bucket is in another region: see aws_region", True),
+    r"(?i)missing": _Cause("something is missing in its configuration", True),
 }
+
+
+def _cause(error: BaseException) -> _Cause:
+    text = str(error)
+    found = (cause for pattern, cause in _CAUSES.items() if re.search(pattern, text))
+    return next(found, _Cause(type(error).__name__))
 
 
 def _has_login(value: str) -> bool:

@@ -11,7 +11,7 @@ is named private is for its user only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from errno import ELOOP, ENOTDIR
@@ -60,6 +60,37 @@ class EnclosedFolder(Posix):
             write_all(file, content)
             if synced:
                 os.fsync(handle)
+
+    def put_together(self, folder: Path, contents: Mapping[str, Content], synced: bool) -> None:
+        """Put files into one folder, each whole, unless there is one of its name.
+
+        Their names are synced once, when all of them are there. For one process at a time.
+        """
+        with self._entered(folder) as handle:
+            with os.scandir(handle) as found:
+                present = {item.name for item in found}
+            mode = self._mode(folder / "file", handle) & 0o666
+            for name, content in contents.items():
+                if name not in present:
+                    self._put(handle, name, content, mode, synced)
+            if synced:
+                os.fsync(handle)
+
+    def _put(self, folder: int, name: str, content: Content, mode: int, synced: bool) -> None:
+        temporary = f".{name}.{self.fresh_name()}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _STRICT
+        try:
+            handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+            with os.fdopen(handle, "wb", buffering=0) as file:
+                os.fchmod(handle, mode)
+                write_all(file, content)
+                if synced:
+                    os.fsync(handle)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
 
     def make_folder(self, folder: Path) -> None:
         if not self._encloses(folder):

@@ -20,7 +20,13 @@ from typing import Any, BinaryIO, TypeVar
 
 import pyarrow
 
-from headwater.storage.bucket import Bucket, Condition, ConditionError, Tag, UnansweredError
+from headwater.storage.bucket import (
+    Bucket,
+    Condition,
+    ConditionError,
+    Tag,
+    UnansweredError,
+)
 from headwater.storage.contract import About, Content, FolderHandle
 
 _TRIES = 8
@@ -31,7 +37,23 @@ _WHOLE_BYTES = 16 << 20
 _KEPT_RENEW_S = 10.0
 _KEPT_S = 60.0
 _CLOCK = "_headwater/clock"
+_MEASURED_S = 600.0
+_SET_S = 1.0
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """How far the store's clock was before this machine's at a moment."""
+
+    clock: float
+    steady: float
+    ahead: float
+
+    def holds(self, clock: float, steady: float) -> bool:
+        """Whether it is young, and nobody has set this machine's clock since."""
+        passed = steady - self.steady
+        return passed < _MEASURED_S and abs(clock - self.clock - passed) < _SET_S
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +74,13 @@ class ObjectStorage:
 
     @property
     def _ahead(self) -> float:
-        """How far the store's clock is before this machine's."""
-        found: float | None = self.__dict__.get("ahead")
-        if found is None:
-            found = self._measured_ahead()
-            self.__dict__["ahead"] = found
-        return found
+        """How far the store's clock is before this machine's, which may be set while we run."""
+        clock, steady = self.bucket.clock(), self.bucket.steady()
+        known: _Measured | None = self.__dict__.get("measured")
+        if known is None or not known.holds(clock, steady):
+            known = _Measured(clock, steady, self._measured_ahead())
+            self.__dict__["measured"] = known
+        return known.ahead
 
     def _measured_ahead(self) -> float:
         """A put is stamped with the store's clock; who may not put goes by this machine's."""
@@ -303,7 +326,9 @@ class AppendedObject:
     def _become(self, content: bytes) -> None:
         tag = self._storage.replace_if(self._path, content, self._tag)
         if tag is None:
-            raise OSError(None, "another process has written it", self._storage.uri(self._path))
+            is_gone = self._storage.about(self._path) is None
+            why = "somebody has removed it" if is_gone else "another process has written it"
+            raise OSError(None, why, self._storage.uri(self._path))
         self._content, self._tag = content, tag
 
     def close(self) -> None:

@@ -20,7 +20,9 @@ from typing import Any
 import typer.core
 
 from headwater.errors import HeadwaterError
+from headwater.storage.bucket import StoreError
 from headwater.terminal.output import print_error, visible
+from headwater.warehouse.own_files import store_trouble
 
 FAULT = 70
 """Exit code of a fault of Headwater's own, as sysexits.h has it."""
@@ -74,6 +76,9 @@ def told() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except StoreError as error:
+        print_error(store_trouble(error))
+        sys.exit(HeadwaterError.exit_code)
     except Exception as error:
         tell_fault(error)
         sys.exit(FAULT)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from headwater.pipeline.status import unpublished
 from headwater.terminal.output import LEVEL_STYLES, Terminal, console, plain, print_json
 
 if TYPE_CHECKING:
@@ -87,9 +88,18 @@ def line(name: str, view: Mapping[str, Any]) -> str:
         return f"{shown}: {view['note']}"
     if "commits" in view and view["state"] == "running":
         shown += f", {view['commits']:,} commits, {view['rows']:,} changed rows"
+    if (published := view.get("published")) and published.get("number"):
+        shown += f", published up to version {published['number']}"
     if fresh := view.get("freshness_ms"):
         shown += f", {milliseconds(fresh['median'])} behind (99%: {milliseconds(fresh['p99'])})"
     return shown
+
+
+def shared(share: Mapping[str, Any]) -> str:
+    """How publishing stands, on one line."""
+    owed = len(share["owed"])
+    of = f"; {owed:,} {'booster is' if owed == 1 else 'boosters are'} owed" if owed else ""
+    return f"shared by {share['node'] or share['folder']}: {share['objects']:,} objects{of}"
 
 
 def read_so_far(view: Mapping[str, Any]) -> str:
@@ -130,9 +140,13 @@ class Screen:
             for text in (
                 *(f"{n}: {v['message']}" for n, v in found["views"].items() if v.get("message")),
                 *(s["trouble"] for s in found["sources"].values() if s.get("trouble")),
+                *unpublished(found),
             )
         ]
-        return Group(self._views(found), Text(), self._sources(found), Text(), *troubles)
+        tables: list[RenderableType] = [self._views(found), Text(), self._sources(found), Text()]
+        if share := found.get("share"):
+            tables += [Text(shared(share), style="dim"), Text()]
+        return Group(*tables, *troubles)
 
     def _views(self, found: Mapping[str, Any]) -> Table:
         table = _table()

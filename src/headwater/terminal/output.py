@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,25 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.errors import InputError
-from headwater.lab.files import load_objects, parse_objects
-from headwater.lab.library import example, example_names
-from headwater.lab.scenario import Object
 
-FileArgument = Annotated[
-    Path,
-    typer.Argument(
-        help="A scenario file (.json, .jsonl), - for standard input, or a shipped example's name."
-    ),
-]
-AlgorithmOption = Annotated[
-    str, typer.Option("--algorithm", "-a", help="See 'headwater lab algorithms'.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", help="NAME=VALUE, of the algorithm or the lab; lab algorithms lists them."
-    ),
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line, for machines.")]
 
 LEVEL_STYLES = {
@@ -187,16 +167,6 @@ def styled(level: str) -> Text:
 # Arguments
 
 
-def parse_settings(given: list[str] | None) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise InputError(f"--set {text}: is not NAME=VALUE.", "Write for example --set p=4.")
-        settings[name] = value
-    return settings
-
-
 def parse_seeds(text: str) -> range:
     """`0:20` is 0 to 19; `7` is 7 alone."""
     first, colon, last = text.partition(":")
@@ -205,16 +175,3 @@ def parse_seeds(text: str) -> range:
         if start < stop:
             return range(start, stop)
     raise InputError(f"--seeds {text}: is not a range.", "Write for example 0:20, or 7 for one.")
-
-
-def read_objects(path: Path) -> list[tuple[Object, str]]:
-    """A file's JSON objects, those of standard input, or the shipped example of that name."""
-    name = str(path)
-    if name == "-":
-        return parse_objects(sys.stdin.read(), "standard input")
-    if not path.exists() and name in example_names():
-        return [(example(name).data, name)]
-    if not path.exists() and path.suffix == "":
-        known = ", ".join(example_names())
-        raise InputError(f"There is no file '{path}'.", f"Shipped examples are: {known}.")
-    return load_objects(path)

@@ -23,9 +23,8 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import COUNT, arrow_schema, plain_from_arrow
 from headwater.frames.columns import arrow_table
-from headwater.frames.expressions import spark_schema
-from headwater.frames.session import Spark
 from headwater.frames.small import is_small
+from headwater.frames.spark_types import spark_schema
 from headwater.storage.location import Location
 from headwater.warehouse.columns import CHANGE, VERSION
 from headwater.warehouse.commits import APP, LogLine, commit_of, maintenance_info
@@ -39,6 +38,7 @@ from headwater.warehouse.tables import schema_of, table_actions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.frames.session import Spark
     from headwater.warehouse.view_table import ViewTable
 
 _FOLLOWED = f"{APP}.followed"

@@ -27,8 +27,10 @@ from headwater.algebra.values import Json
 from headwater.frames.columns import arrow_table, rows_of_table
 from headwater.protocol.transactions import Tag, Transaction, Update
 from headwater.reading import format_problem, parse_json
+from headwater.storage.bucket import StoreError
 from headwater.storage.location import Location
 from headwater.warehouse.forms import BREAK, CHANGE, POSITION, has_form
+from headwater.warehouse.own_files import store_trouble
 
 FORMAT = 1
 _MAGIC = b"headwlog"
@@ -39,6 +41,7 @@ _HEADER = struct.Struct("<I")
 _NOTHING = Rows.empty(Schema.of(()))
 SEGMENT_START = _START.pack(_MAGIC, FORMAT)
 Position: TypeAlias = dict[str, Json]
+_Bytes: TypeAlias = bytes | memoryview
 
 
 @dataclass(frozen=True)
@@ -134,20 +137,25 @@ class DamageError(Exception):
 
 def batch_of(records: Sequence[Record], offset: int) -> bytes:
     """Records as they are appended to a segment whose end is at `offset`."""
-    return b"".join(_framed(_payload(record), offset) for record in records)
+    return b"".join(part for record in records for part in _framed(_payload(record), offset))
 
 
-def _framed(payload: bytes, batch: int) -> bytes:
-    return _FRAME.pack(_MARK, len(payload), _checksum(payload, batch), batch) + payload
+def _framed(payload: Sequence[_Bytes], batch: int) -> Sequence[_Bytes]:
+    size = sum(len(part) for part in payload)
+    return [_FRAME.pack(_MARK, size, _checksum(payload, batch), batch), *payload]
 
 
-def _checksum(payload: bytes, batch: int) -> int:
-    return zlib.crc32(payload, batch & 0xFFFFFFFF)
+def _checksum(payload: Sequence[_Bytes], batch: int) -> int:
+    found = batch & 0xFFFFFFFF
+    for part in payload:
+        found = zlib.crc32(part, found)
+    return found
 
 
-def _payload(record: Record) -> bytes:
+def _payload(record: Record) -> Sequence[_Bytes]:
+    """A record in parts: of a large one no second copy is made to put it together."""
     header: dict[str, Any] = {"position": record.position}
-    bodies: list[bytes] = []
+    bodies: list[_Bytes] = []
     match record:
         case Change():
             deltas = record.transaction.deltas
@@ -175,19 +183,19 @@ def _payload(record: Record) -> bytes:
                 "columns": None if record.columns is None else _listed(record.columns),
             }
     head = json.dumps(header, separators=(",", ":")).encode()
-    return b"".join([_HEADER.pack(len(head)), head, *bodies])
+    return [_HEADER.pack(len(head)), head, *bodies]
 
 
 def _listed(columns: Mapping[str, frozenset[str] | None]) -> dict[str, list[str] | None]:
     return {name: None if found is None else sorted(found) for name, found in columns.items()}
 
 
-def _packed(rows: Rows) -> bytes:
+def _packed(rows: Rows) -> memoryview:
     table = arrow_table(rows)
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    return memoryview(sink.getvalue())
 
 
 # Reading
@@ -222,6 +230,8 @@ def surviving_numbers(path: Location) -> Iterator[int]:
     try:
         with path.open() as file:
             data = file.read()
+    except StoreError as error:
+        raise store_trouble(error) from None
     except OSError:
         data = b""
     return (found.number for found in _all_in(data, 0) if found.number is not None)
@@ -296,7 +306,7 @@ def _stored(frame: bytes, file: IO[bytes], offset: int) -> StoredRecord | None:
 
 def _opened(frame: bytes, payload: bytes, offset: int) -> StoredRecord | None:
     mark, size, checksum, batch = _FRAME.unpack(frame)
-    if mark != _MARK or len(payload) < size or _checksum(payload, batch) != checksum:
+    if mark != _MARK or len(payload) < size or _checksum([payload], batch) != checksum:
         return None
     try:
         (length,) = _HEADER.unpack_from(payload)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import BrokenLogError, EngineError, HeadwaterError
-from headwater.storage.bucket import UnansweredError
+from headwater.storage.bucket import StoreError
 from headwater.storage.contract import Appending
 from headwater.storage.location import Location
 from headwater.warehouse.change_records import (
@@ -38,7 +38,7 @@ from headwater.warehouse.change_records import (
     stored_in,
     surviving_numbers,
 )
-from headwater.warehouse.own_files import unanswered
+from headwater.warehouse.own_files import store_trouble
 from headwater.warehouse.pins import pinned, pins_in, releasing
 from headwater.warehouse.segments import (
     following_name,
@@ -208,8 +208,8 @@ class ChangeLog:
             raise BrokenLogError(self.source, f"the change log is damaged: {how}") from None
         except FileNotFoundError:
             raise
-        except UnansweredError as error:
-            raise unanswered(error) from None
+        except StoreError as error:
+            raise store_trouble(error) from None
         except OSError as error:
             how = f"{path}: {error.strerror}."
             raise BrokenLogError(self.source, f"the change log cannot be read: {how}") from None

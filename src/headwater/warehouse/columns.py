@@ -15,7 +15,7 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.values import Type, array_type, parse_type, struct_type
 from headwater.errors import EngineError, InputError
 from headwater.frames.arrow import COUNT, signed_schema
-from headwater.frames.expressions import spark_schema
+from headwater.frames.spark_types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,17 +17,18 @@ from headwater.algebra.schema import Schema
 from headwater.errors import EngineError
 from headwater.frames.arrow import COUNT
 from headwater.frames.columns import arrow_table, copies
-from headwater.storage.bucket import UnansweredError
+from headwater.frames.naming import tell
+from headwater.storage.bucket import StoreError
 from headwater.storage.contract import About
 from headwater.storage.location import Location
 from headwater.warehouse.file_statistics import statistics_of
 from headwater.warehouse.netting import columns, repeated
-from headwater.warehouse.own_files import unanswered
+from headwater.warehouse.own_files import store_trouble
 from headwater.warehouse.spark_files import readable, take_over, writable
 from headwater.warehouse.table_versions import DataFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -121,8 +122,8 @@ def _read(path: Location, schema: pyarrow.Schema) -> pyarrow.Table:
 
 def unreadable(path: Location, error: Exception) -> Exception:
     """What tells that a file cannot be read."""
-    if isinstance(error, UnansweredError):
-        return unanswered(error)
+    if isinstance(error, StoreError):
+        return store_trouble(error)
     if isinstance(error, OSError) and error.errno not in _DAMAGED:
         return error  # the file may be whole
     return UnreadableFileError(path)
@@ -160,11 +161,11 @@ def write_spark(
     So a file is in the table's folder only when it is whole, and it is young then: clean-up
     deletes no young file, however long the job took.
     """
-    spark = frame.sparkSession
+    spark = tell(frame.sparkSession)
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
     with writable(spark, staging) as (name_for_spark, written):
-        frame.write.option("parquet.block.size", _GROUP_BYTES).parquet(name_for_spark)
+        _writer(frame).parquet(name_for_spark)
         files = []
         for part in written.files(".parquet"):
             about = pyarrow.parquet.read_metadata(part.for_arrow())
@@ -174,6 +175,20 @@ def write_spark(
                 files.append(DataFile(name, part.size(), about.num_rows, first, first, told))
                 take_over(part, folder / name)
         return files
+
+
+def _writer(frame: DataFrame) -> DataFrameWriter:
+    """What writes a frame, so that each task's files are there once and whole, or not at all.
+
+    A task may be tried again, or run twice at once. The files of each try are apart until Spark's
+    driver has taken one of them, and are moved when all tasks are done.
+    """
+    return frame.write.options(
+        **{
+            "parquet.block.size": str(_GROUP_BYTES),
+            "mapreduce.fileoutputcommitter.algorithm.version": "1",
+        }
+    )
 
 
 def renewed(folder: Location, files: Sequence[DataFile]) -> list[DataFile]:
@@ -198,11 +213,12 @@ def read_spark(
     if not files:
         return spark.createDataFrame([], schema)
     check_files(folder, files)  # Spark finds out late, and in its own words
-    return (
-        spark.read.schema(schema)
-        .option("datetimeRebaseMode", "CORRECTED")
-        .parquet(*readable(spark, folder, files))
-    )
+    return read_named(spark, readable(spark, folder, files), schema)
+
+
+def read_named(spark: SparkSession, names: Sequence[str], schema: StructType) -> DataFrame:
+    """The rows of files that have been looked at, by their names for Spark."""
+    return spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED").parquet(*names)
 
 
 def check_files(folder: Location, files: Sequence[DataFile]) -> None:

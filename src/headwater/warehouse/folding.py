@@ -22,7 +22,8 @@ from headwater.algebra.schema import Schema
 from headwater.algebra.tops import Top, evaluate_top
 from headwater.errors import ExpressionError
 from headwater.frames.arrow import COUNT
-from headwater.frames.expressions import spark_schema
+from headwater.frames.naming import named, tell
+from headwater.frames.spark_types import spark_schema
 from headwater.warehouse.columns import FILE, HASH
 from headwater.warehouse.commits import OWN_FILES, FoldedBase, LogLine, ViewCommit
 from headwater.warehouse.compaction import remove_folded
@@ -84,10 +85,13 @@ def fold(view: ViewTable, spark: Spark, runner: str) -> ViewCommit | Unfolded | 
     settle(view)
     state = _foldable(view)
     done: ViewCommit | Unfolded | None
-    try:
-        done = _fold_into_plain(view, state, spark, runner)
-    except ExpressionError as error:
-        done = _fold_before_error(view, state, error, spark, runner)
+    with named(f"{view.name}: fold"):
+        if not callable(spark):
+            tell(spark)
+        try:
+            done = _fold_into_plain(view, state, spark, runner)
+        except ExpressionError as error:
+            done = _fold_before_error(view, state, error, spark, runner)
     remove_folded(view)
     return done
 

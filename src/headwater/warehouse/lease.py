@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwater.errors import BusyError, EngineError, FencedError, HeadwaterError
+from headwater.storage.bucket import StoreError
 from headwater.storage.location import Location
 from headwater.warehouse.forms import LEASE, has_form
 from headwater.warehouse.identity import owner_of
-from headwater.warehouse.own_files import read_own, read_own_bytes, stamped_own
+from headwater.warehouse.own_files import read_own, read_own_bytes, stamped_own, store_trouble
 from headwater.warehouse.segments import segment_name
 
 RENEW_S = 2.0
@@ -220,6 +221,8 @@ class LeaseClaim:
     def _writing(self) -> Iterator[None]:
         try:
             yield
+        except StoreError as error:
+            raise store_trouble(error) from None
         except OSError as error:
             raise HeadwaterError(
                 "The warehouse cannot be written: "

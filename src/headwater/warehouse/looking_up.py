@@ -24,6 +24,7 @@ from headwater.frames.arrow import (
     COUNT,
     arrow_schema,
     from_arrow,
+    row_values,
     signed_schema,
 )
 from headwater.protocol.look_ups import LookUp
@@ -65,6 +66,17 @@ class StoredRows:
         found = [self._in_tail(state, wanted)]
         found += [self._in_file(state, file, wanted) for file in state.stored.files]
         return from_arrow(pyarrow.concat_tables(found), self.schema)
+
+    def example(self) -> LookUp:
+        """A look-up by one column, which finds something if the base has rows."""
+        state = self._view.at()
+        schema = state.schema.only((state.key or state.schema.names)[:1])
+        largest = max(state.stored.files, key=lambda file: file.rows, default=None)
+        if largest is None or not largest.rows:
+            return LookUp(schema.names, frozenset())
+        values = self._kept(state, largest, arrow_schema(schema))
+        middle = row_values(values.slice(values.num_rows // 2, 1), schema)
+        return LookUp(schema.names, frozenset(middle))
 
     def whole(self) -> Rows:
         state = self._view.at()

@@ -15,7 +15,8 @@ from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import arrow_table
-from headwater.frames.expressions import spark_schema
+from headwater.frames.local_frames import local_dataframe
+from headwater.frames.spark_types import spark_schema
 from headwater.warehouse.columns import FILE, HASH
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def suspects(plain: DataFrame, hashes: DataFrame, schema: Schema) -> DataFrame:
 
 
 def local_frame(spark: SparkSession, rows: Rows) -> DataFrame:
-    return spark.createDataFrame(arrow_table(rows), spark_schema(rows.schema, COUNT))
+    return local_dataframe(spark, arrow_table(rows), spark_schema(rows.schema, COUNT))
 
 
 def summed(frame: DataFrame, schema: Schema) -> DataFrame:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.errors import EngineError, HeadwaterError
+from headwater.errors import EngineError, HeadwaterError, StoreLostError
 from headwater.reading import parse_json
-from headwater.storage.bucket import UnansweredError
+from headwater.storage.bucket import DeniedError, StoreError
 from headwater.storage.location import Location
 
 _MOST_BYTES = 256 << 20
@@ -50,17 +50,24 @@ def read_own_bytes(path: Location) -> bytes | None:
 
 
 def _unreadable(path: Location, error: OSError) -> HeadwaterError:
-    if isinstance(error, UnansweredError):
-        return unanswered(error)
+    if isinstance(error, StoreError):
+        return store_trouble(error)
     return EngineError(
         f"The file {path} of the warehouse cannot be read: {error.strerror}.",
         "See to it: if it is not a file at all, remove it; its owner must be who runs this.",
     )
 
 
-def unanswered(error: UnansweredError) -> HeadwaterError:
+def store_trouble(error: StoreError) -> HeadwaterError:
     """No sign of damage: nobody may act as if something were missing."""
-    return HeadwaterError(
+    if isinstance(error, DeniedError):
+        return HeadwaterError(
+            f"The object store of the warehouse cannot be used: {error.filename}: "
+            f"{error.strerror}.",
+            "See [warehouse.options] in headwater.toml, the variables of the environment, and what "
+            "the credentials may do; nothing that was committed is lost.",
+        )
+    return StoreLostError(
         f"The object store of the warehouse does not answer: {error.filename}: {error.strerror}.",
         "Look at the store and the way to it; nothing that was committed is lost.",
     )

@@ -7,10 +7,12 @@ a scan is sent: it can be pickled.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy
 import pyarrow
@@ -27,12 +29,18 @@ from headwater.frames.columns import copies
 from headwater.protocol.look_ups import LookUp
 from headwater.storage.location import Location
 from headwater.warehouse.finding import RowGroups, Wanted, matching, row_groups
-from headwater.warehouse.states import ViewState
 from headwater.warehouse.table_versions import DataFile
+
+if TYPE_CHECKING:
+    from headwater.warehouse.states import ViewState
 
 MOST_WHOLE = 500_000
 """So many stored rows a top that has no keys is evaluated over in memory."""
 _PIECE_BYTES = 64 * 2**20
+_AT_ONCE = 2
+"""So many row groups of a file are looked through at the same time."""
+_MOST_SUSPECTS = 200_000
+"""So many rows of a part of a file are looked at one by one."""
 
 
 class LeftToSparkError(InputError):
@@ -124,39 +132,69 @@ class Scan:
 
     # The rows that went
 
+    def located(self) -> Mapping[str, Sequence[int]] | None:
+        """Where in each file the rows are that went, by its name; None if very many may be meant.
+
+        What may be meant is looked for in several files and row groups at a time.
+        """
+        left = self._left()
+        if not left:
+            return {}
+        found: dict[str, list[int]] = {}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            parts = [(file, part) for file in self.files for part in range(_AT_ONCE)]
+            for (file, _), suspects in zip(
+                parts, pool.map(lambda part: self._suspects_of(*part), parts), strict=True
+            ):
+                if suspects is None:
+                    return None
+                if places := _take(left, suspects):
+                    found.setdefault(file.name, []).extend(places)
+        self._check(left)
+        return {name: sorted(places) for name, places in found.items()}
+
+    def _suspects_of(self, file: DataFile, part: int) -> list[tuple[int, Row]] | None:
+        """The rows of every so many-th row group of a file that may be meant, by their places."""
+        found: list[tuple[int, Row]] = []
+        with row_groups(self.folder, file, self.arrow_schema) as groups:
+            start = 0
+            for group in range(groups.count):
+                if group % _AT_ONCE == part:
+                    found += ((start + at, row) for at, row in self._suspects(groups, group))
+                    if len(found) > _MOST_SUSPECTS:
+                        return None
+                start += groups.rows(group)
+        return found
+
     def _walk(self) -> Iterator[tuple[DataFile, int, RowGroups, Sequence[int]]]:
         """All row groups in turn, each with the places of the rows that went."""
-        left = Counter(dict(self.gone.items()) if not self.key else {})
+        left = self._left()
         for file in self.files:
             with row_groups(self.folder, file, self.arrow_schema) as groups:
                 for group in range(groups.count):
-                    gone = self._gone_by_key(groups, group) or self._gone(groups, group, left)
-                    yield file, group, groups, gone
-        if self.has_all and +left:
+                    suspects = self._suspects(groups, group) if left else ()
+                    yield file, group, groups, _take(left, suspects)
+        self._check(left)
+
+    def _suspects(self, groups: RowGroups, group: int) -> Iterable[tuple[int, Row]]:
+        """The rows of a row group that may be meant, or their keys, by their places."""
+        names = self.key or self.schema.names
+        places, rows = self._wanted.rows(groups, group, names)
+        return zip(places.to_pylist(), row_values(rows, self.schema.only(names)), strict=True)
+
+    def _gone_by_key(self, groups: RowGroups, group: int) -> list[int]:
+        return _take(self._left(), self._suspects(groups, group)) if self.key else []
+
+    def _left(self) -> dict[Row, float]:
+        """How many copies of rows are to be found; by the key whatever is there."""
+        return dict.fromkeys(self._keys, math.inf) if self.key else dict(self.gone.items())
+
+    def _check(self, left: Mapping[Row, float]) -> None:
+        if self.has_all and left:
             raise EngineError(
                 f"The plain table {self.folder} lacks rows that its stored parts show.",
                 f"Load the view anew with 'headwater reload {self.view}'.",
             )
-
-    def _gone_by_key(self, groups: RowGroups, group: int) -> list[int]:
-        if not self.key or not self.gone:
-            return []
-        places = self._wanted.places(groups, group, all_columns=True)
-        schema = self.schema.only(self.key)
-        found = _rows_at(groups, group, places, schema)
-        return [at for at, key in found if key in self._keys]
-
-    def _gone(self, groups: RowGroups, group: int, left: Counter[Row]) -> list[int]:
-        """The same where rows are counted: as many copies as are left to be found."""
-        found: list[int] = []
-        if not +left:
-            return found
-        places = self._wanted.places(groups, group)
-        for at, row in _rows_at(groups, group, places, self.schema):
-            if left[row] > 0:
-                left[row] -= 1
-                found.append(at)
-        return found
 
     @cached_property
     def _keys(self) -> frozenset[Row]:
@@ -168,13 +206,16 @@ class Scan:
         return Wanted(LookUp(tuple(names), self._keys), self.schema)
 
 
-def _rows_at(
-    groups: RowGroups, group: int, places: pyarrow.Array, schema: Schema
-) -> Iterable[tuple[int, Row]]:
-    if not len(places):
-        return ()
-    rows = groups.read(group, schema.names).take(places)
-    return zip(places.to_pylist(), row_values(rows, schema), strict=True)
+def _take(left: dict[Row, float], suspects: Iterable[tuple[int, Row]]) -> list[int]:
+    """The places of rows of which copies are left to be found; which of them is all the same."""
+    found = []
+    for at, row in suspects:
+        if row in left:
+            found.append(at)
+            left[row] -= 1
+            if not left[row]:
+                del left[row]
+    return found
 
 
 def _kept(
@@ -213,7 +254,7 @@ def scan_of(state: ViewState) -> Scan:
 def plain_scan(state: ViewState) -> Scan:
     """What the plain table holds of a state."""
     schema = state.shown_schema
-    nothing = arrow_schema(schema).empty_table()
+    nothing = pyarrow.Table.from_batches([], arrow_schema(schema))  # loads no pandas
     return Scan(
         state.commit.view,
         state.number,
@@ -242,18 +283,29 @@ def check_memory_tells(state: ViewState, *, is_keyed: bool) -> None:
 
 
 def touched_rows(state: ViewState, change: Rows, by: Keying) -> Rows:
-    """The rows stored at a state's base with a key that some row of a change has, and others."""
-    wanted = [Wanted(_look_up(number, names, change), state.schema) for number, names in by.items()]
+    """The rows stored at a state's base with a key that some row of a change has, and others.
+
+    Of every part, whichever part the change is of: who loses a partner is stored in another one.
+    """
+    keys = {key for number, names in by.items() for key in _keys(number, names, change)}
+    look_ups = [_look_up(number, names, keys) for number, names in by.items()]
+    wanted = [Wanted(look_up, state.schema) for look_up in look_ups]
     schema = signed_schema(state.schema)
     found = matching(state.stored.folder, state.stored.files, schema, wanted)
     return from_arrow(found, state.schema)
 
 
-def _look_up(number: int | None, names: Sequence[str], change: Rows) -> LookUp:
+def _keys(number: int | None, names: Sequence[str], change: Rows) -> Iterable[Row]:
+    """The keys that a part of a change has."""
     if number is None:
-        return LookUp(tuple(names), frozenset(change.distinct(names)))
-    columns = (PART, *names)
-    return LookUp(columns, frozenset(k for k in change.distinct(columns) if k[0] == number))
+        return change.distinct(names)
+    return (key[1:] for key in change.distinct((PART, *names)) if key[0] == number)
+
+
+def _look_up(number: int | None, names: Sequence[str], keys: Collection[Row]) -> LookUp:
+    if number is None:
+        return LookUp(tuple(names), frozenset(keys))
+    return LookUp((PART, *names), frozenset((number, *key) for key in keys))
 
 
 def _changed(state: ViewState, change: Rows, key: tuple[str, ...] = ()) -> Scan:

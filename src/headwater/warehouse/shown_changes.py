@@ -14,13 +14,13 @@ from headwater.algebra.totals import without_errors
 from headwater.algebra.touched import Keying, shown_change
 from headwater.errors import InputError
 from headwater.frames.columns import Columns
-from headwater.frames.session import Spark
 from headwater.warehouse.scanning import check_memory_tells, scan_of, touched_rows
 from headwater.warehouse.states import SMALL_TAIL, ViewState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.frames.session import Spark
     from headwater.warehouse.view_table import ViewTable
 
 

@@ -21,14 +21,14 @@ from headwater.algebra.typing_rules import call
 from headwater.algebra.values import INT, TEXT
 from headwater.frames.arrow import COUNT, arrow_schema, from_arrow, plain_from_arrow, signed_schema
 from headwater.frames.columns import FEW, Columns
-from headwater.frames.expressions import spark_schema
-from headwater.frames.held import SMALL
-from headwater.frames.small import is_small
+from headwater.frames.small import SMALL, is_small
+from headwater.frames.spark_types import spark_schema
 from headwater.storage.location import Location
 from headwater.warehouse.columns import COMMIT, FILE, log_arrow_schema
 from headwater.warehouse.commits import FoldedBase, ViewCommit
 from headwater.warehouse.error_rows import sound_frame, sound_table
 from headwater.warehouse.files import check_files, missing, read_arrow, read_spark
+from headwater.warehouse.located import located
 from headwater.warehouse.netting import (
     Patch,
     applied_by_key,
@@ -37,6 +37,7 @@ from headwater.warehouse.netting import (
     patch_of_rows,
     summed,
 )
+from headwater.warehouse.placed import placed_frame
 from headwater.warehouse.showing import shown_frame
 from headwater.warehouse.table_versions import DataFile, TableVersion
 
@@ -109,6 +110,11 @@ class ViewState:
     def has_long_tail(self) -> bool:
         """Whether what the tail touches is thought to be too large for the driver."""
         return self.tail_size > SMALL
+
+    @property
+    def has_small_tail(self) -> bool:
+        """Whether the tail is summed up in memory, and not on Spark."""
+        return self.tail_size <= SMALL_TAIL
 
     @property
     def stored_size(self) -> int:
@@ -196,7 +202,7 @@ class ViewState:
             return Rows.empty(self.schema)
         if self.is_small:
             return self.lacking(self.signed_rows())
-        if self.tail_size <= SMALL_TAIL and not self.lacking(self.tail_rows()):
+        if self.has_small_tail and not self.lacking(self.tail_rows()):
             return Rows.empty(self.schema)
         frame = self.signed(spark() if callable(spark) else spark)
         return from_arrow(frame.where(self.is_lacking).toArrow(), self.schema)
@@ -219,9 +225,11 @@ class ViewState:
         """What a reader sees, duplicates as repeated rows."""
         if self.is_published and (not self.tail_files or self.number <= self.base.number):
             return self.plain_frame(spark)
+        if found := located(self):
+            return placed_frame(found, spark)
         if self.top is not None:
             return shown_frame(self, self.top, spark)
-        if self.key and self.tail_size <= SMALL_TAIL:
+        if self.key and self.has_small_tail:
             return applied_by_key(spark, self.plain_frame(spark), self.tail_rows(), self.key)
         return self.patch(spark).applied_to(self.plain_frame(spark))
 
@@ -252,13 +260,13 @@ class ViewState:
     def patch(self, spark: SparkSession) -> Patch:
         """What the tail does to the plain rows of a view without a top."""
         plain = self.plain_frame_with_files(spark)
-        if self.tail_size <= SMALL_TAIL:
+        if self.has_small_tail:
             return patch_of_rows(spark, plain, self.tail_rows())
         return patch_of_frame(plain, self.tail_frame(spark), self.schema)
 
     def net_tail(self, spark: SparkSession) -> DataFrame:
         """Each row of the tail once with its count."""
-        if self.tail_size <= SMALL_TAIL:
+        if self.has_small_tail:
             return local_frame(spark, self.tail_rows())
         return summed(self.tail_frame(spark), self.schema)
 
@@ -266,7 +274,7 @@ class ViewState:
         """The sum of the tail, in memory if it is short."""
         from headwater.frames.frame import Frame
 
-        if self.tail_size <= SMALL_TAIL:
+        if self.has_small_tail:
             return self.tail_rows()
         tail = Frame.of_dataframe(self.tail_frame(spark), self.schema, signed=True)
         return tail.settled(large=self.has_long_tail)

@@ -19,9 +19,11 @@ import pyarrow
 import pyarrow.parquet
 
 from headwater.errors import EngineError
+from headwater.storage.bucket import StoreError
 from headwater.storage.location import Location
 from headwater.warehouse.commits import APP, LogLine
 from headwater.warehouse.forms import ACTIONS, has_form
+from headwater.warehouse.own_files import store_trouble
 
 _CHECKPOINT_COLUMNS = ("add", "txn", "metaData", "protocol", "sidecar")
 _STATISTICS = ("minValues", "maxValues", "nullCount")
@@ -162,6 +164,8 @@ def from_checkpoint(
     """The table as a checkpoint has it; None if that cannot be read."""
     try:
         actions = [action for part in parts for action in _actions(part)]
+    except StoreError as error:
+        raise store_trouble(error) from None
     except (AttributeError, OSError, TypeError, ValueError, pyarrow.ArrowException):
         return None
     if any("sidecar" in action for action in actions) or not has_form(ACTIONS, actions):
@@ -177,6 +181,8 @@ def is_sound(parts: Sequence[Location]) -> bool:
             with pyarrow.parquet.ParquetFile(part.for_arrow()) as file:
                 for _ in file.iter_batches():
                     pass
+    except StoreError as error:
+        raise store_trouble(error) from None
     except (OSError, ValueError, pyarrow.ArrowException):
         return False
     return True

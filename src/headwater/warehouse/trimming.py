@@ -17,9 +17,8 @@ import pyarrow.compute
 from headwater.algebra.schema import Schema
 from headwater.frames.arrow import COUNT, from_arrow
 from headwater.frames.columns import arrow_table
-from headwater.frames.expressions import spark_schema
-from headwater.frames.session import Spark
 from headwater.frames.small import is_small
+from headwater.frames.spark_types import spark_schema
 from headwater.storage.location import Location
 from headwater.warehouse.change_feed import feed_folder, feed_schema, is_feed, without_own
 from headwater.warehouse.cleaning import clean_versions, oldest_kept
@@ -33,6 +32,7 @@ from headwater.warehouse.table_versions import DataFile, TableVersion
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.frames.session import Spark
     from headwater.warehouse.view_table import ViewTable
 
 MANY_FILES = 1000

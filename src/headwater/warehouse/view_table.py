@@ -14,7 +14,7 @@ import pyarrow.compute
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.errors import EngineError, FencedError, InputError
-from headwater.frames.arrow import from_arrow
+from headwater.frames.arrow import split_from_arrow
 from headwater.storage.location import Location
 from headwater.warehouse.change_feed import follow
 from headwater.warehouse.cleaning import HOUR, clean_up
@@ -359,10 +359,7 @@ class ViewTable:
         schema = schema_of(snapshot)
         number = pyarrow.compute.field(COMMIT)
         table = read_arrow(snapshot.folder, files, log_arrow_schema(schema), number > after)
-        return {
-            found: from_arrow(table.filter(number == found).drop_columns([COMMIT]), schema)
-            for found in sorted(set(table.column(COMMIT).to_pylist()))
-        }
+        return split_from_arrow(table.drop_columns([COMMIT]), table.column(COMMIT), schema)
 
     def tail(self) -> Tail:
         """What waits to be folded; rows may be counted that a compacted file still repeats."""

@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 from headwater.errors import EngineError, FencedError, HeadwaterError, InputError
-from headwater.storage.bucket import UnansweredError
+from headwater.storage.bucket import StoreError
 from headwater.storage.location import Location
 from headwater.storage.modes import OWN, mode_of, set_modes
 from headwater.storage.opening import is_address, opened
@@ -24,7 +25,7 @@ from headwater.warehouse.groups import GroupTable, in_the_way
 from headwater.warehouse.identity import require_format
 from headwater.warehouse.loads import ViewLoad
 from headwater.warehouse.notes import read_notes, write_notes
-from headwater.warehouse.own_files import unanswered
+from headwater.warehouse.own_files import store_trouble
 from headwater.warehouse.remaking import looked_at, throw_away, write_table
 from headwater.warehouse.stored import first_stored, names_stored
 from headwater.warehouse.view_table import ViewTable
@@ -64,13 +65,12 @@ def _telling(root: Location) -> Iterator[None]:
     """Say in words why a warehouse cannot be looked at."""
     try:
         yield
-    except UnansweredError as error:
-        raise unanswered(error) from None
+    except StoreError as error:
+        raise store_trouble(error) from None
     except OSError as error:
         raise InputError(
             f"The warehouse {root} cannot be read: {error.strerror}.",
-            "See to its folder; of an object store to [warehouse.options] in headwater.toml, and "
-            "to the variables of the environment.",
+            "See to its folder.",
         ) from None
 
 
@@ -105,7 +105,7 @@ class Warehouse:
         self._trash = self._own / "trash"
         self._open: WeakValueDictionary[str, ViewTable] = WeakValueDictionary()
         self._recent: deque[ViewTable] = deque(maxlen=_RECENT)
-        self._scratch: TemporaryDirectory[str] | None = None
+        self._scratch: str | None = None
         with _telling(self._root):
             self._root.require_own()
         require_format(self._own)
@@ -129,9 +129,10 @@ class Warehouse:
         """A folder of this machine for what is needed only for a while."""
         if self._root.storage.moves_folders:
             return self.internal / "scratch" / name
-        if self._scratch is None:  # mode 0700; gone with this
-            self._scratch = TemporaryDirectory(prefix="headwater-scratch-")
-        return Path(self._scratch.name, name)
+        if self._scratch is None:
+            self._scratch = mkdtemp(prefix="headwater-scratch-")  # mode 0700
+            finalize(self, rmtree, self._scratch, ignore_errors=True)
+        return Path(self._scratch, name)
 
     def let_read(self, readers: str) -> None:
         """Let these read the views, of which some may be there already, and nobody else.

@@ -107,6 +107,10 @@ class StandardSpark(Spark):
                     token.token_type = TokenType.VAR
             return super().parse(raw_tokens, sql)
 
+        def _parse_as_command(self, start: Token) -> Any:
+            """A statement that cannot be read is a mistake, and nothing to be passed on."""
+            self.raise_error("Invalid expression / Unexpected token", self._curr or start)
+
         def _parse_lambda(self, alias: bool = False) -> Any:
             """An argument; `x -> ...` is a function only where a function is taken."""
             if self._next.token_type is not TokenType.ARROW or self._may_be_lambda():

@@ -50,15 +50,24 @@ def parse_view(
     `functions` are those of one's own that it may call, beside those with which `sql` begins.
     Unless it is to be `total`, a view of joins alone is left as it is, and its terms may fail.
     """
+    plan, text = read_plan(sql, relations, views, functions)
+    if not _placed(text, lambda: isinstance(plan, Sum) or any(leaves_of(plan))):
+        raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
+    return _placed(text, lambda: view_of(plan, name, sql, total=total))
+
+
+def read_plan(
+    sql: str,
+    relations: Mapping[str, Relation] | Iterable[Relation],
+    views: Mapping[str, str] | None = None,
+    functions: Functions = NONE,
+) -> tuple[Plan, SqlText]:
+    """What a query means, its columns under the names that it gives them, and its text."""
     known = tuple(relations.values() if isinstance(relations, Mapping) else relations)
     readings = {n.lower(): _reading(q, known, {})[0] for n, q in (views or {}).items()}
     reading, text = _reading(sql, known, readings, functions)
     _check_columns(reading, text)
-    if not _placed(text, lambda: isinstance(reading.plan, Sum) or any(leaves_of(reading.plan))):
-        raise text.error_at(0, "the query reads no table.", "A view shows what its sources have.")
-    return _placed(
-        text, lambda: view_of(renamed(reading.plan, reading.names), name, sql, total=total)
-    )
+    return renamed(reading.plan, reading.names), text
 
 
 def parse_group(members: Iterable[tuple[str, str, Iterable[Relation]]], name: str) -> View:

@@ -104,6 +104,7 @@ class HeldChannels(Generic[Item]):
         self._stuck: dict[str, set[tuple[str, str]] | None] = {}
         """The channels that need not be looked at until something has come; None: until it is
         looked again."""
+        self._in_doubt: dict[str, Sequence[Item]] = {}
         self.put_off: list[Item] = []
         """Answers that are of no use any more; whoever takes them off asks again."""
 
@@ -128,6 +129,15 @@ class HeldChannels(Generic[Item]):
     def is_unsure(self) -> bool:
         """Whether something stands still because it is not known what it belongs together with."""
         return any(awaited is None for awaited in self._stuck.values())
+
+    @property
+    def in_doubt(self) -> list[Item]:
+        """What keeps channels standing because nobody knew, when they were last looked at, what it
+        belongs together with."""
+        found = (
+            i for n, awaited in self._stuck.items() if awaited is None for i in self._in_doubt[n]
+        )
+        return list({id(item): item for item in found}.values())
 
     @property
     def held(self) -> Mapping[str, Sequence[Item]]:
@@ -172,6 +182,7 @@ class HeldChannels(Generic[Item]):
                 may.append(whole)
             else:
                 self._stuck[name] = None if whole.unknown else set(whole.awaited)
+                self._in_doubt[name] = whole.unknown
         if not may:
             return {}
         self.look_again()

@@ -10,7 +10,9 @@ go on at the chosen source go in one message (section 9 suggests it). Terms that
 can finish are finished there, also where nothing joins their relations, so that a query over
 one source sees one state of it; they are summed into one answer. Only the columns that the
 rest of the query needs come back. The order of sources is a parameter: `leftmost`, as the papers'
-examples have it, or `least`, which is to move less data.
+examples have it, or `least`, which is to move less data. So is whether sources send what is known
+back with each partner, as the papers have it, or (`fetches`) the partners alone, wherever a source
+has one relation of a term to add, and an equality leads to it.
 """
 
 from __future__ import annotations
@@ -24,10 +26,27 @@ from headwater.algebra.hashing import cached_hash
 from headwater.algebra.rows import Rows
 from headwater.algebra.schema import Schema
 from headwater.algebra.terms import Query, Term
+from headwater.algorithms.parts.expected import Expected
+from headwater.algorithms.parts.fetching import collapsed, equalities, fetched
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
 
 NextSource: TypeAlias = Callable[[Query], str]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What a source adds to a term."""
+
+    places: tuple[int, ...]
+    """The places that its answer covers."""
+    finishes: bool = False
+    """Whether nothing of the term is left then."""
+    fetches: bool = False
+    """Whether it is rows of one relation, to be joined here."""
+
+    def question(self, term: Term) -> Term:
+        return fetched(term, *self.places) if self.fetches else term.part(self.places)
 
 
 @cached_hash
@@ -41,8 +60,10 @@ class Evaluation:
     next_source: NextSource
     one_source: bool
     step: int = 0
-    asked: tuple[tuple[int, ...] | None, ...] = ()
-    """For each working term the places that the question under way covers, or None."""
+    asked: tuple[Portion | None, ...] = ()
+    """What the question under way adds to each working term, if anything."""
+    fetches: bool = False
+    """Whether sources send partners alone."""
 
     @property
     def is_done(self) -> bool:
@@ -58,12 +79,22 @@ UnderWay = TypeVar("UnderWay", bound=_Evaluated)
 
 
 def begin(
-    label: str, query: Query, schema: Schema, next_source: NextSource | None = None
+    label: str,
+    query: Query,
+    schema: Schema,
+    next_source: NextSource | None = None,
+    fetches: bool = False,
 ) -> tuple[Evaluation, Ask | None]:
     """Start evaluating `query`; without a question it is done already."""
     sources = {term.occurrence(at).relation.source for term in query for at in term.base}
+    one_source = len(sources) <= 1
     evaluation = Evaluation(
-        label, query, Rows.empty(schema), next_source or leftmost, len(sources) <= 1
+        label,
+        query,
+        Rows.empty(schema),
+        next_source or leftmost,
+        one_source,
+        fetches=fetches and not one_source,
     )
     evaluation, ask = _advance(evaluation)
     if ask is not None and evaluation.one_source:
@@ -75,14 +106,13 @@ def incorporate(evaluation: Evaluation, answer: AnswerArrived) -> tuple[Evaluati
     """`WQ<A>`: put an answer in; the next question, or none when the query is done."""
     results = iter(answer.results)
     collected, working = evaluation.collected, []
-    finished = [p for t, p in zip(evaluation.working, evaluation.asked, strict=True) if _all(t, p)]
-    if finished:
+    if any(portion is not None and portion.finishes for portion in evaluation.asked):
         collected = collected + next(results)
-    for term, places in zip(evaluation.working, evaluation.asked, strict=True):
-        if places is None:
+    for term, portion in zip(evaluation.working, evaluation.asked, strict=True):
+        if portion is None:
             working.append(term)
-        elif not _all(term, places):
-            working.append(term.bind(places, next(results)))
+        elif not portion.finishes:
+            working.append(term.bind(portion.places, next(results)))
     return _advance(replace(evaluation, collected=collected, working=tuple(working), asked=()))
 
 
@@ -102,22 +132,46 @@ def leftmost(query: Query) -> str:
     return term.occurrence(term.base[0]).relation.source
 
 
-def least(query: Query) -> str:
+@dataclass(frozen=True)
+class Least:
     """The source that should send the least back; the leftmost one among equals.
 
-    A rule without statistics. It pays where many rows refer to one and references hold; on tiny
-    random relations, where most joins are empty, it gains nothing to speak of.
+    That is where a row is expected to find the fewest partners. Where a relation is reached by its
+    whole key it finds one at most: such answers are small, and a row without a partner is dropped
+    before others are asked. Among equals the one that can join the most relations at once.
 
-    Where a relation is reached by its whole key each row finds one partner at most. Such sources
-    come first: their answers are small, and a row without a partner is dropped before others are
-    asked. Among the rest the one that can join the most relations at once.
+    Without statistics only keys tell. That pays where many rows refer to one and references hold;
+    on tiny random relations, where most joins are empty, it gains nothing to speak of.
     """
-    sources = dict.fromkeys(t.occurrence(at).relation.source for t in query for at in t.base)
-    first = leftmost(query)
-    return min(
-        (source for source in sources if _portions(query, source)),
-        key=lambda source: (*_fan_out(query, source), source != first),
-    )
+
+    expected: Expected
+
+    def __call__(self, query: Query) -> str:
+        sources = dict.fromkeys(t.occurrence(at).relation.source for t in query for at in t.base)
+        first = leftmost(query)
+        return min(
+            (source for source in sources if _portions(query, source)),
+            key=lambda source: (*self._fan_out(query, source), source != first),
+        )
+
+    def _fan_out(self, query: Query, source: str) -> tuple[float, int]:
+        """How many partners a row finds there, on average; minus how many relations are joined."""
+        portions = _portions(query, source)
+        found = sum(self._partners(term, places) for term, places in portions) / len(portions)
+        return found, -sum(len(set(term.base) & set(places)) for term, places in portions)
+
+    def _partners(self, term: Term, places: tuple[int, ...]) -> float:
+        known = {name for factor in term.bound for name in factor.rows.schema.names}
+        left, rows = set(term.base) & set(places), 1.0
+        while left:
+            at, found = min(
+                ((at, self.expected.partners(term.join, at, known)) for at in sorted(left)),
+                key=lambda each: each[1],
+            )
+            rows *= found
+            known |= set(term.occurrence(at).schema.names)
+            left.remove(at)
+        return rows
 
 
 def _portions(query: Query, source: str) -> list[tuple[Term, tuple[int, ...]]]:
@@ -125,25 +179,9 @@ def _portions(query: Query, source: str) -> list[tuple[Term, tuple[int, ...]]]:
     return [(term, places) for term, places in found if places is not None]
 
 
-def _fan_out(query: Query, source: str) -> tuple[bool, int]:
-    """Whether some row may find several partners there; minus how many relations are joined."""
-    portions = _portions(query, source)
-    by_key = all(_is_by_key(term, places) for term, places in portions)
-    return not by_key, -sum(len(set(term.base) & set(places)) for term, places in portions)
-
-
-def _is_by_key(term: Term, places: tuple[int, ...]) -> bool:
-    """Whether every base relation in these places is reached by its whole key."""
-    known = {name for factor in term.bound for name in factor.rows.schema.names}
-    left = set(term.base) & set(places)
-    while reached := {at for at in left if term.join.key_from(at, known) is not None}:
-        known |= {name for at in reached for name in term.occurrence(at).schema.names}
-        left -= reached
-    return not left
-
-
-ORDERS: Mapping[str, NextSource] = {"leftmost": leftmost, "least": least}
-"""The orders of sources by name; the first is the papers'."""
+def next_sources(expected: Expected) -> Mapping[str, NextSource]:
+    """The orders of sources by name; the first is the papers'."""
+    return {"leftmost": leftmost, "least": Least(expected)}
 
 
 def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
@@ -152,11 +190,13 @@ def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
     for term in evaluation.working:
         if not term.base:
             collected = collected + evaluate_term(term, {})
+    if evaluation.fetches:
+        working = tuple(t for t in map(collapsed, working) if all(b.rows for b in t.bound))
     evaluation = replace(evaluation, working=working, collected=collected)
     if not working:
         return evaluation, None
     source = evaluation.next_source(working)
-    asked = tuple(_portion(term, source) for term in working)
+    asked = tuple(_added(term, source, evaluation.fetches) for term in working)
     step = evaluation.step + 1
     label = evaluation.label if evaluation.one_source else f"{evaluation.label}^{step}"
     queries = _queries(working, asked)
@@ -164,16 +204,23 @@ def _advance(evaluation: Evaluation) -> tuple[Evaluation, Ask | None]:
     return replace(evaluation, asked=asked, step=step), Ask(source, label, queries)
 
 
-def _queries(working: Query, asked: tuple[tuple[int, ...] | None, ...]) -> tuple[Query, ...]:
+def _queries(working: Query, asked: tuple[Portion | None, ...]) -> tuple[Query, ...]:
     """First the sum of all terms that the source finishes, then each other portion."""
-    pairs = list(zip(working, asked, strict=True))
-    whole = tuple(term for term, places in pairs if _all(term, places))
-    parts = [(t.part(p),) for t, p in pairs if p is not None and not _all(t, p)]
+    pairs = [(t, p) for t, p in zip(working, asked, strict=True) if p is not None]
+    whole = tuple(term for term, portion in pairs if portion.finishes)
+    parts = [(portion.question(term),) for term, portion in pairs if not portion.finishes]
     return ((whole,) if whole else ()) + tuple(parts)
 
 
-def _all(term: Term, places: tuple[int, ...] | None) -> bool:
-    return places is not None and set(places) >= set(term.base)
+def _added(term: Term, source: str, fetches: bool) -> Portion | None:
+    """What a source adds to a term now."""
+    places = _portion(term, source)
+    if places is None:
+        return None
+    new = tuple(at for at in places if at in term.base)
+    if fetches and len(new) == 1 and equalities(term, *new):
+        return Portion(new, fetches=True)
+    return Portion(places, finishes=set(places) >= set(term.base))
 
 
 def _portion(term: Term, source: str) -> tuple[int, ...] | None:

@@ -33,6 +33,7 @@ from headwater.algebra.terms import (
 )
 from headwater.algebra.values import Row
 from headwater.algebra.views import View, equated_columns
+from headwater.algorithms.parts.fetching import collapsed
 from headwater.algorithms.parts.update_queue import UpdateQueue
 from headwater.protocol.effects import Ask
 from headwater.protocol.events import AnswerArrived
@@ -149,7 +150,11 @@ def advance(
     """Settle what needs no question, then ask what comes next; nothing when it is ready."""
     if unit.under_way:
         return unit, ()
-    alive = [_collapsed(p) for p in unit.partials if all(b.rows for b in p.term.bound)]
+    alive = [
+        replace(p, term=collapsed(p.term))
+        for p in unit.partials
+        if all(b.rows for b in p.term.bound)
+    ]
     finished = [p for p in alive if not p.term.base]
     delta = unit.delta
     for partial in finished:
@@ -244,15 +249,6 @@ def _bound(term: Term, probe: Probe, rows: Rows) -> Term:
         return term.bind((probe.at,), rows)
     covered = {at for factor in term.bound for at in factor.at}
     return term.bind({*covered, probe.at}, rows)
-
-
-def _collapsed(partial: Partial) -> Partial:
-    """All bound rows joined into one factor, so that later questions carry one relation."""
-    term = partial.term
-    if len(term.bound) <= 1 or not term.base:
-        return partial
-    places = [at for factor in term.bound for at in factor.at]
-    return replace(partial, term=term.bind(places, evaluate_term(term.part(places), {})))
 
 
 def join_probe(partial: Partial, at: int) -> Probe:

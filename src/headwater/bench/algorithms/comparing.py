@@ -13,13 +13,11 @@ from headwater.algorithms.registry import ALGORITHMS
 from headwater.bench.algorithms.measure import Maintained, Measured
 from headwater.bench.algorithms.workload import Templates, Workload
 from headwater.check.levels import Level
-from headwater.project.choice import is_only_by_name, promised, usable
+from headwater.project.choice import is_only_by_name, promised, usable, variants
 
 CHOSEN = "chosen"
 _WARM_UP = 3
 _PAUSE_S = 0.02
-_WITH = {"t-strobe": "local = on", "posse": "policy = adjacent"}
-"""Algorithms that are also measured with other parameters than a project gives them."""
 
 Say = Callable[[str], None]
 Figure = Callable[[Measured], float]
@@ -83,12 +81,19 @@ class Comparison:
 
 
 def entries(workload: Workload, level: Level) -> list[Entry]:
-    """Every algorithm that maintains real views of such a workload, and none by name."""
+    """Every algorithm that maintains real views of such a workload, and none by name.
+
+    Those that may be chosen have all parameters among which the chooser chooses, so that it is
+    compared with all that it could have taken.
+    """
     found = []
     for name in usable(Level.CONVERGENT, workload.sources):
-        kept = min(level, promised(ALGORITHMS[name], {}, workload.sources))
-        for parameters in ("", *filter(None, [_WITH.get(name)])):
-            told = f" ({parameters})" if parameters else ""
+        algorithm = ALGORITHMS[name]
+        kept = min(level, promised(algorithm, {}, workload.sources))
+        is_choosable = kept >= level and not is_only_by_name(algorithm)
+        for parameters in variants(algorithm) if is_choosable else [{}]:
+            listed = ", ".join(f"{key} = {value}" for key, value in parameters.items())
+            told = f" ({listed})" if listed else ""
             header = f"WITH {_word(kept)} USING {name}{told}"
             found.append(Entry(name + told, header, kept >= level))
     return [*found, Entry(CHOSEN, f"WITH {_word(level)}", True)]

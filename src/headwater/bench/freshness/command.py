@@ -10,9 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from headwater.bench.freshness.measure import STEPS, Running, Timing, World, memory_mb
+from headwater.bench.freshness.measure import STEPS, Running, Timing, World
 from headwater.bench.freshness.workload import SELECTS
 from headwater.bench.plots import line_chart
+from headwater.bench.processes import memory_mb
 from headwater.terminal.output import print_json, print_table
 
 _REPEATS = {1: 100, 100: 50, 10_000: 5}

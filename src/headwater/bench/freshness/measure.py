@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -24,6 +23,7 @@ from headwater.bench.freshness.workload import (
     Servers,
     generate,
 )
+from headwater.bench.processes import processor_s
 from headwater.errors import HeadwaterError
 from headwater.frames.session import spark_session
 from headwater.pipeline.kept_views import KeptView
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 VIEW = "v1"
-_LIMIT_S = 900.0
+_LIMIT_S = 3600.0
 _LOOK_S = 0.01
 _PAUSE_S = 0.02
 _SUPERVISE_S = 0.25
@@ -217,10 +217,10 @@ class Running:
         committed = self.world.changes.committed
         return all(vector[f"{table}db"].number >= committed[table] for table in TABLES)
 
-    def weigh_batch(self, batch: Batch) -> tuple[float, float]:
-        """From the return of the last commit to visible, and what of processors that took."""
+    def weigh(self) -> tuple[float, float]:
+        """From now, where the last commit has returned, to visible, and what of processors that
+        took."""
         servers = self.world.servers.processes
-        self.world.changes.commit(batch)
         returned, before = time.monotonic(), processor_s(servers)
         self._wait_visible(returned)
         return time.monotonic() - returned, processor_s(servers) - before
@@ -307,62 +307,3 @@ def _scan_times(frame: Callable[[], Any], repeat: int, column: str) -> list[floa
         if at >= 2:
             found.append(time.monotonic() - began)
     return found
-
-
-def memory_mb() -> dict[str, float]:
-    """What this process, the virtual machine below it, and the workers of Spark's tasks below that
-    hold now, and each held at most (`peak`)."""
-    parents = _parents()
-    jvms = {pid for pid, parent in parents.items() if parent == os.getpid() and _is_java(pid)}
-    kinds = {"python": {os.getpid()}, "jvm": jvms, "workers": _below(jvms, parents)}
-    found: dict[str, float] = {}
-    for kind, pids in kinds.items():
-        found[kind] = sum(_held_mb(pid, "VmRSS") for pid in pids)
-        found[f"{kind}_peak"] = sum(_held_mb(pid, "VmHWM") for pid in pids)
-    return found
-
-
-def processor_s(servers: Iterable[int]) -> float:
-    """The time that this process, those below it, and servers with theirs have had of processors:
-    on a machine that others use too it tells more than the time that has passed."""
-    parents = _parents()
-    roots = {os.getpid(), *servers}
-    ticks = 0
-    for pid in roots | _below(roots, parents):
-        with suppress(OSError):  # it has just ended
-            ticks += sum(map(int, _fields(pid)[11:15]))  # of those that have ended below it, too
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _parents() -> dict[int, int]:
-    found: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            pid = int(path.parent.name)
-            found[pid] = int(_fields(pid)[1])
-    return found
-
-
-def _fields(process: int) -> list[str]:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-
-
-def _below(roots: Set[int], parents: Mapping[int, int]) -> set[int]:
-    found: set[int] = set()
-    while more := {p for p, parent in parents.items() if parent in roots | found} - found:
-        found |= more
-    return found
-
-
-def _is_java(process: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process}/comm").read_text().strip() == "java"
-    return False
-
-
-def _held_mb(process: int, what: str) -> float:
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
-            if line.startswith(f"{what}:"):
-                return int(line.split()[1]) / 1024
-    return 0.0

@@ -60,8 +60,8 @@ _INDEXES = {
 _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "fsync": "off"}
 
 
-def generate(folder: Path, scale: float) -> dict[str, Path]:
-    """The tables as Parquet files."""
+def tpch_program() -> str:
+    """What makes TPC-H's tables."""
     program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent)) or shutil.which(
         "tpchgen-cli"
     )
@@ -69,9 +69,14 @@ def generate(folder: Path, scale: float) -> dict[str, Path]:
         raise InputError(
             "This measurement needs tpchgen-cli.", "Install it: pip install 'headwater[bench]'."
         )
+    return program
+
+
+def generate(folder: Path, scale: float) -> dict[str, Path]:
+    """The tables as Parquet files."""
     subprocess.run(
         [
-            *(program, "parquet", "-s", str(scale), f"--tables={','.join(TABLES)}"),
+            *(tpch_program(), "parquet", "-s", str(scale), f"--tables={','.join(TABLES)}"),
             *("--output-dir", str(folder)),
         ],
         check=True,
@@ -140,6 +145,28 @@ def _sql_type(kind: pyarrow.DataType) -> str:
 
 # Changes
 
+_DAY = "DATE '1996-01-01' + (k * 7919 %% 700)::int"
+_SHIPPED = f"{_DAY} + 1 + ((k * 13 + n * 29) %% 120)::int"
+_COME = {
+    "orders": "INSERT INTO orders SELECT k, 1 + k * 31 %% %(customers)s, 'O', 100.00, "
+    f"{_DAY}, '1-URGENT', 'Clerk#000000001', 0, 'new' "
+    "FROM generate_series(%(first)s::bigint, %(last)s) AS g (k)",
+    "lineitem": "INSERT INTO lineitem SELECT k, n * 7 %% 1999, n %% 97, n, 17.00, "
+    "900 + (k * 31 + n * 17) %% 99100, 0.05, 0.02, 'N', 'O', "
+    f"{_SHIPPED}, {_SHIPPED}, {_SHIPPED}, 'NONE', 'AIR', 'new line' "
+    "FROM generate_series(%(first)s::bigint, %(last)s) AS g (k), "
+    "generate_series(1, 1 + k %% 7) AS h (n)",
+}
+_GO = {
+    "orders": "DELETE FROM orders WHERE o_orderkey BETWEEN %(first)s AND %(last)s",
+    "lineitem": "DELETE FROM lineitem WHERE l_orderkey BETWEEN %(first)s AND %(last)s",
+}
+
+
+def bulk_rows(keys: range) -> int:
+    """How many orders and lines came with these keys."""
+    return len(keys) + sum(1 + key % 7 for key in keys)
+
 
 @dataclass
 class Batch:
@@ -182,10 +209,10 @@ class Changes:
         assert row is not None
         return int(row[0])
 
-    def batch(self, size: int, orders_only: bool = False) -> Batch:
+    def batch(self, size: int) -> Batch:
         made = Batch()
         for _ in range(size):
-            kind = self.random.randrange(1 if orders_only else 3)
+            kind = self.random.randrange(3)
             if kind == 0:
                 self._new_order(made)
             elif kind == 1:
@@ -213,6 +240,26 @@ class Changes:
                     *("N", "O", shipped, shipped, shipped, "NONE", "AIR", "new line"),
                 )
             )
+
+    # In bulk: the servers make the rows themselves, so that nothing of them is held here
+
+    def come(self, orders: int) -> range:
+        """Commit so many new orders with their lines, one transaction at each server."""
+        keys = range(self.next_order, self.next_order + orders)
+        self.next_order = keys.stop
+        bounds = {"first": keys.start, "last": keys.stop - 1, "customers": self.customers}
+        for table, statement in _COME.items():
+            self._bulk(table, statement, bounds)
+        return keys
+
+    def go(self, keys: range) -> None:
+        """Commit that these orders and their lines are gone."""
+        for table, statement in _GO.items():
+            self._bulk(table, statement, {"first": keys.start, "last": keys.stop - 1})
+
+    def _bulk(self, table: str, statement: str, bounds: dict[str, int]) -> None:
+        self.connections[table].execute(statement.encode(), bounds)
+        self.committed[table] += 1
 
     def commit(self, batch: Batch) -> float:
         """Commit a batch, one transaction at each server; when the last commit returned."""

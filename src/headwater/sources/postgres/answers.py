@@ -30,9 +30,12 @@ from headwater.sources.postgres.tables import Tables
 from headwater.sources.postgres.types import Table
 from headwater.sources.postgres.wrapper import PostgresWrapper, baseline, new_marker
 
-_IDENTITY = (
-    b"SELECT system_identifier, pg_catalog.current_database() FROM pg_catalog.pg_control_system()"
-)
+_IDENTITY = b"""
+SELECT system_identifier, pg_catalog.current_database(), pg_catalog.to_char(
+  pg_catalog.timezone('UTC', pg_catalog.pg_postmaster_start_time()), 'YYYY-MM-DD HH24:MI:SS.US')
+FROM pg_catalog.pg_control_system()
+"""
+"""A copy of a server has the server's number, and was started at another time."""
 
 
 def _indexable(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
@@ -117,7 +120,10 @@ class PostgresAnswers:
         with access.connect() as connection, access.errors("identify the server"):
             row = connection.execute(_IDENTITY).fetchone()
         assert row is not None
-        return f"database {row[1]} of server {row[0]}"
+        return (
+            f"database {row[1]} of server {row[0]}, started at {row[2]}, "
+            f"with changes by {self.capture.way}"
+        )
 
     def expected_marker(self) -> str | None:
         marker = new_marker(self.capture.names.slot)

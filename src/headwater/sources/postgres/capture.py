@@ -56,6 +56,8 @@ class PostgresCapture(Capture, ABC):
     names: ServerNames
     watch_s: float
 
+    way: ClassVar[str]
+    """As `changes` in the settings calls it."""
     limits: ClassVar[str] = ""
     follows_partitioned: ClassVar[bool] = True
     """Whether a partitioned table can be followed as one."""

@@ -12,11 +12,11 @@ from psycopg import sql
 
 from headwater.algebra.values import TEXT
 from headwater.errors import LostConnectionError, RefusedError, SourceError
+from headwater.sources.naming import called, split_name
 from headwater.sources.postgres.connect import Access, Connection
 from headwater.sources.postgres.definitions import read_definitions
 from headwater.sources.postgres.meanings import FIRST_OWN, LOOSE, Definition, base_of, meaning_of
 from headwater.sources.postgres.meanings import as_text as as_text_meaning
-from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.planned import read_foreign, runs_foreign
 from headwater.sources.postgres.privileges import hidden_rows
 from headwater.sources.postgres.types import Partition, Table, TableColumn

@@ -8,7 +8,7 @@ reads row by row, which gives the same or an error that names the value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from headwater.sources.postgres.types import Table, TableColumn
 MANY = 1_000
 """From this many rows on this way is worth while."""
 
+_BLOCK_BYTES = 4 << 20
 _READABLE = frozenset({"bool", "int", "decimal", "text", "date"})
 _Bytes = npt.NDArray[np.uint8]
 _Places = npt.NDArray[np.int64]
@@ -35,38 +36,57 @@ def is_readable(columns: Sequence[TableColumn]) -> bool:
     return bool(columns) and all(c.type.name in _READABLE and c.form.is_plain for c in columns)
 
 
-def copy_out(pgconn: pq.abc.PGconn) -> bytes:
-    """All that a COPY TO STDOUT sends."""
+def copy_out(pgconn: pq.abc.PGconn) -> Iterator[bytes]:
+    """All that a COPY TO STDOUT sends, in blocks of whole rows."""
     lines: list[bytes] = []
+    held = 0
     while True:
         size, line = pgconn.get_copy_data(0)
         if size <= 0:
-            return b"".join(lines)
+            break
         lines.append(bytes(line))
+        held += size
+        if held >= _BLOCK_BYTES:
+            yield b"".join(lines)
+            lines, held = [], 0
+    if lines:
+        yield b"".join(lines)
 
 
-def rows_of_csv(text: bytes, columns: Sequence[TableColumn], schema: Schema) -> Columns | None:
-    """The rows that COPY has written as CSV."""
+def rows_of_csv(
+    blocks: Iterable[bytes], columns: Sequence[TableColumn], schema: Schema
+) -> Columns | None:
+    """The rows that COPY has written as CSV; the blocks are read to their end in any case.
+
+    Of the text no more than a block is held at a time.
+    """
+    fields = [(f"c{at}", arrow_type(kind)) for at, kind in enumerate(schema.types)]
+    tables: list[pyarrow.Table] | None = [pyarrow.schema(fields).empty_table()]
+    for block in blocks:
+        if tables is None:
+            continue
+        try:
+            tables.append(_parsed(block, columns))
+        except pyarrow.ArrowInvalid:
+            tables = None
+    return None if tables is None else Columns.of_plain(schema, pyarrow.concat_tables(tables))
+
+
+def _parsed(block: bytes, columns: Sequence[TableColumn]) -> pyarrow.Table:
     names = [f"c{at}" for at in range(len(columns))]
-    if not text:
-        fields = zip(names, (arrow_type(kind) for kind in schema.types), strict=True)
-        return Columns.of_plain(schema, pyarrow.schema(fields).empty_table())
-    try:
-        table = pyarrow.csv.read_csv(
-            pyarrow.BufferReader(text),
-            pyarrow.csv.ReadOptions(column_names=names, block_size=1 << 22),
-            pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pyarrow.string()),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-        arrays = [_values(c, texts) for c, texts in zip(columns, table.columns, strict=True)]
-    except pyarrow.ArrowInvalid:
-        return None  # also for a row that is larger than a block
-    return Columns.of_plain(schema, pyarrow.Table.from_arrays(arrays, names))
+    table = pyarrow.csv.read_csv(
+        pyarrow.BufferReader(block),
+        pyarrow.csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pyarrow.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    arrays = [_values(c, texts) for c, texts in zip(columns, table.columns, strict=True)]
+    return pyarrow.Table.from_arrays(arrays, names)
 
 
 def rows_of_messages(messages: Sequence[bytes], table: Table) -> Rows | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.sources.discovered import DiscoveredColumn, DiscoveredTable
+from headwater.sources.naming import called, written
 from headwater.sources.postgres.connect import Connection
-from headwater.sources.postgres.naming import called, written
 from headwater.sources.postgres.tables import Tables
 from headwater.sources.postgres.types import Table
 

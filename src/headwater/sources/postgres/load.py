@@ -38,7 +38,7 @@ JOIN pg_catalog.pg_attribute a ON a.attname = w.name AND a.atttypid = w.type
   AND a.atttypmod = w.modifier AND a.attgenerated = '' AND NOT a.attisdropped
 WHERE a.attrelid = %s
 """
-_EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+EXPORT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 Covers = Callable[[Position, XidSnapshot, int], bool]
 """Whether a log that was read up to a position holds a snapshot, taken before a place in it."""
 
@@ -60,7 +60,7 @@ class PostgresLoad:
         self._tables = tables
         self._readers = max(1, readers)
         with access.errors(_DOING):
-            connection.execute(_EXPORT)
+            connection.execute(EXPORT)
             row = connection.execute(
                 "SELECT pg_export_snapshot(), pg_current_snapshot()::text"
             ).fetchone()
@@ -139,23 +139,14 @@ class PostgresPart:
         try:
             with self.access.errors(f"{_DOING} {self.table.label}"):
                 connection.execute(b"SET statement_timeout = 0")
-                connection.execute(_EXPORT)
+                connection.execute(EXPORT)
                 connection.execute(lock_statement([self.table]).encode())
-                self._join(connection)
+                join_snapshot(self.access, connection, self.snapshot)
                 self._check_as_it_was()
                 yield from self._copied(connection)
                 self._check_as_it_was()
         finally:
             connection.close()
-
-    def _join(self, connection: Connection) -> None:
-        try:
-            connection.execute(f"SET TRANSACTION SNAPSHOT '{self.snapshot}'".encode())
-        except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
-            raise LostConnectionError(
-                f"Source {self.access.source}: the snapshot of the load is gone, as after a "
-                "restart of the server; it is loaded anew."
-            ) from None
 
     def _check_as_it_was(self) -> None:
         """See, while the table is locked, that nothing but its rows is read.
@@ -186,6 +177,17 @@ class PostgresPart:
                     lines, size = [], 0
             if lines:
                 yield parse_csv(self.table, b"".join(lines))
+
+
+def join_snapshot(access: Access, connection: Connection, snapshot: str) -> None:
+    """See in this transaction what the one that has exported the snapshot sees."""
+    try:
+        connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
+    except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
+        raise LostConnectionError(
+            f"Source {access.source}: the snapshot that is read is gone, as after a restart of the "
+            "server; it is read anew."
+        ) from None
 
 
 def _copy_statement(table: Table, part: int, parts: int, blocks: int) -> sql.Composed:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import ClassVar
 
 from headwater.errors import SourceError
 from headwater.sources.contract import Logged, Monitor, Position, Progressed, Reader, Retained
@@ -47,6 +48,8 @@ class ReplicationCapture(PostgresCapture):
     """Reads a replication slot, transactions in the order of their commits."""
 
     questions: Questions = field(default_factory=Questions)
+
+    way: ClassVar[str] = "replication"
 
     @property
     def installation(self) -> SlotInstallation:

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr
 
 from headwater.algebra.sql.text import QuotedName
 from headwater.sources.contract import Position, Retained, Source
-from headwater.sources.postgres.naming import called, split_name, written
+from headwater.sources.naming import called, split_name, written
 from headwater.sources.settings import Size, SourceSettings, WholeNumber, too_large
 
 

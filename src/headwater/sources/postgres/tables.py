@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from headwater.errors import SourceError, one_of
 from headwater.sources.contract import UsedColumns
+from headwater.sources.naming import called, split_name
 from headwater.sources.postgres.catalog import (
     MissingTableError,
     SameTableError,
@@ -19,7 +20,6 @@ from headwater.sources.postgres.catalog import (
     search_path,
 )
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.naming import called, split_name
 from headwater.sources.postgres.types import Table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +87,13 @@ class Access:
                 "Check the path.",
             ) from None
         return status.st_dev, status.st_ino
+
+    def machine(self) -> str:
+        """This start of this machine: on a copy of its disk the file has the same identity."""
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        except OSError:
+            return socket.gethostname()
 
     def check(self, identity: tuple[int, ...]) -> None:
         """Nothing is known of another file; who connects to it looks whether it is the same log."""

@@ -102,7 +102,8 @@ def describe(
         raise access.error(f"table {name} has no columns to read.", "Leave it out.")
     primary = tuple(c.name for c in sorted(described, key=lambda c: c.key) if c.key)
     known = {column.name for column in readable}
-    chosen = _key(access, name, [column.name for column in readable], key, primary)
+    merged = [c.name for c in readable if not meaning_of(c.declared, sort.strict).tells_apart]
+    chosen = _key(access, name, [column.name for column in readable], key, primary, merged)
     wanted = known if columns is None else {*columns, *chosen}
     schema = _schema(readable, wanted, sort.strict)
     return Table(
@@ -189,14 +190,23 @@ def _key(
     columns: Sequence[str],
     key: Sequence[str] | None,
     primary: tuple[str, ...],
+    merged: Collection[str],
 ) -> tuple[str, ...]:
+    """The key by which rows are known here: none where rows with several keys may have one."""
     missing = [column for column in key or () if column not in columns]
     if missing:
         raise access.error(
             f"table {name} has no column {missing[0]} for its key.",
             f"Its columns are {', '.join(columns)}.",
         )
-    return primary if key is None else tuple(key)
+    if several := next((column for column in key or () if column in merged), None):
+        raise access.error(
+            f"column {several} of the key of table {name} does not tell its rows apart here: the "
+            "file may hold values of it that differ there and are equal here.",
+            "Take the key out of the settings, or name one of other columns.",
+        )
+    chosen = primary if key is None else tuple(key)
+    return () if set(chosen) & set(merged) else chosen
 
 
 def _shape(

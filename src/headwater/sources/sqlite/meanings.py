@@ -75,6 +75,13 @@ class Meaning:
     """Whether SQLite itself keeps the column free of values of other types."""
 
     @property
+    def tells_apart(self) -> bool:
+        """Whether values that differ in the file always differ here, as those of a key have to."""
+        if self.is_printed:
+            return self.affinity != "NONE"
+        return self.type not in (TIMESTAMP, TIMESTAMP_TZ) and not self.type.scale
+
+    @property
     def compared_as(self) -> Literal["", "numeric", "text"]:
         """What SQLite tries to make of the other side before it compares; the first wins."""
         if self.affinity in ("INTEGER", "REAL", "NUMERIC"):

@@ -31,7 +31,6 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from headwater.algebra.rows import Rows
 from headwater.algebra.values import Row
@@ -46,6 +45,7 @@ from headwater.sources.contract import (
     Progressed,
     Reader,
 )
+from headwater.sources.markers import Markers
 from headwater.sources.sqlite.access import Access, Connection
 from headwater.sources.sqlite.catalog import has_table
 from headwater.sources.sqlite.described import Table, UnreadableError, as_written, is_reserved
@@ -59,7 +59,6 @@ from headwater.sources.sqlite.wal import Borders
 
 _SHORTEST_S, _LONGEST_S = 0.001, 0.05
 _ROWS_PER_READ = 20_000
-_MOST_MARKERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,32 +72,6 @@ class SeqSnapshot:
 
     def __str__(self) -> str:
         return str(self.seq)
-
-
-class Markers:
-    """Where wrappers tell monitors of the same source which numbers answers wait for."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self._count = 0
-        self._waiting: deque[tuple[int, str, int]] = deque(maxlen=_MOST_MARKERS)
-
-    def add(self, seq: int) -> str:
-        with self.changed:
-            self._count += 1
-            marker = f"seq:{seq}:{self._count}"
-            self._waiting.append((self._count, marker, seq))
-            self.changed.notify_all()
-            return marker
-
-    def after(self, count: int) -> list[tuple[int, str, int]]:
-        with self.changed:
-            later = takewhile(lambda entry: entry[0] > count, reversed(self._waiting))
-            return list(later)[::-1]
-
-    @property
-    def count(self) -> int:
-        return self._count
 
 
 @dataclass(frozen=True)

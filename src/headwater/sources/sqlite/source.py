@@ -38,13 +38,14 @@ from headwater.sources.contract import (
     as_it_is,
 )
 from headwater.sources.discovered import DiscoveredTable, RelationSize
+from headwater.sources.markers import Markers
 from headwater.sources.sqlite.access import Access
 from headwater.sources.sqlite.constants import printed
 from headwater.sources.sqlite.counting import sizes
 from headwater.sources.sqlite.discovery import discover
 from headwater.sources.sqlite.indexes import missing_indexes
 from headwater.sources.sqlite.load import SqliteLoad
-from headwater.sources.sqlite.monitor import Markers, SeqSnapshot, SqliteMonitor
+from headwater.sources.sqlite.monitor import SeqSnapshot, SqliteMonitor
 from headwater.sources.sqlite.names import Names
 from headwater.sources.sqlite.setup import (
     check_writers,
@@ -219,7 +220,14 @@ class SqliteAnswers:
             return sizes(connection, tables, columns)
 
     def cautions(self) -> Sequence[str]:
-        return ()
+        access = self.tables.access
+        return [
+            f"Source {access.name}: table {name} has no key here, because values of its primary "
+            f"key ({', '.join(table.primary)}) that differ in the file may be equal here. If "
+            "another unique index keeps its rows apart, name that under keys."
+            for name, table in self.tables.now().items()
+            if table.primary and not table.relation.key
+        ]
 
     def open_wrapper(self, lift: Lift = as_it_is) -> Wrapper:
         return SqliteWrapper(self.tables.access, self.tables.present()[0], self.markers, lift)
@@ -228,8 +236,9 @@ class SqliteAnswers:
         return SqliteLoad(self.tables.access, self.tables.chosen(relations), readers)
 
     def identity(self) -> str:
-        device, file, *_ = self.tables.access.file_identity()
-        return f"file {file} on device {device}"
+        access = self.tables.access
+        device, file, *_ = access.file_identity()
+        return f"file {file} on device {device} of machine {access.machine()}"
 
     def expected_marker(self) -> str | None:
         return None

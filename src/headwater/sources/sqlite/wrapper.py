@@ -14,9 +14,10 @@ from headwater.algebra.terms import Query
 from headwater.algebra.values import Row
 from headwater.sources.contract import Lift, Reply, as_it_is
 from headwater.sources.fetch import Fetch, answer_query
+from headwater.sources.markers import Markers
 from headwater.sources.sqlite.access import Access
 from headwater.sources.sqlite.described import Table
-from headwater.sources.sqlite.monitor import Markers, SeqSnapshot
+from headwater.sources.sqlite.monitor import SeqSnapshot
 from headwater.sources.sqlite.standing import Followed, check_readable, follow
 from headwater.sources.sqlite.statements import is_own, statements
 from headwater.sources.sqlite.types import Stored, pushes

@@ -24,6 +24,7 @@ from headwater.sources.postgres.types import Table
 class TriggerCapture(PostgresCapture):
     """Polls a log that triggers write; the schema that it is in is called as a slot would be."""
 
+    way: ClassVar[str] = "triggers"
     limits: ClassVar[str] = MERGED
     follows_partitioned: ClassVar[bool] = False
 

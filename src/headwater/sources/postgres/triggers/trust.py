@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from headwater.errors import LostConnectionError, SourceError
+from headwater.sources.naming import split_name
 from headwater.sources.postgres.catalog import search_path
 from headwater.sources.postgres.connect import Access, Connection
-from headwater.sources.postgres.naming import split_name
 
 _OWNER = """
 SELECT n.nspname::text, pg_catalog.pg_get_userbyid(n.nspowner)::text,

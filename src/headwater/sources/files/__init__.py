@@ -1,0 +1,1 @@
+"""Files as a source: successive snapshots that are compared, or changes that somebody reports."""
