@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.logs import (
+    LOG_SIZE,
+    LogFileOption,
+    LogFormatOption,
+    LogLevelOption,
+    Logs,
+    LogSizeOption,
+    logged,
+)
 from headwater.errors import InputError
+from headwater.journal import happened
 from headwater.terminal.output import JsonOption, console, print_json
 
 if TYPE_CHECKING:
@@ -61,6 +71,10 @@ def serve(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Tell every request, a line each.")
     ] = False,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+    log_file: LogFileOption = None,
+    log_size: LogSizeOption = LOG_SIZE,
     as_json: JsonOption = False,
 ) -> None:
     """Give a node's objects to others over HTTP, until stopped; nothing is changed.
@@ -68,7 +82,7 @@ def serve(
     Others take what they lack with 'headwater share exchange http://HOST:PORT'. The private key and
     what the node itself holds are never given.
     """
-    from headwater.cli.maintenance import stopped_by_signals
+    from headwater.cli.running import stopped_by_signals
     from headwater.project.setting_values import is_loopback
     from headwater.sharing.answers import Access, Answers
     from headwater.sharing.peers import Peer
@@ -86,6 +100,7 @@ def serve(
         )
 
     def tell(served: Served) -> None:
+        happened("request", **{**vars(served), "seconds": round(served.seconds, 4)})
         if not verbose:
             return
         if as_json:
@@ -98,13 +113,16 @@ def serve(
 
     serving = Serving(host, port, Answers(peer, access), tls, tell)
     stop = threading.Event()
-    with stopped_by_signals(stop, b"headwater: stopping\n"):
+    logs = Logs(log_format, log_level, log_file, log_size)
+    with logged(logs), stopped_by_signals(stop, b"headwater: stopping\n"):
         serving.start()
+        happened("node", state="served", node=peer.node, at=serving.address)
         try:
             _tell_start(peer.node, serving.address, access, is_loopback(host), as_json)
             stop.wait()
         finally:
             serving.stop()
+            happened("node", state="stopped", node=peer.node)
     if as_json:
         print_json({"event": "stopped", "node": peer.node})
 

@@ -11,6 +11,7 @@ calls `supervise`. Feeds and the upkeep have threads and state of their own.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
 from headwater.frames.engine import Engine
 from headwater.frames.naming import named
+from headwater.journal import happened
 from headwater.nodes.settings import of_runner
 from headwater.nodes.switchboard import Switchboard
 from headwater.pipeline.describe import (
@@ -136,6 +138,15 @@ class Runner:
         """Take the lease and bring up what can be; InputError if a view's file does not fit."""
         self._views.check_files(self.project.mistakes if self._all else ())
         self.lease.acquire()
+        happened(
+            "runner",
+            state="started",
+            version=VERSION,
+            warehouse=self.lease.warehouse,
+            epoch=self.lease.epoch,
+            views=len(self.views),
+            sources=len(self.project.settings.sources),
+        )
         try:
             if self._switchboard is not None:
                 self._switchboard.start(self.lease.warehouse)
@@ -202,6 +213,8 @@ class Runner:
 
     def stop(self) -> None:
         """Commit what is ready, close everything, give the lease back; in a few seconds."""
+        if self.lease.epoch:
+            happened("runner", state="stopping")
         if self._upkeep is not None:
             self._upkeep.stop()
         counted = self._gatherer.running()
@@ -224,6 +237,7 @@ class Runner:
                 with suppress(HeadwaterError):  # it was replaced, or is told by what cannot do so
                     self._note()
             self.lease.release()
+            happened("runner", state="stopped", epoch=self.lease.epoch)
 
     # How it stands
 
@@ -324,11 +338,16 @@ class Runner:
     # What is asked of it
 
     def _look_at_files(self) -> None:
+        trouble = self._files.trouble
         found = self._files.look(self.project)
         if found is not None:
+            happened("files", state="taken up", views=len(found.units))
             self._views.take_up(found)
+        if self._files.trouble and self._files.trouble != trouble:
+            happened("files", logging.ERROR, because=self._files.trouble)
 
     def _carry_out(self, request: Request) -> None:
+        happened("request", asked=request.kind, of=[request.name, *request.others])
         try:
             match request.kind:
                 case "drop":
@@ -345,6 +364,7 @@ class Runner:
         except FencedError:
             raise
         except HeadwaterError as error:
+            happened("request", logging.ERROR, asked=request.kind, because=error)
             answer(self.warehouse.own, request, error)
 
     def _reload(self, names: Collection[str], request: Request, sound: Collection[str]) -> None:
