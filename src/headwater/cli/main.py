@@ -20,6 +20,7 @@ COMMANDS = {
     "setup": Later("cli.sources:setup", "Prepare sources: a log, a publication, triggers."),
     "teardown": Later("cli.sources:teardown", "Remove what setup made at a source."),
     "run": Later("cli.running:run", "Load what is not loaded, then maintain every view."),
+    "dashboard": Later("cli.dashboard:dashboard", "Show in a browser how a project stands."),
     "node": Later("cli.nodes:node", "Stand beside a source, for views by rings."),
     "status": Later("cli.maintenance:status", "Tell how every view and every source stands."),
     "trim": Later("cli.maintenance:trim", "Give up what sources keep beyond their retain."),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwater.cli.later import BARE
 from headwater.cli.logs import (
     LOG_SIZE,
     LogFileOption,
@@ -43,6 +44,14 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Stop where the sources are when it starts.")
     ] = False,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            "--serve",
+            metavar="[HOST:PORT]",
+            help=f"Serve a dashboard, health and metrics; at {BARE['--serve']} if none is given.",
+        ),
+    ] = None,
     log_format: LogFormatOption = None,
     log_level: LogLevelOption = None,
     log_file: LogFileOption = None,
@@ -62,10 +71,28 @@ def run(
     with logged(logs):
         opened = Project.open(project, only=())
         runner = Runner(opened, session_of(opened))
-        keep_running(runner, once, as_json, is_shown=as_json or not logs.are_shown)
+        with _served(serve, runner, as_json) as looks:
+            keep_running(runner, once, as_json, as_json or not logs.are_shown, looks)
 
 
-def keep_running(runner: Runner, once: bool, as_json: bool = False, is_shown: bool = True) -> None:
+@contextmanager
+def _served(serve: str | None, runner: Runner, as_json: bool) -> Iterator[Sequence[Look]]:
+    if serve is None:
+        yield ()
+        return
+    from headwater.cli.dashboard import served
+
+    with served("--serve", serve, runner.project.folder, as_json, runner.recent) as tell:
+        yield (tell,)
+
+
+def keep_running(
+    runner: Runner,
+    once: bool,
+    as_json: bool = False,
+    is_shown: bool = True,
+    looks: Sequence[Look] = (),
+) -> None:
     """Run until told to stop, or until everything is reflected; shows how it goes."""
     from headwater.errors import StoppedError
     from headwater.pipeline import api
@@ -74,8 +101,8 @@ def keep_running(runner: Runner, once: bool, as_json: bool = False, is_shown: bo
     stop = threading.Event()
     try:
         with stopped_by_signals(stop), show(as_json) if is_shown else nullcontext() as look:
-            looks = [look] if look is not None else []
-            undone = api.keep_running(runner, once, stop, _unimpressed(runner, looks))
+            all_looks = [*looks, look] if look is not None else looks
+            undone = api.keep_running(runner, once, stop, _unimpressed(runner, all_looks))
     except HeadwaterError as error:
         happened("runner", logging.ERROR, state="ended", because=str(error))
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headwater.cli.listening import address_of_option, token_in
 from headwater.cli.logs import (
     LOG_SIZE,
     LogFileOption,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "HEADWATER_SHARE_TOKEN"
 """Where a token is, if no file is named."""
-_LEAST_TOKEN = 16
-_MOST_TOKEN = 4096
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -88,8 +86,8 @@ def serve(
     from headwater.sharing.peers import Peer
     from headwater.sharing.serving import Serving
 
-    host, port = _address_of(listen)
-    peer, token = Peer(catalog), _token(token_file)
+    host, port = address_of_option("--listen", listen)
+    peer, token = Peer(catalog), token_in(TOKEN_VARIABLE, token_file)
     tls = _tls_of_server(certificate, key, authorities)
     access = Access(token, by_certificate=authorities is not None)
     if not (is_loopback(host) or token or access.by_certificate):
@@ -229,7 +227,7 @@ def _offering_at(
     tls = None
     if address.startswith("https://"):
         tls = _told_tls(lambda: tls_of_peer(authorities, certificate, key))
-    return HttpPeer(address, _token(token_file), tls)
+    return HttpPeer(address, token_in(TOKEN_VARIABLE, token_file), tls)
 
 
 def print_ways(node: SharingNode, done: CaughtUp, as_json: bool) -> None:
@@ -245,42 +243,6 @@ def print_ways(node: SharingNode, done: CaughtUp, as_json: bool) -> None:
 
 
 # What the options say
-
-
-def _address_of(listen: str) -> tuple[str, int]:
-    """Port 0 is one that is free."""
-    from headwater.project.setting_values import address_of
-
-    is_any = listen.endswith(":0")
-    try:
-        host, port = address_of(f"{listen}1" if is_any else listen)
-    except ValueError as error:
-        raise InputError(f"--listen {listen}: {error}.") from None
-    return host, 0 if is_any else port
-
-
-def _token(file: Path | None) -> str:
-    """The token, from a file or the environment; empty if there is none. It is never shown."""
-    from headwater.reading import read_plain
-
-    where = TOKEN_VARIABLE if file is None else str(file)
-    try:
-        found = os.environ.get(TOKEN_VARIABLE, "") if file is None else ""
-        if file is not None:
-            found = read_plain(file, _MOST_TOKEN).decode("ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not plain text"
-        raise InputError(f"The token in {where} cannot be read: {why}.") from None
-    token = found.strip()
-    if file is None and not token:
-        return ""
-    if len(token) < _LEAST_TOKEN or not all("!" <= each <= "~" for each in token):
-        raise InputError(
-            f"The token in {where} is none: it needs {_LEAST_TOKEN} characters or more, letters, "
-            "digits and signs without blanks.",
-            "Make one with: python3 -c 'import secrets; print(secrets.token_urlsafe())'",
-        )
-    return token
 
 
 def _tls_of_server(

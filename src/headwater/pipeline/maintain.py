@@ -168,6 +168,11 @@ class Maintainer:
         return self._writer.latest.number if self._writer is not None else None
 
     @property
+    def retries(self) -> int:
+        """How often a question was put again, because its snapshot did not fit the log."""
+        return sum(each.retries for each in list(self._subscriptions.values()))
+
+    @property
     def visible(self) -> VersionVector:
         """What a reader of the view sees is the view at this vector."""
         self._look()

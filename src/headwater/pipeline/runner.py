@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import ExpressionError, FencedError, HeadwaterError, SourceError
@@ -315,7 +316,13 @@ class Runner:
             "engine": self.engine.mode,
             "trouble": self._files.trouble or None,
             "views": {
-                name: describe_view(view, self.feeds, troubles.get(name, ""), self.publisher)
+                name: describe_view(
+                    view,
+                    self.feeds,
+                    troubles.get(name, ""),
+                    self.publisher,
+                    self._upkeep.unfolded_since(view) if self._upkeep is not None else None,
+                )
                 for name, view in self.views.items()
             },
             "sources": {name: describe_feed(feed) for name, feed in self.feeds.items()},
@@ -323,6 +330,12 @@ class Runner:
             **({"nodes": self._switchboard.described} if self._switchboard is not None else {}),
             **({"share": self.publisher.describe()} if self.publisher is not None else {}),
         }
+
+    def recent(self, name: str) -> list[dict[str, Any]]:
+        """What has happened to a view lately, oldest first. In any thread."""
+        view = self.views.get(name)
+        maintainer = view.maintainer if view is not None else None
+        return [asdict(step) for step in maintainer.recent.copy()] if maintainer else []
 
     def _note(self) -> None:
         note_progress(self.warehouse, self.lease, self.views.values())

@@ -83,6 +83,9 @@ class Upkeep:
         self.troubles: dict[str, str] = {}
         self.unsound: set[str] = set()
         """Views with rows that were taken away more often than they were there."""
+        self._whole: dict[str, tuple[float, Activity]] = {}
+        """When the plain table of a view last had everything, and how it stood then."""
+        self._began = time.time()
         self.failure: HeadwaterError | None = None
         """Why nothing is kept up any more, if that is so."""
 
@@ -91,6 +94,17 @@ class Upkeep:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def unfolded_since(self, view: KeptView) -> float | None:
+        """Since when a view's plain table lacks something; None if it has everything."""
+        if view.maintainer is None or view.maintainer.table is None:
+            return None
+        commits = view.maintainer.counters.commits
+        at, activity = self._whole.get(view.name, (self._began, None))
+        if activity is None:
+            return at if commits else None
+        is_whole = (activity.commits, activity.since) == (commits, view.maintainer)
+        return None if is_whole else at
 
     def join(self, limit_s: float) -> None:
         if self._thread.is_alive():
@@ -172,6 +186,7 @@ class Upkeep:
             if done.is_unsound:
                 self.unsound.add(view.name)
         else:
+            self._whole[view.name] = time.time(), activity
             self._mended(view.name)
             if took_s is not None:
                 in_detail("fold", view=view.name, seconds=round(took_s, 3))
