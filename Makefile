@@ -25,9 +25,9 @@ WHEEL := $(VENV)/.wheel-installed
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE := 3.35.0
 
-# Test processes that run side by side: one more than most machines that test have cores, since many
+# Test processes that run side by side: two more than most machines that test have cores, since many
 # tests wait. Who is done takes over from the others.
-JOBS ?= 3
+JOBS ?= 4
 SIDE_BY_SIDE = -n $(JOBS) --dist worksteal
 
 # What the wheel is made of. Folders are listed too, so that a removed file is noticed.

@@ -257,8 +257,9 @@ def test_the_examples_are_listed() -> None:
 
 
 def test_the_spectrum_keeps_the_promises() -> None:
-    cells = lines(quick("lab", "spectrum", "--seeds", "0:1", "--json").out)
-    assert len(cells) == len(ALGORITHMS) * len(SCENARIO_KINDS)
+    some = ("-a", "conventional", "-a", "eca", "-a", "t-strobe", "-a", "sweep")
+    cells = lines(quick("lab", "spectrum", "--seeds", "0:1", *some, "--json").out)
+    assert len(cells) == 4 * len(SCENARIO_KINDS)
     for cell in cells:
         assert LEVELS.index(cell["measured"]) >= LEVELS.index(cell["promised"]), cell["algorithm"]
 
@@ -350,7 +351,7 @@ def test_figures_of_the_rings_are_printed_for_machines() -> None:
 
 
 def test_deployments_go_on_until_so_many_crashes_were_counted() -> None:
-    (found,) = lines(quick("lab", "system", "--seeds", "5", "--crashes", "20", "--json").out)
-    assert found["crashes"] >= 20
+    (found,) = lines(quick("lab", "system", "--seeds", "5", "--crashes", "10", "--json").out)
+    assert found["crashes"] >= 10
     assert found["deployments"] >= 2
     assert found["violations"] == 0
