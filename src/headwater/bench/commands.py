@@ -376,6 +376,15 @@ def algorithms_bench(
         list[str] | None,
         typer.Option(help="one, inserts, deletes or bursts; may be repeated. All if left out."),
     ] = None,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            help="An algorithm beside the chosen one, alone or with parameters as the table has "
+            "them; may be repeated. All if left out.",
+        ),
+    ] = None,
     level: Annotated[str, typer.Option(help="The level that is asked for.")] = "strong",
     seen: Annotated[str, typer.Option(help="Seeds on which the chooser may measure.")] = "0:3",
     seeds: Annotated[str, typer.Option(help="Seeds that are compared.")] = "10:13",
@@ -391,7 +400,7 @@ def algorithms_bench(
     """
     from headwater.bench.algorithms.command import algorithms
 
-    algorithms(workload, level, seen, seeds, distance, plot, as_json)
+    algorithms(workload, algorithm, level, seen, seeds, distance, plot, as_json)
 
 
 @app.command("sharing")
