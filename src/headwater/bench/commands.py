@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from headwater.bench.comparison import comparable, compare
-from headwater.bench.eca_costs import count_costs
 from headwater.bench.plots import line_chart
 from headwater.bench.ring_costs import (
     COMPARED,
@@ -146,31 +145,6 @@ def messages_bench(as_json: JsonOption = False) -> None:
     )
 
 
-@app.command("eca")
-def eca_bench(as_json: JsonOption = False) -> None:
-    """What ECA and recomputing cost over k updates, beside the ECA paper's formulas (section 6)."""
-    rows = [costs for updates in (3, 6, 12) for costs in count_costs(updates)]
-    if as_json:
-        for row in rows:
-            print_json(asdict(row))
-        return
-    print_table(
-        "ECA and RV over k updates: counted (formula)",
-        ["case", "k", "messages", "bytes by term", "bytes", "terms"],
-        (
-            [
-                row.way,
-                str(row.updates),
-                f"{row.messages} ({row.messages_formula})",
-                f"{row.size_by_term:,} ({row.size_formula:,.0f})",
-                f"{row.size:,}",
-                str(row.terms),
-            ]
-            for row in rows
-        ),
-    )
-
-
 @app.command("rings")
 def rings_bench(
     plot: Annotated[Path | None, typer.Option(help="Draw it to this .svg or .png file.")] = None,
@@ -224,6 +198,25 @@ def rings_bench(
             ["algorithm", *(f"n = {size}" for size in sizes)],
             ([name, *(cell(f) for f in traffic if f.algorithm == name)] for name in COMPARED),
         )
+
+
+@app.command("papers")
+def papers_bench(
+    name: Annotated[
+        str | None, typer.Argument(help="One of them: eca.", show_default="all")
+    ] = None,
+    full: Annotated[bool, typer.Option(help="The whole experiments, not a quick form.")] = False,
+    seed: Annotated[int, typer.Option(help="Of what is random.")] = 1,
+    into: Annotated[
+        Path | None, typer.Option(help="Write NAME.json and a picture NAME.svg to this folder.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The evaluations that the five papers published, made again: claims beside what is found."""
+    from headwater.bench.papers.command import papers
+    from headwater.bench.papers.frame import Size
+
+    papers(name, Size(full, seed), into, as_json)
 
 
 @app.command("backlog")
