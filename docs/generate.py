@@ -30,7 +30,12 @@ from headwater.algebra.sql.view import parse_view
 from headwater.algebra.values import INT, show
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.bench.comparison import comparable, compare
-from headwater.bench.ring_costs import COMPARED, PROTOCOLS, measure_latency, measure_traffic
+from headwater.bench.papers.rings_counted import (
+    COMPARED,
+    PROTOCOLS,
+    measure_latency,
+    measure_traffic,
+)
 from headwater.lab.library import example, example_names
 from headwater.lab.simulate import LAB_SETTINGS
 from headwater.lab.spectrum import (
