@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,21 +21,20 @@ from headwater.lab.run import run
 from headwater.lab.scenario import Scenario
 from headwater.lab.schedules import parse_schedule, replayed, seeded
 from headwater.lab.simulate import simulate
-from headwater.lab.world import Simulation
-from headwater.protocol.effects import apply_actions
-from headwater.protocol.managers import ViewManager
-from headwater.protocol.trace import Trace
-from tests.algorithms.weakened_eca import (
+from headwater.lab.weakened.eca import (
     CompensatesByParts,
     ForgetsDeletions,
     InstallsEarly,
     WithoutCompensation,
 )
-from tests.scenarios import load_scenarios
+from headwater.lab.world import Simulation
+from headwater.protocol.effects import apply_actions
+from headwater.protocol.managers import ViewManager
+from headwater.protocol.trace import Trace
+from tests.scenarios import COUNTEREXAMPLES, load_scenarios
 
 STRESS = os.environ.get("HEADWATER_STRESS") == "1"
 SEEDS = range(1500) if STRESS else range(300)
-COUNTEREXAMPLES = Path(__file__).parent.parent / "counterexamples"
 
 
 def random_scenario(seed: int, keys: bool | None = None) -> Scenario:
