@@ -68,7 +68,8 @@ def explore_bench(
 @app.command("papers")
 def papers_bench(
     name: Annotated[
-        str | None, typer.Argument(help="One of them: eca.", show_default="all")
+        str | None,
+        typer.Argument(help="eca, strobe, pvm, rings or updategrams.", show_default="all"),
     ] = None,
     full: Annotated[bool, typer.Option(help="The whole experiments, not a quick form.")] = False,
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 1,
@@ -250,34 +251,6 @@ def algorithms_bench(
     from headwater.bench.algorithms.command import algorithms
 
     algorithms(workload, level, seen, seeds, distance, plot, as_json)
-
-
-@app.command("sharing")
-def sharing_bench(
-    intervals: Annotated[
-        int, typer.Option(help="Random intervals over which each view is taken.", min=1)
-    ] = 100,
-    sample: Annotated[
-        int, typer.Option(help="Over so many of them plans are carried out.", min=0)
-    ] = 4,
-    updates: Annotated[int, typer.Option(help="Of lineitem, an updategram each.", min=2)] = 200,
-    most: Annotated[
-        int, typer.Option(help="At most so many updategrams between random versions.", min=0)
-    ] = 1800,
-    scale: Annotated[float, typer.Option(help="Of TPC-H.", min=0.001)] = 0.1,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw figures 4 to 7 to this .svg or .png file.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Plans for shared views over TPC-H by heuristic and number of updategrams (figures 4 to 7).
-
-    Costs are estimated, and on a sample measured, as a share of computing the view anew. What is
-    carried out is compared with recomputation.
-    """
-    from headwater.bench.sharing_command import sharing
-
-    sharing(intervals, sample, updates, most, scale, plot, as_json)
 
 
 @app.command("publishing")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from headwater.bench.papers import eca, pvm, rings, strobe
+from headwater.bench.papers import eca, pvm, rings, strobe, updategrams
 from headwater.bench.papers.frame import Experiment, Figure, Size, write
 from headwater.errors import InputError
 from headwater.terminal.output import busy, console, print_json, print_table
 
-EXPERIMENTS = {each.EXPERIMENT.name: each.EXPERIMENT for each in (eca, strobe, pvm, rings)}
+EXPERIMENTS = {
+    each.EXPERIMENT.name: each.EXPERIMENT for each in (eca, strobe, pvm, rings, updategrams)
+}
 
 
 def papers(name: str | None, size: Size, into: Path | None, as_json: bool) -> None:

@@ -79,7 +79,7 @@ def _bounds(relations: Sequence[int]) -> Figure:
         "most (n-1)!.",
         f"Grouped as the paper says, by the order of relations, there are more: {told}. For K = 1 "
         f"and n = 4 there are {one_update_at_a_time()} > 1. The printed bounds count the last "
-        "level only. Grouped by the set of relations that are replaced, at most 2^(n-1) - 2 are asked"
+        "level only. Grouped by the set of relations replaced, at most 2^(n-1) - 2 are asked"
         + (", and that many are." if held else "."),
         {
             "n": "{n}",
