@@ -1,7 +1,7 @@
 """Managing Change in Large-Scale Data Sharing Systems (2003), section 5.3: figures 4 to 7.
 
-Plans for shared views over TPC-H by heuristic and number of updategrams. Costs are estimated and, on a
-sample, measured, both as a share of computing the view anew; every plan that is carried out is
+Plans for shared views over TPC-H by heuristic and number of updategrams. Costs are estimated and,
+on a sample, measured, both as a share of computing the view anew; every plan that is carried out is
 compared with recomputation.
 """
 
