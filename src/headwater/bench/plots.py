@@ -46,6 +46,8 @@ class Mark:
     text: str
     x: float | None = None
     y: float | None = None
+    is_above: bool = False
+    """Whether what is said of a place stands above it, to the left."""
 
 
 Lines: TypeAlias = Mapping[str, Sequence[tuple[float, float]]]
@@ -71,28 +73,6 @@ class Panel:
 
 
 DASHED = ", measured"
-_FEW_TICKS = 6
-
-
-def line_charts(path: Path, title: str, panels: Sequence[Panel]) -> None:
-    """Write several charts, two beside each other; lines of one name have one colour."""
-    pyplot = _pyplot()
-    high = (len(panels) + 1) // 2
-    figure, axes = pyplot.subplots(
-        high, 2, figsize=(9.4, 3.3 * high + 0.4), squeeze=False, layout="constrained"
-    )
-    labels: dict[str, Any] = {}
-    for axis, panel in zip(axes.flat, panels, strict=False):
-        _draw_lines(axis, panel)
-        xs = sorted({x for points in panel.lines.values() for x, _ in points})
-        if panel.logarithmic and len(xs) <= _FEW_TICKS:
-            axis.set_xticks(xs, [f"{x:,.0f}" for x in xs])
-            axis.xaxis.set_tick_params(which="minor", bottom=False, labelbottom=False)
-        handles, names = axis.get_legend_handles_labels()
-        labels |= dict(zip(names, handles, strict=True))
-    figure.legend(labels.values(), labels.keys(), loc="outside right upper", frameon=False)
-    figure.suptitle(title, x=0.01, ha="left")
-    _save(figure, path)
 
 
 def charts(path: Path, title: str, panels: Sequence[Panel]) -> None:
@@ -153,7 +133,7 @@ def _draw_marks(axis: Any, marks: Sequence[Mark]) -> None:
     look = {"color": "#55504a", "fontsize": 7}
     above = {"xytext": (-6, 6), "ha": "right"}
     below = {"xytext": (6, -10), "ha": "left"}
-    for at, mark in enumerate(marks):
+    for mark in marks:
         if mark.y is None:
             axis.axvline(mark.x, linestyle=":", linewidth=1, color="#55504a")
             middle = {"transform": axis.get_xaxis_transform(), "rotation": 90, **look}
@@ -164,7 +144,7 @@ def _draw_marks(axis: Any, marks: Sequence[Mark]) -> None:
             axis.text(0.99, mark.y, mark.text, ha="right", va="bottom", **beside)
         else:
             axis.plot([mark.x], [mark.y], "D", markersize=5, color="#55504a", zorder=3)
-            place = {"textcoords": "offset points", **(above if at % 2 else below)}
+            place = {"textcoords": "offset points", **(above if mark.is_above else below)}
             axis.annotate(mark.text, (mark.x, mark.y), **place, **look)
 
 

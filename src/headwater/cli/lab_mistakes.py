@@ -8,10 +8,7 @@ import typer
 
 from headwater.check.explain import explain
 from headwater.errors import InputError
-from headwater.lab.mistakes import MISTAKES, Examined, Mistake, examine
-from headwater.lab.run import Run, run
-from headwater.lab.schedules import replayed
-from headwater.lab.shrink import shrink_schedule
+from headwater.lab.mistakes import MISTAKES, Examined, Mistake, examine, shortest
 from headwater.protocol.trace import show_trace
 from headwater.terminal.output import (
     JsonOption,
@@ -97,7 +94,7 @@ def _show(found: Examined) -> None:
     out.print(plain(f"{mistake.paper}, {mistake.where}", "bold"))
     out.print(f"As printed: {mistake.wrong}")
     out.print(f"What holds: {mistake.holds}")
-    scenario, done = mistake.scenario, _shortest(found)
+    scenario, done = mistake.scenario, shortest(found)
     for step in show_trace(done.trace):
         out.print(f"  {step}")
     out.print(plain("  →", "bold"), end=" ")
@@ -108,11 +105,3 @@ def _show(found: Examined) -> None:
     ):
         out.print(f"Lowest level over {explored.schedules:,} schedules {form}:", end=" ")
         out.print(styled(str(explored.level)))
-
-
-def _shortest(found: Examined) -> Run:
-    """A shortest run of the printed form that is wrong, with answers as early as possible."""
-    scenario, schedule = found.mistake.scenario, found.printed.counterexample
-    assert schedule is not None
-    simulation = found.mistake.printed(scenario)
-    return run(simulation, replayed(shrink_schedule(simulation, schedule)))

@@ -15,7 +15,10 @@ from headwater.check.levels import Level
 from headwater.lab.explore import Exploration, explore
 from headwater.lab.library import counterexample, example
 from headwater.lab.reports import NUMBERED
+from headwater.lab.run import Run, run
 from headwater.lab.scenario import Scenario
+from headwater.lab.schedules import replayed
+from headwater.lab.shrink import shrink_schedule
 from headwater.lab.simulate import simulate
 from headwater.lab.weakened import c_strobe, eca, pvm, rings, strobe
 from headwater.lab.world import Simulation
@@ -67,6 +70,14 @@ def examine(mistake: Mistake) -> Examined:
         explore(mistake.printed(scenario), MOST_STATES),
         explore(simulate(scenario, name, settings), MOST_STATES),
     )
+
+
+def shortest(found: Examined) -> Run:
+    """A shortest run of the printed form that is wrong, with answers as early as possible."""
+    schedule = found.printed.counterexample
+    assert schedule is not None, "the printed form is right in every run"
+    simulation = found.mistake.printed(found.mistake.scenario)
+    return run(simulation, replayed(shrink_schedule(simulation, schedule)))
 
 
 def is_shown(found: Examined) -> bool:

@@ -226,9 +226,12 @@ def _by_updates(
         dots=_dots(low, "k"),
         marks=[
             *(Mark(f"paper: k = {k:g}", x=k) for k in _PAPER[name]),
-            *(Mark(f"k = {k:.1f}", k, level) for k in crossed.values()),
+            *(
+                Mark(f"k = {crossed[way]:.1f}", crossed[way], level, is_above=way == "ECA worst")
+                for way in crossed
+            ),
         ],
-        limits=(upto, 4.5 * level),
+        limits=(1.02 * upto, 4.5 * level),
     )
     exact = _equal(records, ("RV best", "ECA best", "ECA worst"))
     return Figure(

@@ -93,24 +93,31 @@ class Servers:
             server.stop()
 
     def time(self, work: Work, name: str, **settings: int) -> float:
-        """Seconds from the first update, or from when all are there, to the last in the view."""
+        """Seconds from the first update, or from when all are there, to the last in the view.
+
+        Every run begins with the rows that there were at first.
+        """
         while len(self._servers) < work.m:
             self._servers.append(_filled(len(self._servers) + 1))
         self._runs += 1
         with ExitStack() as stack:
             sources, tables = [], []
             for number, server in enumerate(self._servers[: work.m], 1):
-                slot = f"run{self._runs}"
-                source = FarSource(
-                    f"s{number}", server.dsn(), [f"r{number}"], publication=slot, slot=slot
-                )
-                source.latency_s = work.latency_s
+                table = stack.enter_context(psycopg.connect(server.dsn(), autocommit=True))
+                table.execute(f"DELETE FROM r{number} WHERE k > {ROWS}".encode())
+                tables.append(table)
+                source = _far_source(server, number, self._runs, work.latency_s)
                 source.setup()
                 stack.callback(source.teardown)
                 sources.append(source)
-                connection = psycopg.connect(server.dsn(), autocommit=True)
-                tables.append(stack.enter_context(connection))
             return _Run(work, sources, tables, name, settings).seconds()
+
+
+def _far_source(server: PostgresServer, number: int, run: int, latency_s: float) -> FarSource:
+    slot = f"run{run}"
+    source = FarSource(f"s{number}", server.dsn(), [f"r{number}"], publication=slot, slot=slot)
+    source.latency_s = latency_s
+    return source
 
 
 def _filled(number: int) -> PostgresServer:
@@ -177,7 +184,6 @@ class _Run:
     def _commit(self) -> None:
         work, random = self._work, Random(self._work.seed)
         started = time.monotonic()
-        firsts = [_next_key(table, number) for number, table in enumerate(self._tables, 1)]
         joined = 0
         for update in range(work.n):
             if update % work.m == 0:
@@ -186,7 +192,7 @@ class _Run:
             at = update // work.c % work.m
             self._tables[at].execute(
                 f"INSERT INTO r{at + 1} VALUES (%s, %s, %s)".encode(),
-                [firsts[at] + update, joined, joined],
+                [ROWS + 1 + update, joined, joined],
             )
 
     def _next(self) -> Event:
@@ -221,12 +227,6 @@ def _in_turn(there: Sequence[Event], work: Work) -> list[Event]:
         (source,) = getattr(event, "transaction").spans  # noqa: B009
         of.setdefault(source, []).append(event)
     return [of[f"s{update // work.c % work.m + 1}"].pop(0) for update in range(work.n)]
-
-
-def _next_key(table: psycopg.Connection[Any], number: int) -> int:
-    found = table.execute(f"SELECT max(k) + 1 FROM r{number}".encode()).fetchone()
-    assert found is not None
-    return int(found[0])
 
 
 def _chain(sources: Sequence[Source]) -> View:
