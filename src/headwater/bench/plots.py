@@ -104,7 +104,7 @@ def _draw_lines(axis: Any, panel: Panel) -> None:
         colour = colours.setdefault(name, f"C{len(colours)}")
         label = "_" if name in panel.lines else name  # an underscore keeps it out of the legend
         axis.plot(*zip(*points, strict=True), "o", markersize=5, label=label, color=colour)
-    if panel.dots:
+    if panel.dots_are and panel.dots:
         axis.plot([], [], "o", markersize=5, label=f"dots: {panel.dots_are}", color="#8a857f")
     axis.set_title(panel.title, loc="left", fontsize=10)
     axis.set_xlabel(panel.axes[0])

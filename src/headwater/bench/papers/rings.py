@@ -38,20 +38,22 @@ def run(size: Size, report: Report) -> Sequence[Figure]:
 def _visits(found: Sequence[Latency]) -> Figure:
     equal = sum(each.one_visits == each.one_paper for each in found)
     star = [each for each in found if each.algorithm == "rings-star"]
-    lines: dict[str, list[Point]] = {}
-    dots: dict[str, list[Point]] = {}
-    for name, title in (("rings", "ring"), ("rings-star", "star")):
-        mine = [each for each in found if each.algorithm == name]
-        lines[f"{title}, one update"] = [(each.items, each.one_paper) for each in mine]
-        dots[f"{title}, one update"] = [(each.items, each.one_visits) for each in mine]
-        lines[f"{title}, all items"] = [(each.items, each.all_paper) for each in mine]
-        dots[f"{title}, all items"] = [(each.items, each.all_visits) for each in mine]
+    items = sorted({each.items for each in found})
+    lines: Lines = {
+        "paper: 2n (ring; star, all items)": [(n, 2 * n) for n in items],
+        "paper: n (star, one update)": [(n, n) for n in items],
+    }
+    dots = {
+        "ring, one update or all": [(e.items, e.one_visits) for e in found if e not in star],
+        "star, one update": [(each.items, each.one_visits) for each in star],
+        "star, all items": [(each.items, each.all_visits) for each in star],
+    }
     panel = Panel(
         "4.2, 4.4: latency in visits of the token",
         ("items n", "visits until it is in the view"),
         lines,
         dots=dots,
-        dots_are="counted; lines: the paper's",
+        dots_are="",
     )
     return Figure(
         "latency",
@@ -96,7 +98,7 @@ def _messages(found: Sequence[Traffic]) -> Figure:
         f"With {most} items and updates far apart the star sends "
         f"{last['rings-star'].quiet_messages:.1f} messages for each, the ring "
         f"{last['rings'].quiet_messages:.1f}, for the rounds in which its "
-        f" token finds nothing, SWEEP {last['sweep'].quiet_messages:.1f}. All at once, three of "
+        f"token finds nothing, SWEEP {last['sweep'].quiet_messages:.1f}. All at once, three of "
         f"each item: star {last['rings-star'].busy_messages:.1f}, ring "
         f"{last['rings'].busy_messages:.1f}, SWEEP {last['sweep'].busy_messages:.1f}.",
         {
