@@ -88,14 +88,13 @@ yarn: ## have a small YARN for the stress tests, from Maven: Hadoop's own
 
 .PHONY: bench
 bench: setup ## run every measurement
-	@for name in explore parallel messages eca rings backlog channels reading; do $(BIN)/headwater bench $$name; done
+	@for name in explore papers backlog channels reading; do $(BIN)/headwater bench $$name; done
 
 .PHONY: docs
 docs: setup ## renew the generated tables and pictures of the documentation
+	@for name in eca strobe; do $(BIN)/headwater bench papers $$name --full --into docs/papers >/dev/null; done
 	$(BIN)/python docs/generate.py
-	$(BIN)/headwater bench parallel --plot docs/img/parallel.svg >/dev/null
 	$(BIN)/headwater lab spectrum --plot docs/img/spectrum.svg >/dev/null
-	$(BIN)/headwater bench rings --plot docs/img/rings.svg >/dev/null
 	$(BIN)/python docs/picture.py
 
 .PHONY: lock

@@ -12,6 +12,7 @@ from headwater import __version__
 from headwater.algorithms.registry import ALGORITHMS, SCENARIO_KINDS
 from headwater.check.levels import PROPERTIES, Level
 from headwater.cli.main import COMMANDS
+from headwater.errors import InputError
 from headwater.lab.library import example_names
 from tests.cli.commands import headwater, loaded_by, quick
 from tests.scenarios import counters, edited
@@ -44,11 +45,12 @@ def lines(text: str) -> list[dict[str, Any]]:
                 "spectrum",
                 "examples",
                 "generate",
+                "mistakes",
                 "demo",
             )
         ),
         ("bench", "explore"),
-        ("bench", "rings"),
+        ("bench", "papers"),
         ("bench", "backlog"),
     ],
 )
@@ -338,13 +340,26 @@ def test_random_scenarios_may_have_several_terms() -> None:
     assert [view.count("UNION ALL") for view in views] == [2, 2, 2]
 
 
-def test_figures_of_the_rings_are_printed_for_machines() -> None:
-    found = quick("bench", "rings", "--json")
-    rows = lines(found.out)
-    latency = {(x["algorithm"], x["items"]): x for x in rows if x["measured"] == "latency"}
-    assert latency["rings", 4]["one_visits"] == latency["rings", 4]["one_paper"] == 8
-    traffic = {x["algorithm"] for x in rows if x["measured"] == "traffic"}
-    assert traffic == {"rings", "rings-star", "sweep", "strobe"}
+def test_figures_of_a_paper_are_printed_for_machines() -> None:
+    rows = lines(quick("bench", "papers", "eca", "--json").out)
+    assert {row["paper"] for row in rows} == {"eca"}
+    messages = [row for row in rows if row["figure"] == "6.1"]
+    assert messages
+    assert all(row["messages"] == row["formula"] for row in messages)
+
+
+def test_figures_of_a_paper_are_told_with_its_claims(tmp_path: Path) -> None:
+    found = quick("bench", "papers", "eca", "--into", str(tmp_path))
+    assert found.out.count("Published: ") == found.out.count("Found: ") == 7
+    written = json.loads((tmp_path / "eca.json").read_text())
+    assert len(written["figures"]) == 7
+    assert "<svg" in (tmp_path / "eca.svg").read_text()
+
+
+def test_a_paper_that_is_not_one_of_the_five_is_answered_with_those() -> None:
+    with pytest.raises(InputError, match="no paper 'lord'") as raised:
+        quick("bench", "papers", "lord")
+    assert "eca, strobe, pvm, rings, updategrams" in str(raised.value.hint)
 
 
 # lab system
